@@ -121,10 +121,6 @@ class DocumentPairDataset(LanguagePairDataset):
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
 
-    def documents_of(self, batches: Sequence[np.ndarray]) -> np.ndarray:
-        """(batches,) int64, the document of each batch in the order of documents; none is empty."""
-        return self.documents[[int(batch[0]) for batch in batches], 0]
-
     def places(self) -> Sequence[Place] | None:
         """Where every instance stands in its document; None where that is not known."""
         return None if self._read_places is None else self._read_places()

@@ -6,7 +6,6 @@ like the authors' release's) holds no document borders: there every stored insta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -150,17 +149,6 @@ class RunDataset(FairseqDataset):
         """(instances,) int64, tokens of the longest sentence of each."""
         lengths = np.append(self.sentences.lengths, 0)  # a range may end behind the last sentence
         return np.maximum.reduceat(lengths, self.ranges.ravel())[::2] if len(self) else lengths[:0]
-
-    @property
-    def supports_prefetch(self) -> bool:
-        """Whether the layout on disk has to be read ahead."""
-        return getattr(self.sentences.instances, "supports_prefetch", False)
-
-    def prefetch(self, indices: Sequence[int]) -> None:
-        """Read ahead the stored instances that hold these."""
-        ranges = self.ranges[np.asarray(list(indices), dtype=np.int64)]
-        wanted = [self.sentences.stored[first:last] for first, last in ranges.tolist()]
-        self.sentences.instances.prefetch(np.unique(np.concatenate(wanted)).tolist() if wanted else [])
 
 
 def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:

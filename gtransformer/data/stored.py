@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, MMapIndexedDataset
-from fairseq.data.huffman import HuffmanMMapIndex
-from fairseq.data.indexed_dataset import IndexedDataset, _code_to_dtype, data_file_path, index_file_path
+from fairseq.data.indexed_dataset import _code_to_dtype, data_file_path, index_file_path
 from torch import Tensor
 
 from gtransformer.errors import UserError
 
 # What the index of memory-mapped binaries begins with: version, type, instances. Behind it are lengths and places.
 MAGIC, HEAD = b"MMIDIDX\0\0", struct.Struct("<9sQBQ")
-OTHERS = tuple(index._HDR_MAGIC[:8] for index in (IndexedDataset, HuffmanMMapIndex))  # other layouts of fairseq's
-READ_AT_ONCE = 10_000  # instances
 SEARCHED_AT_ONCE = 1 << 24  # tokens
 
 
@@ -64,13 +61,8 @@ class InstanceDataset(BaseWrapperDataset):
         """All tokens as they are stored, end to end; of memory-mapped binaries nothing is copied."""
         if isinstance(self.dataset, MMapIndexedDataset) and len(self.dataset):
             return np.frombuffer(self.dataset._bin_buffer, self.dataset._index.dtype)
-        found = []
-        for begin in range(0, len(self.dataset), READ_AT_ONCE):
-            block = range(begin, min(begin + READ_AT_ONCE, len(self.dataset)))
-            if getattr(self.dataset, "supports_prefetch", False):  # older layouts of fairseq's cannot be read before
-                self.dataset.prefetch(list(block))
-            found += [np.asarray(self.dataset[number], dtype=np.int32) for number in block]
-        return np.concatenate([np.zeros(0, dtype=np.int32), *found])
+        typed = [np.asarray(self.dataset[number], dtype=np.int32) for number in range(len(self.dataset))]
+        return np.concatenate([np.zeros(0, dtype=np.int32), *typed])
 
     def foreign_token(self, words: int) -> int | None:
         """Return a token that is none of so many ``words``, counted from 0; None if there is none such."""
@@ -130,15 +122,13 @@ class InstanceDataset(BaseWrapperDataset):
 def check_binary(path: str | Path) -> None:
     """Raise UserError for binaries that are not as long as they say; ``path`` is without ``.bin`` and ``.idx``.
 
-    fairseq fails on them, if at all, with whatever numpy says and in the middle of a training. Only memory-mapped ones
-    are looked into; others that fairseq knows are left to it.
+    fairseq fails on them, if at all, with whatever numpy says and in the middle of a training. Its older layouts, which
+    are not memory-mapped, are refused, too.
     """
     index, data = Path(index_file_path(str(path))), Path(data_file_path(str(path)))
     with open(index, "rb") as stream:
         head = stream.read(HEAD.size)
-    if head.startswith(OTHERS):
-        return
-    damaged = UserError(f"{index}: cut short or damaged, it cannot be read; prepare the corpus again")
+    damaged = UserError(f"{index}: cut short or damaged, or not memory-mapped, so not read; prepare the corpus again")
     if not head.startswith(MAGIC) or len(head) < HEAD.size:
         raise damaged
     _, version, code, number = HEAD.unpack(head)

@@ -95,16 +95,15 @@ def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInst
     """
     found: dict[int, tuple[str, TranslatedInstance]] = {}  # by id, with the line that it stands on
     for number, line in enumerate(read_lines(path), 1):
-        identity, translation = _parse(line, f"{path}, line {number}")
+        where = f"{path}, line {number}"
+        identity, translation = _parse(line, where)
         if identity in found:
-            first = found[identity][0].rpartition(", ")[2]
-            raise UserError(f"{path}, line {number}: instance {identity} stands on {first} already; remove one of them")
-        found[identity] = f"{path}, line {number}", translation
-    if any(translation.current for _, translation in found.values()):
-        _check_regrouped(path, found, sidecar)
-    else:
-        _check_stored(path, found, sidecar)
-    return [found[identity][1] for identity in sorted(found)]
+            raise UserError(f"{where}: instance {identity} is there already; remove one of them")
+        found[identity] = where, translation
+    found = dict(sorted(found.items()))
+    check = _check_regrouped if any(one.current for _, one in found.values()) else _check_stored
+    check(path, found, sidecar)
+    return [translation for _, translation in found.values()]
 
 
 def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]:
@@ -119,19 +118,14 @@ def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]
 
 def _check_stored(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
     """Raise UserError unless these are the sidecar's instances."""
+    expected = dict(enumerate(map(tuple, sidecar.instances)))
     for identity, (where, translation) in found.items():
-        if not 0 <= identity < len(sidecar.instances):
-            raise UserError(
-                f"{where}: instance {identity} is not among the {len(sidecar.instances)} of the prepared split; "
-                + TRANSLATED
-            )
-        expected = tuple(sidecar.instances[identity])
-        if translation.place != expected:
+        if translation.place != expected.get(identity):
             raise UserError(
                 f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.place}, but "
-                f"{expected} in the prepared split; {TRANSLATED}"
+                f"{expected.get(identity, 'does not exist')} in the prepared split; {TRANSLATED}"
             )
-    missing = [identity for identity in range(len(sidecar.instances)) if identity not in found]
+    missing = [identity for identity in expected if identity not in found]
     if missing:
         shown = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
         raise UserError(
@@ -143,29 +137,27 @@ def _check_stored(path: str | Path, found: dict[int, tuple[str, TranslatedInstan
 def _check_regrouped(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
     """Raise UserError unless every sentence that the sidecar has is current in one of these instances."""
     there = {(document, first + i) for document, first, count in sidecar.instances for i in range(count)}
-    seen: dict[tuple[int, int], str] = {}
-    for identity, (where, one) in sorted(found.items()):
+    seen: dict[tuple[int, int], int] = {}  # by which instance
+    for identity, (line, one) in found.items():
+        where = f"{line}: instance {identity}"
         if one.current is None:
-            raise UserError(
-                f"{where}: 'current' is missing, which other lines have; the file is of two translations, {AGAIN}"
-            )
+            raise UserError(f"{where} has no 'current', which others have; {AGAIN}")
         held = range(one.first_sentence, one.first_sentence + one.sentences)
         outside = next((sentence for sentence in held if (one.document, sentence) not in there), None)
         if outside is not None:
             raise UserError(
-                f"{where}: instance {identity} holds sentence {outside} of document {one.document}, which the prepared "
-                f"split does not have; {TRANSLATED}"
+                f"{where} holds sentence {outside} of document {one.document}, which the prepared split does not have; "
+                + TRANSLATED
             )
         begin, count = one.current
         if count < 1 or begin not in held or begin + count - 1 not in held:
-            raise UserError(f"{where}: 'current' {list(one.current)} is not among the instance's sentences; {AGAIN}")
-        for place in ((one.document, sentence) for sentence in range(begin, begin + count)):
-            if place in seen:
+            raise UserError(f"{where} has 'current' {list(one.current)}, which it does not hold; {AGAIN}")
+        for sentence in range(begin, begin + count):
+            other = seen.setdefault((one.document, sentence), identity)
+            if other != identity:
                 raise UserError(
-                    f"{where}: sentence {place[1]} of document {place[0]} is current on "
-                    f"{seen[place].rpartition(', ')[2]} already; {AGAIN}"
+                    f"{where} has sentence {sentence} of document {one.document}, as instance {other} has; {AGAIN}"
                 )
-            seen[place] = where
     missing = sorted(there - seen.keys())
     if missing:
         document, sentence = missing[0]

@@ -45,29 +45,19 @@ class FusedAdam(FairseqAdam):
 
     def multiply_grads(self, c: float | Tensor) -> None:
         """Gradients count ``c`` times as much in the next step; as tensors they stay as they are until then."""
-        self.optimizer.factor = self._factor * c
+        self.optimizer.factor = self.optimizer.factor * c
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """The norm of all gradients, which the next step scales down to ``max_norm`` (0: does not)."""
-        norm = super().clip_grad_norm(0, aggregate_norm_fn) * self._factor
+        norm = super().clip_grad_norm(0, aggregate_norm_fn) * self.optimizer.factor
         if max_norm > 0:
-            self.optimizer.factor = self._factor * (max_norm / (norm + 1e-6)).clamp(max=1)
+            self.multiply_grads((max_norm / (norm + 1e-6)).clamp(max=1))
         return norm
 
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0, groups=None) -> None:
         """A step with the gradients divided by ``scale`` and multiplied by what they were to be multiplied by."""
-        factor, self.optimizer.factor = self._factor, 1.0
+        factor, self.optimizer.factor = self.optimizer.factor, 1.0
         self.optimizer.step(closure, scale=scale / factor)
-
-    def zero_grad(self) -> None:
-        """Forget the gradients and what they were to be multiplied by."""
-        self.optimizer.factor = 1.0
-        super().zero_grad()
-
-    @property
-    def _factor(self) -> float | Tensor:
-        """What gradients count; it lies with the optimizer that has them (sharding puts another in its place)."""
-        return getattr(self.optimizer, "factor", 1.0)
 
 
 # A checkpoint has the optimizer's class in it, and fairseq resumes training with no other.

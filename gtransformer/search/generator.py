@@ -171,7 +171,8 @@ class DocumentSearch(Search):
 
     Args:
         dictionary: target dictionary.
-        inner: one of fairseq's search strategies.
+        inner: one of fairseq's search strategies; not those for lexical constraints and for the source's length, which
+            no document has (``tasks/accepted_options.py``).
         rule: what a document may look like.
         limits: (batch, most sentences) int64, most words of each sentence.
         sentences: (batch,) int64, how many there are.
@@ -182,8 +183,6 @@ class DocumentSearch(Search):
         self.inner, self.rule = inner, rule.on(limits.device)
         self.limits, self.sentences = limits, sentences
         self.stop_on_max_len = inner.stop_on_max_len
-        self.supports_constraints = inner.supports_constraints
-        self.needs_src_lengths = getattr(inner, "needs_src_lengths", False)
 
     def step(self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None):
         """fairseq's interface: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, step + 1)."""
@@ -230,18 +229,6 @@ class DocumentSearch(Search):
         """Only these documents of the batch go on (called by the generator)."""
         self.limits, self.sentences = self.limits[batch_idxs], self.sentences[batch_idxs]
         self.inner.prune_sentences(batch_idxs)
-
-    def set_src_lengths(self, src_lengths: Tensor) -> None:
-        """Passed on to the inner search."""
-        self.inner.set_src_lengths(src_lengths)
-
-    def init_constraints(self, batch_constraints: Tensor | None, beam_size: int) -> None:
-        """Passed on to the inner search."""
-        self.inner.init_constraints(batch_constraints, beam_size)
-
-    def update_constraints(self, active_hypos: Tensor) -> None:
-        """Passed on to the inner search."""
-        self.inner.update_constraints(active_hypos)
 
 
 def rows_of(chosen: Tensor) -> Tensor:

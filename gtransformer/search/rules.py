@@ -116,19 +116,19 @@ class SentenceRule:
     def room(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
         """Whether the current sentence is too short to end, and whether it must end: bool, shaped like the state.
 
-        ``limits``: (documents, most sentences), the words that each may have.
+        Where both hold it must: a limit goes before ``min_len``. ``limits``: (documents, most sentences), the words
+        that each may have.
         """
         current = state.complete.clip(max=limits.shape[1] - 1)
         limit = limits.gather(1, current) if isinstance(limits, Tensor) else np.take_along_axis(limits, current, 1)
-        full = state.words >= limit
-        return (state.words < self.min_len) & ~full, full
+        return state.words < self.min_len, state.words >= limit
 
     def restrict(self, lprobs: Tensor, short: Tensor, full: Tensor) -> None:
         """Leave rows that are inside a sentence what may come next.
 
         Args:
             lprobs: (rows, vocabulary), changed in place.
-            short, full: int64 indices of the rows whose sentence may not end yet, or must end (``room``).
+            short, full: int64 indices of the rows whose sentence is too short to end, or must end (``room``).
         """
         end = lprobs[:, self.eos].clone()
         lprobs.index_fill_(1, self.forbidden, -torch.inf)

@@ -35,12 +35,6 @@ class Walk:
     hypothesis: dict | None = None
 
 
-def sees_one_sentence(decoder: nn.Module) -> bool:
-    """Whether self-attention never leaves the current sentence, so that previous translations are not read."""
-    scopes = decoder.scopes(None) if hasattr(decoder, "scopes") else ()
-    return {scope.prefix_sentences for scope in scopes} == {1}
-
-
 class ForcingGenerator:
     """A generator, called as fairseq's, that goes on behind sentences which it forces itself.
 
@@ -71,8 +65,9 @@ class ForcingGenerator:
 
     @property
     def sees_one_sentence(self) -> bool:
-        """Whether no model's decoder reads what is forced: none sees more than the current sentence."""
-        return all(sees_one_sentence(model.decoder) for model in self.models)
+        """Whether no model's decoder reads what is forced: self-attention never leaves the current sentence."""
+        scopes = [model.decoder.scopes(None) if hasattr(model.decoder, "scopes") else () for model in self.models]
+        return all({scope.prefix_sentences for scope in one} == {1} for one in scopes)
 
 
 class WalkingGenerator(ForcingGenerator):

@@ -134,8 +134,6 @@ _REFUSED = {
     "the dictionary says which symbol this is; leave it out": "pad eos unk",
 }
 REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
-# In training it names files that a training to be resumed does not look for.
-NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give another --save-dir"}
 ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # which is what documents have
 FUSED = "fused_label_smoothed_cross_entropy"
 # fairseq's losses that read no more than a source, a target and what the model says of it.
@@ -143,9 +141,9 @@ LOSSES = ("label_smoothed_cross_entropy", "cross_entropy", "label_smoothed_cross
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
-    "validate_interval beam nbest",
+    "validate_interval beam nbest batch_sentences max_pair_tokens",
     0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates no_repeat_ngram_size "
-    "min_len max_len_a max_len_b prefix_size",
+    "min_len max_len_a max_len_b prefix_size documents_at_once",
 }
 OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
@@ -321,13 +319,12 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
         return None
     if name in REFUSED:
         return REFUSED[name]
-    if name in NAMED_BY and program == TRAIN:
-        return NAMED_BY[name]
     used = (TRAIN,) if of_model else USED_IN.get(name, PROGRAMS)
     if program not in used:
         places = " and ".join(f"fairseq-{one}" for one in used)
-        return f"is for {places}; fairseq-{program} takes no notice; leave it out"
-    if name == "criterion" and _is_fairseqs(str(value)) and value not in LOSSES:
+        return f"is for {places}, not for fairseq-{program}; leave it out"
+    module = getattr(CRITERION_REGISTRY.get(str(value)), "__module__", "") if name == "criterion" else ""
+    if module.startswith("fairseq.") and value not in LOSSES:
         return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"
     if name == "ddp_backend" and value in BACKENDS:
         return _NOT_SHARDED
@@ -337,10 +334,6 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
     return None
 
 
-def _is_fairseqs(criterion: str) -> bool:
-    return getattr(CRITERION_REGISTRY.get(criterion), "__module__", "").startswith("fairseq.")
-
-
 def _changed(whole: DictConfig) -> Iterator[tuple[str, Any]]:
     """The options in fairseq's own sections of a configuration, and the task's, whose values are not the default."""
     kinds = {field.name: field.type for field in fields(FairseqConfig)} | {"task": TranslationDocConfig}
@@ -348,10 +341,6 @@ def _changed(whole: DictConfig) -> Iterator[tuple[str, Any]]:
         if is_dataclass(kind) and section in whole:
             for field in fields(kind):
                 value = whole[section].get(field.name, field.default)
-                settable = not (field.name.startswith("_") or field.default is MISSING or _is_link(field.default))
-                if settable and value != field.default:
+                link = isinstance(field.default, str) and field.default.startswith("${")
+                if not (link or field.name.startswith("_") or field.default is MISSING) and value != field.default:
                     yield field.name, value
-
-
-def _is_link(default: Any) -> bool:
-    return isinstance(default, str) and default.startswith("${")

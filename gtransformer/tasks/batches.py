@@ -55,7 +55,10 @@ def batch_iterator(
     if reused and dataset in task.dataset_to_epoch_iter:
         return task.dataset_to_epoch_iter[dataset]
     if dataset is task.datasets.get(task.cfg.train_subset) and max_tokens is not None:
-        warn_of_long(dataset, max_tokens)
+        tokens = dataset.num_tokens_vec(np.arange(len(dataset)))
+        if long := int((tokens > max_tokens).sum()):
+            said = "%d instances are longer than --max-tokens %d, up to %d tokens: each is a batch of its own"
+            logger.warning(said, long, max_tokens, tokens.max())
     together = task.options.sentences_together
     if together is not None:
         max_tokens, max_sentences = None, together
@@ -119,17 +122,6 @@ def check_complete(prefix: str, instances: int, translated: int, processes: int)
         )
 
 
-def warn_of_long(dataset: DocumentPairDataset, max_tokens: int) -> None:
-    """Say how many instances are longer than a batch should be."""
-    tokens = dataset.num_tokens_vec(np.arange(len(dataset)))
-    long = int((tokens > max_tokens).sum())
-    if long:
-        logger.warning(
-            "%d instances are longer than --max-tokens %d, up to %d tokens: each is a batch of its own",
-            long, max_tokens, tokens.max(),
-        )  # fmt: skip
-
-
 def filter_by_size(
     indices: np.ndarray,
     dataset: DocumentPairDataset,
@@ -141,21 +133,22 @@ def filter_by_size(
     Raises UserError where there are longer ones and they may not be left out; else a warning counts them.
     """
     kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
-    if len(ignored) and ignore_invalid_inputs:
-        logger.warning(
-            "%d of %d instances are longer than the %s tokens (source, target) that the model takes and are left "
-            "out (instance %d is the first): prepare with a smaller --max-instance-tokens to have them, or give "
-            "--instances greedy and a smaller --instance-tokens",
-            len(ignored), len(indices), max_positions, min(ignored),
-        )  # fmt: skip
-    elif len(ignored):
+    if len(ignored):
         source, target = map(int, dataset.size(ignored[0]))
-        raise UserError(
-            f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
-            f"{max_positions}: prepare with a smaller --max-instance-tokens, give --instances greedy and a smaller "
-            "--instance-tokens, or leave such instances out with --skip-invalid-size-inputs-valid-test"
+        leave_out(
+            f"instance {ignored[0]} has ({source}, {target}) tokens (source, target): {len(ignored)} of {len(indices)} "
+            f"instances are longer than the {max_positions} that the model takes",
+            "prepare with a smaller --max-instance-tokens, or give --instances greedy and a smaller --instance-tokens",
+            ignore_invalid_inputs,
         )
     return kept
+
+
+def leave_out(said: str, advice: str, allowed: bool) -> None:
+    """Warn of instances that are left out, where that is allowed; else raise UserError."""
+    if not allowed:
+        raise UserError(f"{said}; {advice}, or leave such instances out with --skip-invalid-size-inputs-valid-test")
+    logger.warning("%s; they are left out; to have them, %s", said, advice)
 
 
 def without_long_sentences(
@@ -167,29 +160,19 @@ def without_long_sentences(
     """
     kept = np.ones(len(indices), dtype=bool)
     for dataset, limit in limited:
-        kept &= longest_sentences(dataset)[indices] <= limit
+        parts = getattr(dataset, "datasets", [dataset])  # one set, or several together
+        kept &= np.concatenate([part.longest_sentences() for part in parts])[indices] <= limit
     ignored = indices[~kept]
     if not len(ignored):
         return indices
     most = " and ".join(dict.fromkeys(str(limit) for _, limit in limited))
-    advice = "prepare with a smaller --max-sentence-tokens"
-    if not ignore_invalid_inputs:
-        raise UserError(
-            f"instance {min(ignored)} has a sentence of more tokens than the {most} that the model has positions for: "
-            f"{advice}, or leave such instances out with --skip-invalid-size-inputs-valid-test"
-        )
-    logger.warning(
-        "%d of %d instances have a sentence of more tokens than the %s that the model has positions for and are left "
-        "out (instance %d is the first): %s to have the rest of them",
-        len(ignored), len(indices), most, min(ignored), advice,
-    )  # fmt: skip
+    leave_out(
+        f"{len(ignored)} of {len(indices)} instances have a sentence of more tokens than the {most} that the model has "
+        f"positions for, instance {min(ignored)} is the first",
+        "prepare with a smaller --max-sentence-tokens",
+        ignore_invalid_inputs,
+    )
     return indices[kept]
-
-
-def longest_sentences(dataset: FairseqDataset) -> np.ndarray:
-    """(instances,) int64, tokens of the longest sentence of each, of one set or of several together."""
-    parts = getattr(dataset, "datasets", [dataset])
-    return np.concatenate([part.longest_sentences() for part in parts])
 
 
 Batches = list[np.ndarray]
@@ -286,8 +269,6 @@ class DocumentIterator(EpochIterator):
         own = list(self.frozen_batches[self.shard_id :: self.num_shards])
         if shuffle:
             real = [batch for batch in own if len(batch)]
-            order = mixed(self.dataset.documents_of(real), self.seed + epoch)
-            own[: len(real)] = [real[number] for number in order]
-        if self._supports_prefetch:
-            self.dataset.prefetch([number for batch in own for number in batch])
+            documents = self.dataset.documents[[int(batch[0]) for batch in real], 0]
+            own[: len(real)] = [real[number] for number in mixed(documents, self.seed + epoch)]
         return own

@@ -7,7 +7,7 @@ is wrong from its first update on. It is compared with every checkpoint, the tra
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,15 @@ from gtransformer.models.gtransformer.model import ALL, COMBINED, attention_kind
 from gtransformer.modules.attention import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
-from gtransformer.tasks.finetuning import check_same, check_system, check_words, goes_on, keep_given, pretrained_path
+from gtransformer.tasks.finetuning import (
+    as_given,
+    check_same,
+    check_system,
+    check_words,
+    goes_on,
+    keep_given,
+    pretrained_path,
+)
 from gtransformer.tasks.first_pass import check_sentence_model
 from gtransformer.tasks.options import Rows, refuse
 
@@ -69,15 +77,7 @@ BEGINNING: Rows = (
         "added, or leave it out",
     ),
     (
-        lambda c: (
-            c.whole
-            and c.classifier
-            and (
-                c.whole.criterion._name != FUSED
-                or c.whole.criterion.report_accuracy
-                or c.whole.criterion.ignore_prefix_size
-            )
-        ),
+        lambda c: c.whole and c.classifier and not _is_fused(c.whole.criterion),
         f"--batch-classifier: its loss is added by --criterion {FUSED} alone, without --report-accuracy and "
         "--ignore-prefix-size",
     ),
@@ -105,10 +105,11 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_combinations(model_cfg, task_cfg, whole)
     if whole is None:
         return
-    check_start_of_training(whole)
-    check_system(model_cfg, whole)
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
-    check_reading(model_cfg, read_settings(path), path)
+    settings = read_settings(path)
+    check_decoder_start(settings.get("task", {}), path)
+    check_system(model_cfg, whole)
+    check_reading(model_cfg, settings, path)
     check_same(model_cfg, task_cfg, whole)
     keep_given(whole)
 
@@ -127,24 +128,14 @@ def check_combinations(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) 
     )
 
 
+def _is_fused(criterion: DictConfig) -> bool:
+    """Whether a loss is this package's in one pass, which sees the output layer; with these options it is fairseq's."""
+    needs_all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
+    return criterion._name == FUSED and not needs_all_logits
+
+
 def _has_gates(model_cfg: Any) -> bool:
     return any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross"))
-
-
-def say_defaults(model_cfg: Any, task_cfg: Any, arguments: Sequence[str]) -> None:
-    """Log which options a command leaves to defaults that are other ones than the release's.
-
-    fairseq does not keep which options were given, so the command line is asked; without ``--task`` on it
-    (fairseq-hydra-train) nothing is known.
-    """
-    given = {argument.partition("=")[0] for argument in arguments}
-    differing = {
-        "--doc-mode": (str(task_cfg.doc_mode), "full", hasattr(model_cfg, "encoder_ctxlayers")),
-        "--doc-noise-epochs": (task_cfg.doc_noise_epochs, 0, task_cfg.doc_noise_mask > 0),
-    }
-    for option, (ours, theirs, matters) in differing.items():
-        if matters and "--task" in given and option not in given:
-            logger.info("%s is %s by default (in the release %s); give it to choose", option, ours, theirs)
 
 
 def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Path) -> None:
@@ -158,15 +149,12 @@ def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Pat
         return
     whole = str(settings.get("task", {}).get("doc_mode")) == "full"
     for key, usual in READING.items():
-        saved, ours = (str(value or usual) for value in (theirs.get(key), getattr(model_cfg, key, None)))
-        if saved == ours or (whole and key == "positions"):
-            continue
-        option = f"--{key.replace('_', '-')}"
-        one, other = (f"without {option}" if value == "None" else f"with {option} {value}" for value in (saved, ours))
-        raise UserError(
-            f"{path}: trained {one}, this training is {other}; choose as there, or, to resume a training that began "
-            "with --sentence-model, give that option again"
-        )
+        saved, ours = (value or usual for value in (theirs.get(key), getattr(model_cfg, key, None)))
+        if str(saved) != str(ours) and not (whole and key == "positions"):
+            raise UserError(
+                f"{path}: trained {as_given(key, saved)}, this training is {as_given(key, ours)}; choose as there, or, "
+                "to resume a training that began with --sentence-model, give that option again"
+            )
 
 
 TASK = "translation_doc"
@@ -185,13 +173,6 @@ def check_decoder_start(task: Mapping[str, Any], checkpoint: Path | None = None)
         "train it again, in another directory or after removing it"
     )
     raise CheckpointError(reason) if checkpoint is None else UserError(f"checkpoint {checkpoint} {reason}")
-
-
-def check_start_of_training(whole: DictConfig | None) -> None:
-    """The same for the checkpoint that a training begins from, its own last one or another's."""
-    if whole is not None:
-        path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
-        check_decoder_start(read_settings(path).get("task", {}), path)
 
 
 def check_saved_with(model: DictConfig) -> None:
@@ -253,7 +234,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
                 f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: prepare the data with "
                 "the model's own dictionary (docs/finetuning.md)"
             )
-        _check_words(path, settings["task"], lang, dictionary)
+        check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
         for key in OF_SENTENCE_MODELS:
             value = settings["model"].get(key)
@@ -308,9 +289,7 @@ def _check_options(cfg: Any, whole: DictConfig | None, path: Path, own: bool) ->
             "out"
         )
     criterion = whole.criterion
-    plain = str(criterion._name) in ("cross_entropy", "fused_label_smoothed_cross_entropy")
-    needs_all = any(getattr(criterion, name, None) for name in ("report_accuracy", "ignore_prefix_size"))
-    if not own and (not plain or needs_all):
+    if not own and criterion._name != "cross_entropy" and not _is_fused(criterion):
         raise UserError(
             f"--sentence-model {path}: some symbols can never be predicted, which --criterion {criterion._name} with "
             "these options cannot take; give fused_label_smoothed_cross_entropy without --report-accuracy and "
@@ -349,12 +328,3 @@ def _check_languages(theirs: Mapping[str, Any], task, path: Path) -> None:
         raise UserError(
             f"{path}: translates {'-'.join(found)}, this data is {'-'.join(pair)}; give a model of these languages"
         )
-
-
-def _check_words(path: Path, theirs: Mapping[str, Any], lang: str, dictionary: Dictionary) -> None:
-    """Word by word, where its dictionary lies beside the checkpoint, as published ones do, or with its own data."""
-    data = theirs.get("data")
-    folders = [path.parent, *([Path(data.split(":")[0])] if isinstance(data, str) else [])]
-    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
-    if file is not None:
-        check_words(path, file, dictionary)

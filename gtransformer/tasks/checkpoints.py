@@ -144,11 +144,6 @@ def training_done(path: Path) -> Done:
     )
 
 
-def updates_of(state: dict[str, Any]) -> int:
-    """How many updates a checkpoint's model was trained for; KeyError, IndexError or TypeError if it does not say."""
-    return int(state["optimizer_history"][-1]["num_updates"])
-
-
 def weights_digest(path: Path) -> str:
     """SHA-256 of a checkpoint's parameters by name, which of two trainings is the same where these are to the bit."""
     found = hashlib.sha256()
@@ -239,7 +234,7 @@ def average(paths: Sequence[Path], output: Path) -> None:
 
 def _updates(path: Path) -> int:
     try:
-        return updates_of(read_state(path))
+        return int(read_state(path)["optimizer_history"][-1]["num_updates"])
     except (KeyError, IndexError, TypeError):
         raise UserError(
             f"{path}: does not say how many updates it was trained for; name the files to average"
@@ -257,7 +252,6 @@ def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[
     theirs, ours = (read_settings(one).get("model", {}) for one in (path, first))
     systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
     other = other or ("_name" if len(systems) > 1 else None)
-    other = other or next((key for key in STRUCTURE if theirs.get(key) != ours.get(key)), None)
     other = other or difference(theirs, ours)
     if other:
         raise UserError(f"{path}: of another model than {first} ({other}); average checkpoints of one training")
@@ -276,9 +270,9 @@ def had_best(path: Path) -> bool:
     return best is not None and not math.isnan(best)
 
 
-def remove_older(cfg: CheckpointConfig | None) -> None:
+def remove_older(cfg: CheckpointConfig) -> None:
     """Remove what a training's last save was about to, when it was interrupted; once it is known that it goes on."""
-    if cfg is None or cfg.restore_file != LAST or cfg.no_save or not Path(cfg.save_dir).is_dir():
+    if cfg.restore_file != LAST or cfg.no_save or not Path(cfg.save_dir).is_dir():
         return
     if cfg.keep_interval_updates > 0 and cfg.keep_interval_updates_pattern == -1:
         for old in checkpoint_paths(cfg.save_dir, r"checkpoint_\d+_(\d+)\.pt")[cfg.keep_interval_updates :]:
@@ -302,7 +296,8 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
         return []
     source = max(whole, key=lambda path: path.stat().st_mtime_ns)
     replaced = [last] if source != last else []
-    if best in damaged and _is_best(source):
+    saved = _saved(source)
+    if best in damaged and saved.get("val_loss") is not None and saved["val_loss"] == saved.get("best"):
         replaced.append(best)
     for path in replaced:
         with open(source, "rb") as stream, atomic_write(path, "wb") as copy:
@@ -311,11 +306,6 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
     names = " and ".join(path.name for path in damaged)
     logger.warning("%s: %s cut short, as by an interruption; training goes on from %s", directory, names, source.name)
     return replaced
-
-
-def _is_best(path: Path) -> bool:
-    saved = _saved(path)
-    return saved.get("val_loss") is not None and saved["val_loss"] == saved.get("best")
 
 
 def _saved(path: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.model import ALL, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
+from gtransformer.tasks.accepted_options import option_of
 from gtransformer.tasks.checkpoints import LAST, STRUCTURE, difference, read_settings
 
 logger = logging.getLogger(__name__)
@@ -182,9 +183,9 @@ def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary
     for key in STRUCTURE:
         ours = getattr(model_cfg, key)
         if key in theirs and theirs[key] is not None and str(theirs[key]) != str(ours):
-            option = f"--{key.replace('_', '-')}"
-            raise UserError(f"{path}: trained with {option} {theirs[key]}, this model has {ours}; use the same")
-    _check_dictionary(path, settings.get("task", {}), dictionary)
+            raise UserError(f"{path}: trained with {option_of(key)} {theirs[key]}, this model has {ours}; use the same")
+    task = settings.get("task", {})
+    check_words(path, task, task.get("source_lang"), dictionary)
 
 
 def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
@@ -241,17 +242,16 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
     if key is not None:
         other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
         raise UserError(
-            f"{path}: trained {_said(key, theirs[key])}, this training is {_said(key, ours[key])}; give what it was "
-            f"trained with to go on with it, or {other}"
+            f"{path}: trained {as_given(key, theirs[key])}, this training is {as_given(key, ours[key])}; give what it "
+            f"was trained with to go on with it, or {other}"
         )
 
 
-def _said(name: str, value: Any) -> str:
+def as_given(name: str, value: Any) -> str:
     """An option and its value, in a sentence."""
-    option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool) or value is None:
-        return f"{'with' if value else 'without'} {option}"
-    return f"with {option} {value}"
+        return f"{'with' if value else 'without'} {option_of(name)}"
+    return f"with {option_of(name)} {value}"
 
 
 def _gone_on_from(whole: DictConfig) -> Path | None:
@@ -280,18 +280,16 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     return path if path.is_file() else None
 
 
-def _check_dictionary(path: Path, task: Mapping[str, Any], dictionary: Dictionary) -> None:
-    data, lang = task.get("data"), task.get("source_lang")
-    if not isinstance(data, str) or not lang:
-        return
-    file = Path(utils.split_paths(data)[0]) / f"dict.{lang}.txt"
-    if file.is_file():
-        check_words(path, file, dictionary)
+def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary) -> None:
+    """Raise UserError where the dictionary of a checkpoint's model has other words than the data's.
 
-
-def check_words(path: Path, file: Path, dictionary: Dictionary) -> None:
-    """Raise UserError where the dictionary ``file`` of the checkpoint ``path`` has other words than the data's."""
-    words = Dictionary.load(str(file)).symbols
+    Compared where it lies beside the checkpoint, as published ones do, or with the data that ``task`` names.
+    """
+    folders = [path.parent]
+    if isinstance(task.get("data"), str):
+        folders.append(Path(utils.split_paths(task["data"])[0]))
+    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
+    words = [] if file is None else Dictionary.load(str(file)).symbols
     for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
         if theirs != ours:
             raise UserError(

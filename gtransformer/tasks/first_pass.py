@@ -90,7 +90,10 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
     if path.suffix == CHECKPOINT:
         model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
-        translations = translated(dataset, model, args)
+        # Every sentence by itself; each is the last one of an instance's source.
+        sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
+        places = [(place.document, place.first_sentence) for place in dataset.places()]
+        translations = dict(zip(places, model.translate(sources, args), strict=True))
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
@@ -98,13 +101,6 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         translations = {place: torch.tensor(indices(text), dtype=torch.int64) for place, text in words.items()}
         logger.info("first pass: %d sentences of %s", len(translations), path)
     return FirstPass(dataset, translations, task.target_dictionary)
-
-
-def translated(dataset: DocumentPairDataset, model: SentenceModel, args: Namespace) -> dict[Place, Tensor]:
-    """Every sentence of a split by itself; each is the last one of an instance's source."""
-    sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
-    places = [(place.document, place.first_sentence) for place in dataset.places()]
-    return dict(zip(places, model.translate(sources, args), strict=True))
 
 
 def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[str]]:

@@ -17,7 +17,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.scoring import BaseScorer, register_scorer
 from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
 from gtransformer.data.instances import Grouping
@@ -228,14 +228,6 @@ class TranslationWriter:
             for number in sorted(self.lines):
                 stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
         logger.info("wrote %d instances to %s", len(self.lines), self.path)
-
-
-def hypothesis(hypo: dict[str, Tensor], dictionary: Dictionary, skip: set[int]) -> dict:
-    """fairseq's hypothesis as it stands in the file."""
-    return {
-        "score": round(float(hypo["score"]), 6),
-        "sentences": split_sentences(hypo["tokens"].tolist(), dictionary, skip),
-    }
 
 
 NONE = "none"

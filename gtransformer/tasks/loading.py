@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,20 +12,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
-from omegaconf import DictConfig, OmegaConf, open_dict
+from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
+from omegaconf import DictConfig, open_dict
 
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Grouping, Instances, group
+from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Instances, group
 from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
-from gtransformer.tasks.options import MakeInstances, Options
+from gtransformer.tasks.options import Options
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Loader:
 
     def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
         """A split (for training, the epoch's shard); UserError for files that are missing or unfit."""
-        grouping, walked = self.options.grouping, self.options.walked_documents
+        grouping, whole = self.options.grouping, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
         if training:
@@ -73,10 +73,8 @@ class Loader:
         draw = None
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
-        exchange = draw if self.options.shuffled == EVERYTHING else None
-        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
         testing = split.startswith("test")  # as in real use, where the source is all that there is
-        groups = [self._group(part, grouping, walked, exchange, limit, lengths, testing) for part in parts]
+        groups = [self._group(part, draw, limit, testing) for part in parts]
         shuffled = self.options.shuffled if training else NOTHING
         groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
@@ -84,8 +82,8 @@ class Loader:
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
-        if walked is not None or grouping.kind != STORED:
-            how = f"--instances {grouping.kind}" if walked is None else f"--strategy {self.cfg.strategy}"
+        if whole or grouping.kind != STORED:
+            how = f"--strategy {self.cfg.strategy}" if whole else f"--instances {grouping.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and grouping.with_context and target is not None
         documents = following([one.documents for one in groups]) if self.options.ordered else None
@@ -103,8 +101,8 @@ class Loader:
             in_order=in_order,
             joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
-            places=places_of(groups, grouping),
-            costs=None if walked is None else window_costs(self.options.strategy, [one.source for one in groups]),
+            places=groups[0].places if len(groups) == 1 else None,
+            costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
         )
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
@@ -177,7 +175,8 @@ class Loader:
         """Both sides as the model gets them; ``dropout``: with word dropout, if there is to be any."""
         noise = target_noise = current = None
         if dropout and self.cfg.doc_noise_mask > 0:
-            noise, target_noise = self.word_dropout(self.dictionary), self.word_dropout(self.target_dictionary)
+            sides = self.dictionary, self.target_dictionary
+            noise, target_noise = (WordDropout(self.cfg.doc_noise_mask, *self._maskable(one)) for one in sides)
         if dropout and self.cfg.coword_dropout > 0:
             last, d = self.options.grouping.with_context, self.dictionary
             current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
@@ -197,10 +196,6 @@ class Loader:
             **options,
         )
 
-    def word_dropout(self, dictionary: Dictionary) -> WordDropout:
-        """``--doc-noise-mask`` for one side."""
-        return WordDropout(self.cfg.doc_noise_mask, *self._maskable(dictionary))
-
     def _maskable(self, dictionary: Dictionary) -> tuple[int, torch.Tensor, int]:
         """One side's own ``<mask>``, its own symbols that are never replaced, and the seed."""
         d, mask = dictionary, dictionary.index("<mask>")
@@ -208,11 +203,10 @@ class Loader:
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:
-        if os.path.exists(f"{prefix}{lang}.idx"):
-            check_binary(f"{prefix}{lang}")
-        dataset = data_utils.load_indexed_dataset(prefix + lang, dictionary, self.cfg.dataset_impl)
-        if dataset is None:
+        if not os.path.exists(f"{prefix}{lang}.idx"):
             return None
+        check_binary(f"{prefix}{lang}")
+        dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
         token = instances.foreign_token(len(dictionary))
         if token is not None:
@@ -232,27 +226,24 @@ class Loader:
                     "of them with --vocabulary and the other's folder"
                 )
 
-    def _group(
-        self,
-        part: Part,
-        grouping: Grouping,
-        walked: MakeInstances | None,
-        exchange: np.random.RandomState | None,
-        limit: int | None,
-        lengths: np.random.RandomState | None,
-        testing: bool,
-    ) -> Grouped:
-        if walked is not None:
-            view = part.sentences()
-            return regrouped(view, walked(view))
-        if grouping.kind == STORED:
-            return stored_as_they_are(part, self.options.ordered)
+    def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
+        """The instances of a part. Raises UserError for a sentence that no window of the strategy holds."""
+        options, grouping = self.options, self.options.grouping
+        if grouping.kind == STORED and not options.whole_documents:
+            return stored_as_they_are(part, options.ordered)
         view = part.sentences()
-        if exchange is not None:
-            view.exchange(exchange)
+        if options.whole_documents:
+            columns = (column.tolist() for column in (view.source.lengths, view.document, view.position))
+            for length, document, position in zip(*columns, strict=True):
+                options.strategy.check_sentence(length, document + 1, position + 1)
+            runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
+            return regrouped(view, Instances(runs, runs, runs))
+        if options.shuffled == EVERYTHING and draw is not None:
+            view.exchange(draw)
         target = None if view.target is None else view.target.lengths
         if testing and KINDS[grouping.kind].by_target:
             target = None
+        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
         made = group(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
@@ -293,9 +284,8 @@ class Part:
 
     def sentences(self) -> Sentences:
         """The view of its sentences. Raises UserError where its files do not belong together."""
-        found = self.sidecar.is_file()
-        sidecar = Sidecar.load(self.sidecar) if found else None
-        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar if found else None)
+        sidecar = Sidecar.load(self.sidecar) if self.sidecar.is_file() else None
+        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar)
 
 
 @dataclass(frozen=True)
@@ -350,24 +340,6 @@ def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
     return Instances(made.source[kept], made.target[kept], made.current[kept])
 
 
-def places_of(groups: list[Grouped], grouping: Grouping) -> Callable[[], list[Place] | None] | None:
-    """What reads the places of a split's instances: one part's; of several parts that hold stored instances, none.
-
-    Of several that were grouped anew it raises UserError: their translations could not be put back.
-    """
-    if len(groups) == 1:
-        return groups[0].places
-    return None if grouping.kind == STORED else partial(no_places, grouping.kind)
-
-
-def no_places(kind: str) -> list[Place]:
-    """Raise UserError."""
-    raise UserError(
-        f"--gen-output: translations of --instances {kind} cannot be put back where several sets are combined; "
-        "translate one set at a time, or leave --gen-output out"
-    )
-
-
 def joined(datasets: list[FairseqDataset]) -> FairseqDataset:
     """One after the other."""
     return datasets[0] if len(datasets) == 1 else ConcatDataset(datasets)
@@ -398,13 +370,6 @@ def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
         dictionary.add_symbol(symbol)
 
 
-def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
-    """Index of a language's symbol; UserError if ``--langs`` does not name the language."""
-    if lang not in langs:
-        raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
-    return dictionary.index(f"[{lang}]")
-
-
 def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[str | None, str | None]:
     """Source and target language: those given, and of the first pair in a data directory what is not given."""
     if (source is not None and target is not None) or not folder.is_dir():
@@ -415,20 +380,13 @@ def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[
     return source or pair[0], target or pair[1]
 
 
-def length_ratio(documents: DocumentPairDataset) -> float:
-    """Mean over instances of source tokens over target tokens, ``<s>`` and ``</s>`` counted on both sides."""
-    return float(np.mean(documents.src_sizes / documents.tgt_sizes))
-
-
-def wants_ratio(model: DictConfig) -> bool:
-    """Whether a model that is to be trained has the option and was not given it."""
-    return OmegaConf.is_config(model) and "length_ratio" in model and model.length_ratio is None
-
-
 def set_ratio(model: DictConfig, documents: DocumentPairDataset) -> None:
-    """Write it into the model's options, which fairseq saves in its checkpoints."""
+    """Write the mean over instances of source tokens over target tokens into the model's options.
+
+    ``<s>`` and ``</s>`` are counted on both sides. fairseq saves the options in its checkpoints.
+    """
     with open_dict(model):
-        model.length_ratio = length_ratio(documents)
+        model.length_ratio = float(np.mean(documents.src_sizes / documents.tgt_sizes))
     logger.info("--length-ratio %.6f: mean over %d training instances", model.length_ratio, len(documents))
 
 

@@ -7,23 +7,20 @@ A combination that is refused is one row of a table here: when it is met, and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
-from gtransformer.data.instances import DRAWN, STORED, Grouping, Instances
-from gtransformer.data.sentences import Sentences
+from gtransformer.data.instances import DRAWN, STORED, Grouping
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.rules import AUTO, OFF, ON
 from gtransformer.search.strategies import WAYS, Strategy
+from gtransformer.tasks.accepted_options import check_numbers
 from gtransformer.tasks.config import TranslationDocConfig
 
-MakeInstances = Callable[[Sentences], Instances]
 Rows = Sequence[tuple[Callable[[SimpleNamespace], Any], str]]
 
 BATCH = 16  # sentences that are translated together, unless --batch-sentences says otherwise (Wu et al. 2023, 3.5)
@@ -58,10 +55,6 @@ ALWAYS: Rows = (
         lambda c: c.cfg.join_documents and (c.cfg.gen_output or c.cfg.first_pass or c.cfg.batch_sentences is not None),
         "--join-documents is for training; leave it out of generation, where the sentences that are translated "
         "together are of one document",
-    ),
-    (
-        lambda c: c.cfg.batch_sentences is not None and c.cfg.batch_sentences < 1,
-        "--batch-sentences {cfg.batch_sentences}: give 1 or more",
     ),
     (
         lambda c: c.cfg.batch_sentences is not None and not c.options.ordered,
@@ -114,10 +107,6 @@ TRAINING: Rows = (
         "sliding or current",
     ),
     (
-        lambda c: c.cfg.max_pair_tokens is not None and c.cfg.max_pair_tokens < 1,
-        "--max-pair-tokens {cfg.max_pair_tokens}: give 1 or more",
-    ),
-    (
         lambda c: c.cfg.max_pair_tokens is not None and c.grouping.kind == STORED,
         "--max-pair-tokens {cfg.max_pair_tokens}: instances are taken as they are stored; give --instances current "
         "--context-sentences K, or another kind that is made when data are loaded",
@@ -132,10 +121,6 @@ GENERATION: Rows = (
     (
         lambda c: c.score_reference and (c.options.walks or c.cfg.first_pass),
         "--score-reference: --strategy and --first-pass are ways to translate; leave one of the two out",
-    ),
-    (
-        lambda c: c.cfg.documents_at_once < 0,
-        "--documents-at-once {cfg.documents_at_once}: give 0 (all of a batch) or more",
     ),
 )
 _UNEQUAL = "--context-sentences {grouping.context} and --target-context-sentences {grouping.before_target}"
@@ -220,11 +205,12 @@ class Options:
     def __init__(self, cfg: TranslationDocConfig):
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
-        self.shuffled = str(cfg.shuffled_context)
+        self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
         self.walks = WAYS[str(cfg.strategy)].walks
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.grouping = Grouping(str(cfg.instances), *numbers)
         self.grouping.check()
+        check_numbers(cfg)
         self._refuse(ALWAYS)
         context = None, None
         if self.walks and self.grouping.with_context:  # sequential decoding has that of the instances
@@ -233,11 +219,6 @@ class Options:
 
     def _refuse(self, rows: Rows, **case: Any) -> None:
         refuse(rows, options=self, cfg=self.cfg, grouping=self.grouping, **case)
-
-    @property
-    def rule(self) -> str:
-        """``--sentence-rule``."""
-        return str(self.cfg.sentence_rule)
 
     @property
     def drawn_anew(self) -> bool:
@@ -251,14 +232,9 @@ class Options:
         return together if self.ordered else None
 
     @property
-    def walked_documents(self) -> MakeInstances | None:
-        """What makes whole documents of a split's sentences, if the strategy wants them; None: instances as they are.
-
-        It raises UserError for a sentence that no window holds.
-        """
-        if self.strategy.tokens is None and self.strategy.context is None:
-            return None
-        return partial(_whole_documents, self.strategy)
+    def whole_documents(self) -> bool:
+        """Whether the strategy wants whole documents, whatever the instances are."""
+        return self.strategy.tokens is not None or self.strategy.context is not None
 
     def check_training(self) -> None:
         """Raise UserError for what training cannot have."""
@@ -333,11 +309,3 @@ def wants_document(model: nn.Module) -> bool:
 
 def _cfg(model: nn.Module) -> object:
     return getattr(model, "cfg", None)
-
-
-def _whole_documents(strategy: Strategy, view: Sentences) -> Instances:
-    lengths = view.source.lengths.tolist()
-    for length, document, position in zip(lengths, view.document.tolist(), view.position.tolist(), strict=True):
-        strategy.check_sentence(length, document + 1, position + 1)
-    runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
-    return Instances(runs, runs, runs)

@@ -10,16 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq import checkpoint_utils
-from fairseq.logging import metrics
-from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import check_sizes
 from gtransformer.optim.linear_by_time import ELAPSED
 from gtransformer.optim.linear_by_time import NAME as BY_TIME
+from gtransformer.tasks.accepted_options import option_of
 from gtransformer.tasks.checkpoints import LAST, Done, training_done
 
 logger = logging.getLogger(__name__)
@@ -28,6 +25,7 @@ logger = logging.getLogger(__name__)
 SAY = 10.0  # seconds from line to line
 KEEP = 60.0  # seconds of training from one checkpoint to the next,
 SHARE = 20  # or so many times what writing one takes: no more than a twentieth of the time is for that
+GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, where there is a GPU: the most that tensors have taken in any step
 
 
 class Pace:
@@ -119,14 +117,10 @@ def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
 
 
 def is_kept_so(trainer: Any, iterator: Any, updates: int) -> bool:
-    """Whether a checkpoint is to be written between those that fairseq writes, here by the first process alone.
-
-    Not where fairseq is about to, nor where a checkpoint is gathered from all processes.
-    """
+    """Whether a checkpoint is to be written between those that fairseq writes: not where fairseq is about to."""
     cfg, every = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates
-    gathered = trainer.is_fsdp or hasattr(trainer.optimizer.optimizer, "consolidate_state_dict")
     soon = iterator.end_of_epoch() or (every > 0 and updates % every == 0)
-    return not (cfg.no_save or cfg.no_last_checkpoints or gathered or soon)
+    return not (cfg.no_save or cfg.no_last_checkpoints or soon)
 
 
 def spoken(seconds: float) -> str:
@@ -171,24 +165,18 @@ def _counter() -> Callable | None:
 
 LIMITS = ("max_update", "max_epoch", "stop_time_hours")
 BEFORE = "seconds_before"  # in a checkpoint: what the model that the training started from was trained for
-UNLIMITED = "stop_time_hours"  # below 0, too: fairseq asks whether it is above
-
-
-def check_given(given: Any) -> None:
-    """Raise UserError for options of fairseq-train, as its parser gives them, that no training can have."""
-    check_sizes(given)
-    check_limits(given)
 
 
 def check_limits(options: Any) -> None:
     """Raise UserError for a negative limit, after which fairseq trains for one update, and for hours that are nan."""
     for name in LIMITS:
         value = getattr(options, name, None)
-        if value is not None and not (value >= 0 or name == UNLIMITED and value < 0):
-            raise UserError(f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit")
+        no_limit = name == "stop_time_hours" and value is not None and value < 0  # fairseq asks whether it is above 0
+        if value is not None and not (value >= 0 or no_limit):
+            raise UserError(f"{option_of(name)} {value}: give more than 0, or 0 for no limit")
 
 
-def count_own_hours(whole: DictConfig | None) -> float:
+def count_own_hours(whole: DictConfig) -> float:
     """Let ``--stop-time-hours`` be those of this training alone; returns the seconds that its start was trained for.
 
     fairseq goes on counting from what the checkpoint of a pretrained model says. A learning rate that falls over hours
@@ -198,15 +186,11 @@ def count_own_hours(whole: DictConfig | None) -> float:
         whole: all options of the training, which are changed. One that is resumed has in its checkpoint what was before
             it, or finds it in the model that is still named.
     """
-    if whole is None:
-        return 0.0
     saved, hours = whole.checkpoint, whole.optimization.stop_time_hours
     start = saved.get("continue_once") or saved.get("finetune_from_model")
     if saved.restore_file != LAST:
         start = saved.restore_file if saved.reset_optimizer else None
-    if start is None or not Path(start).is_file():
-        start = None
-    done = Done(0, 0.0) if start is None else training_done(Path(start))
+    done = training_done(Path(start)) if start is not None and Path(start).is_file() else Done(0, 0.0)
     before = done.seconds
     if saved.restore_file == LAST and Path(saved.save_dir, LAST).is_file():
         kept = training_done(Path(saved.save_dir, LAST)).task_state
@@ -221,15 +205,13 @@ def count_own_hours(whole: DictConfig | None) -> float:
     return before
 
 
-def check_end(whole: DictConfig | None) -> None:
+def check_end(whole: DictConfig) -> None:
     """Let a training that has all its updates, or no patience left, end without another one: fairseq asks behind each.
 
     That happens where one is interrupted between its last checkpoint and the end of its program. ``whole``: all options
     of the training, which are changed. One that goes on has the patience that was left, and if it came from another by
     ``--continue-once`` still knows its best loss. Raises UserError as ``check_limits``.
     """
-    if whole is None:
-        return
     check_limits(whole.optimization)
     saved, most = whole.checkpoint, whole.optimization
     path = Path(saved.save_dir, LAST)
@@ -255,29 +237,3 @@ def check_end(whole: DictConfig | None) -> None:
     else:
         return
     most.stop_min_lr = math.inf  # which fairseq asks before the first update
-
-
-GPU_PEAK = "gpu_peak_gib"  # in fairseq's log; only where there is a GPU
-
-
-class MeasuredTask(FairseqTask):
-    """A task that logs the most bytes which tensors have taken in any step of training.
-
-    fairseq begins to count anew with every update.
-    """
-
-    gpu_peak = 0
-
-    def train_step(self, *args, **kwargs):
-        """As fairseq's."""
-        try:
-            return super().train_step(*args, **kwargs)
-        finally:
-            if torch.cuda.is_initialized():
-                self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
-
-    def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """As fairseq's, and the peak so far."""
-        super().reduce_metrics(logging_outputs, criterion)
-        if self.gpu_peak:
-            metrics.log_scalar(GPU_PEAK, self.gpu_peak / 2**30, weight=0, priority=1550, round=3)

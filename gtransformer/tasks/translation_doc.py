@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
+import torch
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.tasks import register_task
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtransformer.data.batch_fields import without_context, without_forced
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
+from gtransformer.models.common.config import check_sizes
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available, sentence_limits
@@ -25,7 +29,7 @@ from gtransformer.search.walk import SecondPass, WalkingGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size
-from gtransformer.tasks.beginning import check_beginning, check_saved_with, say_defaults, start_from_sentence_model
+from gtransformer.tasks.beginning import check_beginning, check_saved_with, start_from_sentence_model
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
@@ -37,26 +41,24 @@ from gtransformer.tasks.generation import (
     check_decodable,
     check_generation,
     generator_maker,
-    hypothesis,
+    split_sentences,
     translates_last_only,
 )
 from gtransformer.tasks.loading import (
     Loader,
     add_symbols,
-    language_index,
     languages_of,
     load_dictionary,
     set_ratio,
-    wants_ratio,
 )
 from gtransformer.tasks.options import Options
 from gtransformer.tasks.training import (
     BEFORE,
-    MeasuredTask,
+    GPU_PEAK,
     Pace,
     TrainingWatch,
     check_end,
-    check_given,
+    check_limits,
     count_own_hours,
     used_patience,
 )
@@ -66,7 +68,7 @@ logger = logging.getLogger(__name__)
 
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
-class TranslationDocTask(MeasuredTask):
+class TranslationDocTask(FairseqTask):
     """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
 
     Its options are those of fairseq's task ``translation`` and more; of its methods none would serve as it is.
@@ -83,7 +85,9 @@ class TranslationDocTask(MeasuredTask):
         self.langs = [lang.strip() for lang in (cfg.langs or f"{cfg.source_lang},{cfg.target_lang}").split(",")]
         for dictionary in (src_dict, tgt_dict):
             add_symbols(dictionary, self.langs)
-        self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
+        if cfg.target_lang not in self.langs:
+            raise UserError(f"--langs {','.join(self.langs)} does not name the target language '{cfg.target_lang}'")
+        self.language = tgt_dict.index(f"[{cfg.target_lang}]")
         self.forced_symbols = [tgt_dict.bos(), self.language]  # between the target's sentences, at its end: no choice
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
@@ -91,7 +95,7 @@ class TranslationDocTask(MeasuredTask):
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
         self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
-        self.seconds_before = 0.0
+        self.seconds_before, self.gpu_peak = 0.0, 0
 
     @classmethod
     def check_parsed(cls, parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
@@ -112,7 +116,8 @@ class TranslationDocTask(MeasuredTask):
             check_generation(args, options)
         elif program == TRAIN:
             options.check_training()
-            check_given(args)
+            check_sizes(args)
+            check_limits(args)
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -178,7 +183,7 @@ class TranslationDocTask(MeasuredTask):
 
         Of documents that are walked through window by window none is: the windows are checked when they come.
         """
-        if self.options.walked_documents is not None:
+        if self.options.whole_documents:
             return indices
         return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
@@ -200,16 +205,16 @@ class TranslationDocTask(MeasuredTask):
         UserError for a precision that cannot be trained in (fairseq says ``from_checkpoint`` when it loads a model),
         and for instances that the model cannot have.
         """
+        whole = whole_config(cfg)
         if from_checkpoint:
             check_saved_with(cfg)
-            whole = whole_config(cfg)
             if whole is not None:
                 self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
-            check_options(whole_config(cfg))
-            start_from_sentence_model(cfg, whole_config(cfg), self)
-            if wants_ratio(cfg):
+            check_options(whole)
+            start_from_sentence_model(cfg, whole, self)
+            if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
         if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
@@ -220,17 +225,17 @@ class TranslationDocTask(MeasuredTask):
         self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_limits(model))
         if not from_checkpoint:
             self.options.check_batches(model, training=True)
-            whole = whole_config(cfg)
-            say_defaults(cfg, self.cfg, sys.argv[1:])
-            if whole is not None and whole.checkpoint.restore_file == LAST:
-                finish_interrupted_save(whole.checkpoint.save_dir)
-            self.seconds_before = count_own_hours(whole)
-            check_end(whole)
+            if whole is not None:
+                if whole.checkpoint.restore_file == LAST:
+                    finish_interrupted_save(whole.checkpoint.save_dir)
+                self.seconds_before = count_own_hours(whole)
+                check_end(whole)
             check_beginning(cfg, self.cfg, whole)
             if isinstance(model, DocumentModel):
                 model.check_training(cfg)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
-            remove_older(whole and whole.checkpoint)
+            if whole is not None:
+                remove_older(whole.checkpoint)
         if options is not None:
             generator = self.build_generator([model], options)
             self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.options)
@@ -306,7 +311,14 @@ class TranslationDocTask(MeasuredTask):
         sentences = self._sentences(sample).tolist()
         marks = self._marks()
         for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
-            self.writer.add(number, [hypothesis(hypo, self.tgt_dict, marks) for hypo in nbest[:most]], count)
+            found = [
+                {
+                    "score": round(float(hypo["score"]), 6),
+                    "sentences": split_sentences(hypo["tokens"].tolist(), self.tgt_dict, marks),
+                }
+                for hypo in nbest[:most]
+            ]
+            self.writer.add(number, found, count)
 
     def _make_writer(self) -> TranslationWriter:
         if len(self.datasets) != 1:
@@ -314,7 +326,13 @@ class TranslationDocTask(MeasuredTask):
                 f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
             )
         (dataset,) = self.datasets.values()
-        return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
+        places, kind = dataset.places(), self.options.grouping.kind
+        if places is None and kind != STORED:
+            raise UserError(
+                f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "
+                "several sets are combined; translate one set at a time, or leave --gen-output out"
+            )
+        return TranslationWriter(self.cfg.gen_output, len(dataset), places)
 
     def after_update(self, trainer, iterator) -> None:
         """Of an update that was made (``compat/patches.py``): training says how far it is, and is kept."""
@@ -323,7 +341,11 @@ class TranslationDocTask(MeasuredTask):
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """As fairseq's; the criterion sees the targets that count."""
         sample = self._counted(as_read(sample, model), model)
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        try:
+            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        finally:
+            if torch.cuda.is_initialized():  # fairseq begins to count anew with every update
+                self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
@@ -344,8 +366,10 @@ class TranslationDocTask(MeasuredTask):
         return without_forced(sample, self.forced_symbols, self.tgt_dict.pad()) if left_out else sample
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""
+        """Log what the criterion does; peak memory on a GPU; BLEU if ``--eval-bleu``; entropy where it was measured."""
         super().reduce_metrics(logging_outputs, criterion)
+        if self.gpu_peak:
+            metrics.log_scalar(GPU_PEAK, self.gpu_peak / 2**30, weight=0, priority=1550, round=3)
         if self.cfg.eval_bleu:
             log_bleu(logging_outputs)
         log_entropy(logging_outputs)

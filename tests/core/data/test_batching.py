@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from gtransformer.data.batching import document_order, fill_batches, make_divisible, mixed, share_documents
+from gtransformer.data.batching import fill_batches, make_divisible, mixed, share_documents
 
 
 def test_batches_hold_as_many_real_tokens_as_allowed():
@@ -65,11 +65,6 @@ def test_joined_documents():
                 assert too_long or (most and len(batch) + len(next_one) > most)
     assert several == {True, False}
     assert fill_batches(np.zeros(0, int), np.zeros(0, int), 5, None, np.zeros(0, int), joined=True) == []
-
-
-def test_order_of_documents():
-    places = np.array([(1, 2), (0, 5), (1, 0), (0, 0), (2, 1)])
-    assert document_order(places).tolist() == [3, 1, 2, 0, 4]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5, 8])

@@ -7,10 +7,11 @@ import pytest
 import torch
 from fairseq.data import FairseqDataset, ListDataset
 
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, without_context
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
-from tests.support import random_document, random_lengths
+from tests.support import pad_batch, random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 
@@ -82,21 +83,15 @@ def test_collation(pairs):
     assert batch["net_input"]["src_lengths"].tolist() == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
 
 
-def test_without_target(dictionary):
-    dataset = DocumentPairDataset(instances([[S, A, E, E]]), None, dictionary, dictionary, L)
-    batch = dataset.collater([dataset[0]])
-    assert batch["net_input"]["src_tokens"].tolist() == [[S, A, E]] and batch["target"] is None
-
-
-@pytest.mark.parametrize("multiple", [1, 8])
-@pytest.mark.parametrize("count", [1, 7, 8, 13, 20])
-def test_batches_drop_nothing(pairs, count, multiple):
-    """fairseq-fixed 0.12.3.1 loses the last batch where 8 (its default) does not divide it; ours may not."""
-    dataset = pairs([[i % 5 + 1] for i in range(count)])
-    for limits in ({"max_sentences": 4}, {"max_tokens": 30}, {"max_tokens": 1000}, {}):
-        batches = dataset.batch_by_size(np.arange(count), required_batch_size_multiple=multiple, **limits)
-        assert sorted(np.concatenate(batches).tolist()) == list(range(count))
-        assert all(len(batch) for batch in batches)
+def test_batches_drop_nothing(pairs):
+    """The day fairseq-fixed keeps its last batch, this test says so, and our override may be thought over."""
+    dataset, limits = pairs([[1]] * 13), {"max_sentences": 8, "required_batch_size_multiple": 8}
+    assert sum(map(len, dataset.batch_by_size(np.arange(13), **limits))) == 13
+    try:
+        theirs = FairseqDataset.batch_by_size(dataset, np.arange(13), **limits)
+    except Exception:
+        pytest.skip("fairseq's batching needs a compiled extension that is not here")
+    assert sum(map(len, theirs)) < 13
 
 
 def test_batches_count_the_longer_side(dictionary):
@@ -106,25 +101,9 @@ def test_batches_count_the_longer_side(dictionary):
     assert [len(batch) for batch in dataset.batch_by_size(np.arange(4), max_tokens=40)] == [2, 2]
 
 
-def test_fairseq_still_needs_our_batches(pairs):
-    """The day fairseq-fixed keeps its last batch, this test says so, and our override may be thought over."""
-    dataset = pairs([[1]] * 13)
-    try:
-        theirs = FairseqDataset.batch_by_size(dataset, np.arange(13), max_sentences=8, required_batch_size_multiple=8)
-    except Exception:
-        pytest.skip("fairseq's batching needs a compiled extension that is not here")
-    assert sum(map(len, theirs)) < 13
-
-
-def noisy(pairs, epochs=3, probability=0.5):
-    protected = torch.tensor([0, 1, 2, 3, 16, 17, 18])
-    return pairs(
-        [[20, 20], [30]], word_dropout=WordDropout(probability, M, protected, seed=1), word_dropout_epochs=epochs
-    )
-
-
 def test_word_dropout_changes_inputs_and_not_targets(pairs):
-    clean, dataset = pairs([[20, 20], [30]]), noisy(pairs)
+    dropout = WordDropout(0.5, M, torch.tensor([0, 1, 2, 3, 16, 17, 18]), seed=1)
+    clean, dataset = pairs([[20, 20], [30]]), pairs([[20, 20], [30]], word_dropout=dropout, word_dropout_epochs=3)
     for number in range(2):
         item, plain = dataset[number], clean[number]
         assert torch.equal(item["target"], plain["target"])
@@ -138,31 +117,6 @@ def test_word_dropout_changes_inputs_and_not_targets(pairs):
     assert batch["net_input"]["prev_output_tokens"].eq(M).any()
     assert not batch["target"].eq(M).any()
     assert batch["net_input"]["prev_output_tokens"][:, 0].eq(S).all()
-
-
-def test_word_dropout_by_epoch(pairs):
-    dataset, again = noisy(pairs), noisy(pairs)
-    first = dataset[0]["source"]
-    assert torch.equal(first, dataset[0]["source"]) and torch.equal(first, again[0]["source"])
-    dataset.set_epoch(2)
-    assert not torch.equal(first, dataset[0]["source"])
-    dataset.set_epoch(3)  # --doc-noise-epochs 3: epochs 1 and 2, as in the release
-    assert not dataset[0]["source"].eq(M).any() and not dataset[0]["prev_output_tokens"].eq(M).any()
-
-
-def test_batches_for_the_same_epoch_do_not_depend_on_order(pairs):
-    dataset = noisy(pairs)
-    forwards = {item["id"]: item["source"] for item in (dataset[0], dataset[1])}
-    backwards = {item["id"]: item["source"] for item in (dataset[1], dataset[0])}
-    assert all(torch.equal(forwards[number], backwards[number]) for number in forwards)
-
-
-def test_ordered_indices_group_similar_lengths(pairs):
-    draw = random.Random(4)
-    dataset = pairs([random_lengths(draw, 3, 20) for _ in range(30)])
-    lengths = [dataset.num_tokens(i) for i in dataset.ordered_indices()]
-    assert sorted(dataset.ordered_indices().tolist()) == list(range(30))
-    assert sum(abs(a - b) for a, b in zip(lengths, lengths[1:], strict=False)) < 30 * 10
 
 
 def test_in_the_order_of_documents(pairs):
@@ -193,3 +147,13 @@ def test_what_does_not_count_comes_with_the_batch(pairs):
     assert context == {0: 4, 1: 9, 2: 0} and batch["context_total"] == 13
     assert batch["id"].tolist() == [1, 0, 2] and batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
     assert "context_tokens" not in pairs([[1]]).collater([pairs([[1]])[0]])
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_targets_of_the_context_are_padding(left):
+    rows = [[5, 6, 7, 8, 9, 10], [11, 12, 13]]
+    target = pad_batch(rows, P, left)
+    sample = {"target": target, "ntokens": 9, CONTEXT: torch.tensor([4, 0]), CONTEXT_TOTAL: 4}
+    found = without_context(sample, P)
+    assert found["target"].equal(pad_batch([[P, P, P, P, 9, 10], rows[1]], P, left)) and found["ntokens"] == 5
+    assert sample["ntokens"] == 9 and sample["target"].equal(target)  # the whole one stays for others

@@ -1,4 +1,4 @@
-"""The view of a prepared corpus by sentences, over every layout that fairseq writes."""
+"""The view of a prepared corpus by sentences."""
 
 import random
 from pathlib import Path
@@ -29,17 +29,17 @@ def lines(places=PLACES, documents=DOCUMENTS, twice=True):
     return found
 
 
-def side(stored, folder=None, implementation="mmap", prepend_bos=False):
+def side(stored, folder=None, prepend_bos=False):
     """A side in memory, or binarised in a folder."""
     if folder is None:
         dataset = ListDataset([torch.tensor(line) for line in stored], list(map(len, stored)))
         return InstanceDataset(dataset, list(map(len, stored)), S, E, prepend_bos)
     prefix = Path(folder) / "side"
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl=implementation, vocab_size=70_000)
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=70_000)
     for line in stored:
         builder.add_item(torch.tensor(line, dtype=torch.int32))
     builder.finalize(f"{prefix}.idx")
-    dataset = indexed_dataset.make_dataset(str(prefix), implementation, fix_lua_indexing=True)
+    dataset = indexed_dataset.MMapIndexedDataset(str(prefix))
     return InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos)
 
 
@@ -48,15 +48,13 @@ def sidecar(places=PLACES, documents=2, dropped=()):
 
 
 @pytest.mark.parametrize("twice", [True, False])
-@pytest.mark.parametrize("implementation", [None, "mmap", "lazy", "cached"])
-def test_sentences_of_documents(tmp_path, implementation, twice):
-    one = side(lines(twice=twice), implementation and tmp_path, implementation)
+@pytest.mark.parametrize("binarised", [False, True])
+def test_sentences_of_documents(tmp_path, binarised, twice):
+    one = side(lines(twice=twice), tmp_path if binarised else None)
     view = Sentences(one, one, "x", sidecar())
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
     assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
     assert len(view) == 5
-    if view.source.instances.supports_prefetch:
-        view.source.instances.prefetch(range(4))
     assert view.target.tokens(0, 3).tolist() == [S, A, E, S, B, C, E, S, E]
     assert view.source.tokens(1, 3).tolist() == [S, B, C, E, S, E]
     assert [view.source.tokens(i, i + 1).tolist() for i in (0, 2, 3)] == [[S, A, E], [S, E], [S, C, C, C, E]]
@@ -88,22 +86,7 @@ def test_runs_of_sentences_have_exact_sizes(tmp_path):
     assert len(dataset) == 5 and dataset.sizes.tolist() == [3, 7, 9, 9, 6]
     assert [len(dataset[i]) for i in range(5)] == dataset.sizes.tolist()
     assert [dataset.num_tokens(i) for i in range(5)] == [dataset.size(i) for i in range(5)] == [3, 7, 9, 9, 6]
-    assert not dataset.supports_prefetch
     assert tokens_between(view.source.lengths, np.array([(2, 2), (0, 5)])).tolist() == [0, 18]
-
-
-def test_only_the_instances_that_hold_them_are_read_ahead(tmp_path):
-    view = Sentences(side(lines(), tmp_path, "cached"), None, "x", sidecar())
-    dataset = RunDataset(view.source, np.array([(0, 3), (4, 5)]))
-    assert dataset.supports_prefetch
-    read = view.source.instances.dataset.cache_index
-    read.clear()  # what the search for sentences has left there
-    dataset.prefetch([1])
-    assert sorted(read) == [3]
-    assert dataset[1].tolist() == [S, A, B, E]
-    dataset.prefetch([0, 1])
-    assert sorted(read) == [0, 1, 3]
-    assert dataset[0].tolist() == [S, A, E, S, B, C, E, S, E]
 
 
 @pytest.mark.parametrize("prepend_bos", [False, True])
@@ -155,10 +138,10 @@ def test_files_that_do_not_belong_together(source, target, given, message):
         )
 
 
-@pytest.mark.parametrize("implementation", ["mmap", "lazy", "cached"])
-def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, implementation):
-    """Of every layout that fairseq writes."""
-    opened, found = [[S, A, E, E], [S, E, E]], side([[S, A, E], [A], [B, A, E, E], [S]], tmp_path, implementation)
+@pytest.mark.parametrize("binarised", [False, True])
+def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, binarised):
+    opened = [[S, A, E, E], [S, E, E]]
+    found = side([[S, A, E], [A], [B, A, E, E], [S]], tmp_path if binarised else None)
     assert found.first_unopened() == 1
     assert side(opened).first_unopened() is None and side([[A, E]], prepend_bos=True).first_unopened() is None
     assert side([*opened, []]).first_unopened() == 2

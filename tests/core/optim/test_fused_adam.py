@@ -190,19 +190,3 @@ def test_a_step_that_amp_leaves_out_leaves_nothing_behind(bad):
         found.append(parameters)
     for one, other in zip(*found, strict=True):
         assert other.isfinite().all() and torch.allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
-class Sharded(torch.optim.SGD):
-    """As fairscale's: a step takes a closure, and everything else by name."""
-
-    def step(self, closure=None, **kwargs):
-        self.scales = [*getattr(self, "scales", []), float(kwargs["scale"])]
-
-
-def test_a_sharded_optimizer_takes_the_scale_by_name():
-    optimiser, parameters = make(NAME)
-    optimiser._optimizer = Sharded(parameters, lr=0.1)
-    optimiser.multiply_grads(0.25)
-    optimiser.step()
-    optimiser.step()
-    assert optimiser.optimizer.scales == [4.0, 1.0]

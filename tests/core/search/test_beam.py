@@ -131,8 +131,3 @@ def test_weights_that_are_not_numbers(dictionary, documents):
     translate = Translator(dictionary, [model], beam=2, max_len_b=3)
     with pytest.raises(UserError, match="not numbers"):
         translate(documents(random.Random(1), [[2, 1]]))
-
-
-def test_a_negative_number_at_once(dictionary):
-    with pytest.raises(UserError, match="--documents-at-once -1"):
-        Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": -1}, beam=2)

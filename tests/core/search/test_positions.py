@@ -16,16 +16,13 @@ LIMITS = torch.tensor([[10, 20, 30], [5, 5, 0], [1, 1, 1]])
 SENTENCES = torch.tensor([3, 2, 3])
 
 
-def test_limits_that_fit_stay():
-    assert torch.equal(within_positions(LIMITS, SENTENCES, 6 + 60), LIMITS)
-
-
-@pytest.mark.parametrize("positions", [65, 39, 19, 9])
+@pytest.mark.parametrize("positions", [66, 65, 39, 19, 9])
 def test_documents_that_do_not_fit_are_shrunk_in_proportion(positions):
     shrunk = within_positions(LIMITS, SENTENCES, positions)
     assert int((shrunk.sum(1) + 2 * SENTENCES).max()) <= positions
     assert (shrunk > 0).equal(LIMITS > 0) and (shrunk <= LIMITS).all()
     assert shrunk[0].tolist() == sorted(shrunk[0].tolist())
+    assert shrunk.equal(LIMITS) == (positions == 6 + 60)
     if positions >= 4 + 10:
         assert torch.equal(shrunk[1:], LIMITS[1:])  # other documents keep theirs
     if positions == 39:

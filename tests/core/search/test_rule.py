@@ -62,21 +62,9 @@ def test_a_choice_that_prefix_tokens_have_made_stands(search):
     assert scores[0, 0, A] == -2.0 and scores.isneginf().sum() == 18
 
 
-def test_state_of_a_prefix():
-    prefixes = torch.tensor([[S, A, A, E, S], [S, A, A, A, A], [S, E, S, E, S]])
-    state = SentenceRule(S, E, L, torch.tensor([S]), 1).read(prefixes)
-    assert state.complete.tolist() == [1, 0, 2] and state.words.tolist() == [0, 4, 0]
-
-
 def test_limits_count_words_only():
     source = torch.tensor([[1, 1, 1, S, A, E, S, A, B, A, E], [S, E, S, A, A, A, A, A, E, S, E]])
     words = source.ge(3)
     limits, sentences = sentence_limits(source, S, words, 1.2, 10)
     assert sentences.tolist() == [2, 3]
     assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]
-
-
-def test_pruning_keeps_the_documents_that_go_on(search):
-    batch = search([1], [2, 2], [3])
-    batch.prune_sentences(torch.tensor([0, 2]))
-    assert batch.limits.tolist() == [[1, 0], [3, 0]] and batch.sentences.tolist() == [1, 1]

@@ -15,7 +15,7 @@ from gtransformer.search.walk import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of
-from tests.support import fairseqs_model, pad_batch, tiny_model, tiny_task
+from tests.support import pad_batch, tiny_model, tiny_task
 
 pytestmark = pytest.mark.slow
 
@@ -160,24 +160,12 @@ def test_an_ensemble_of_two_that_are_one(dictionary):
     assert tokens_of(translated(dictionary, [model, model], batch)) == tokens_of(translated(dictionary, [model], batch))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sampling": True}, "--first-pass is for plain beam search"),
-        ({"no_repeat_ngram_size": 2}, "--first-pass is for plain beam search"),
-    ],
-)
-def test_searches_that_cannot_be(dictionary, options, message):
-    with pytest.raises(UserError, match=message):
-        translated(dictionary, [system(dictionary, "C")], document(dictionary), **options)
-
-
 def test_models_and_prefixes_that_cannot_be(dictionary):
     alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
     with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):
         translated(dictionary, [alone], document(dictionary))
-    with pytest.raises(UserError, match="--first-pass: TransformerModelBase knows nothing of documents"):
-        translated(dictionary, [fairseqs_model(dictionary)], document(dictionary))
+    with pytest.raises(UserError, match="--first-pass is for plain beam search"):
+        translated(dictionary, [system(dictionary, "C")], document(dictionary), sampling=True)
     generator = tiny_task(dictionary).build_generator(
         [system(dictionary, "MBE")], Namespace(contexts=lambda sample: [])
     )

@@ -30,13 +30,6 @@ def test_by_hand(strategy, expected):
     assert strategy.windows([5, 3, 6, 2, 1]) == [SentenceWindow(*one) for one in expected]
 
 
-def test_sequential_within_tokens_and_sliding_are_different_ways():
-    """Sliding decodes the first window whole; sequential goes on by one sentence always."""
-    assert Strategy(SLIDING, tokens=9).windows([4, 4, 4]) == [SentenceWindow(0, 0, 0, 2), SentenceWindow(1, 1, 2, 3)]
-    steps = [SentenceWindow(0, 0, 0, 1), SentenceWindow(0, 0, 1, 2), SentenceWindow(1, 1, 2, 3)]
-    assert Strategy(SEQUENTIAL, tokens=9).windows([4, 4, 4]) == steps
-
-
 @pytest.mark.parametrize("kind", [SEQUENTIAL, SLIDING])
 @pytest.mark.parametrize("seed", range(5))
 def test_every_sentence_is_new_once(kind, seed):

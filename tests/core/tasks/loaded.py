@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from fairseq import options as fairseq_options
+from fairseq import tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import ROOT, task_config
@@ -10,11 +14,26 @@ LEN48 = ROOT / "tests" / "prepared" / "len48"
 _OPENED = []  # iterators of the running test
 
 
+def setup(folder=LEN48 / "bin", **options) -> TranslationDocTask:
+    """The task with these options."""
+    return TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+
+
 def load(split="train", folder=LEN48 / "bin", **options):
     """The task with these options, and a data set of it."""
-    task = TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+    task = setup(folder, **options)
     task.load_dataset(split)
     return task, task.dataset(split)
+
+
+def built(data, folder, arch, *arguments):
+    """(model, task, all options), built as fairseq-train builds them; ``folder``: where it saves."""
+    line = [str(data), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", f"--arch={arch}"]
+    line += [f"--save-dir={folder / 'save'}", "--optimizer=adam", *arguments]
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
+    cfg = convert_namespace_to_omegaconf(parsed)
+    task = tasks.setup_task(cfg.task)
+    return task.build_model(cfg.model), task, cfg
 
 
 def documents(split: str, lang: str) -> dict[tuple[int, int], list[str]]:

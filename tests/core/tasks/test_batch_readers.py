@@ -6,8 +6,6 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq import models, options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.data.batch_fields import without_context
@@ -134,16 +132,3 @@ def test_lines_that_are_typed_are_no_batch(dictionary, first):
         UserError, match="typed or handed in: the model reads consecutive sentences of a document as on"
     ):
         translate([[dictionary.bos(), dictionary.eos()]])
-
-
-@pytest.mark.parametrize("system", ["docflat", "abd", "mbe"])
-@pytest.mark.parametrize(("size", "layers", "channels"), [("mini", 3, 128), ("base", 6, 512)])
-def test_on_the_command_line(dictionary, system, size, layers, channels):
-    parser = options.get_training_parser()
-    line = ["data", "--task", "translation_doc", "--arch", f"{system}_{size}", "--share-all-embeddings"]
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
-    assert (cfg.model.encoder_layers, cfg.model.decoder_embed_dim) == (layers, channels)
-    if size == "mini":
-        model = models.build_model(cfg.model, tiny_task(dictionary))
-        assert model.needs.batch and model.needs.targets == (system == "docflat")
-        assert model.needs.numbers == (system != "mbe")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import logging
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_beginning, say_defaults
+from gtransformer.tasks.beginning import check_beginning
 from gtransformer.tasks.finetuning import keep_given
 
 LAST = "checkpoint_last.pt"
@@ -102,29 +101,6 @@ def test_a_mask_that_nobody_has_trained(begin, option):
         with pytest.raises(UserError, match=words):
             begin(ours, ENDS, **{option: 0.1})
     begin(ENDS | {"trained_parameters": "all"}, ENDS, **{option: 0.1})
-
-
-@pytest.mark.parametrize(
-    ("system", "mask", "line", "said"),
-    [
-        (
-            {"encoder_ctxlayers": 2},
-            0.3,
-            "--task translation_doc",
-            ["--doc-mode is partial", "--doc-noise-epochs is 30"],
-        ),
-        ({"encoder_ctxlayers": 2}, 0.3, "--task translation_doc --doc-mode=partial", ["--doc-noise-epochs is 30"]),
-        ({"encoder_ctxlayers": 2}, 0.0, "--task=translation_doc --doc-mode partial", []),
-        ({"encoder_ctxlayers": 2}, 0.3, "--task translation_doc --doc-mode partial --doc-noise-epochs 30", []),
-        ({}, 0.0, "--task translation_doc", []),
-        ({"encoder_ctxlayers": 2}, 0.3, "--config-dir configs/hydra task.data=bin", []),
-    ],
-)
-def test_defaults_that_the_release_has_not_are_said(caplog, system, mask, line, said):
-    caplog.set_level(logging.INFO, "gtransformer.tasks.beginning")  # commands of other tests quieten the package
-    task = SimpleNamespace(doc_mode="partial", doc_noise_mask=mask, doc_noise_epochs=30)
-    say_defaults(SimpleNamespace(**system), task, line.split())
-    assert [message.split(" by default")[0] for message in caplog.messages] == said
 
 
 @pytest.mark.parametrize("system", ["docflat_base", "mbe_base"])

@@ -7,21 +7,15 @@ import struct
 
 import pytest
 import torch
-from fairseq.data.huffman import HuffmanCodeBuilder, HuffmanMMapIndexedDatasetBuilder
-from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder, infer_dataset_impl
+from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 
 from gtransformer.data.sentences import Place
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import check_binary
 from gtransformer.errors import UserError
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import task_config
+from tests.core.tasks.loaded import load, setup
 
 HEAD = 26  # bytes before the lengths
-
-
-def task(folder, **options):
-    return TranslationDocTask.setup_task(task_config(data=str(folder), **options))
 
 
 @pytest.mark.parametrize(
@@ -37,33 +31,17 @@ def task(folder, **options):
         ("idx", lambda old: old[:17] + b"\x63" + old[18:], "idx: cut short or damaged"),
         ("idx", lambda old: old[:HEAD] + struct.pack("<i", -3) + old[HEAD + 4 :], "idx: cut short or damaged"),
         ("bin", lambda old: b"", "bin: has 0 bytes, its index says "),
-        ("bin", lambda old: old[:-4], "bytes, its index says "),
-        ("bin", lambda old: old + b"\0", "bytes, its index says "),
-        ("bin", None, "bin: no such file, though its index is there; prepare the corpus again"),
+        ("bin", lambda old: old[:-4], "bin: has .* bytes, its index says "),
+        ("bin", lambda old: old + b"\0", "bin: has .* bytes, its index says "),
+        ("bin", None, "bin: no such file"),
     ],
 )
-@pytest.mark.parametrize("lang", ["en", "de"])
-def test_binaries_that_are_not_whole(corpus, lang, end, change, message):
+def test_binaries_that_are_not_whole(corpus, end, change, message):
     folder = corpus(train=4)
-    path = folder / f"train.en-de.{lang}.{end}"
+    path = folder / f"train.en-de.de.{end}"
     path.write_bytes(change(path.read_bytes())) if change else path.unlink()
-    with pytest.raises(UserError, match="; prepare the corpus again$") as caught:
-        task(folder).load_dataset("train")
-    assert f"{folder}/train.en-de.{lang}." in str(caught.value) and message in str(caught.value)
-
-
-def test_other_layouts_are_left_to_fairseq(tmp_path):
-    """Huffman codes, and what was written before there were memory-mapped binaries."""
-    codes, prefix = HuffmanCodeBuilder(), str(tmp_path / "huffman")
-    codes.add_symbols("a", "b", "b")
-    with HuffmanMMapIndexedDatasetBuilder(prefix, codes.build_code()) as builder:
-        builder.add_item(["a", "b"])
-    older = IndexedDatasetBuilder(str(tmp_path / "older.bin"))
-    older.add_item(torch.tensor([4, 5]))
-    older.finalize(str(tmp_path / "older.idx"))
-    for name, layout in (("huffman", "huffman"), ("older", "cached")):
-        assert infer_dataset_impl(str(tmp_path / name)) == layout
-        check_binary(tmp_path / name)
+    with pytest.raises(UserError, match=f"{folder}/train.en-de.de.{message}"):
+        load(folder=folder)
 
 
 def test_instances_that_are_all_empty(tmp_path):
@@ -80,47 +58,50 @@ def test_a_dictionary_that_is_damaged(corpus):
     path = corpus(train=1) / "dict.de.txt"
     path.write_text(path.read_text() + "w1 1\n")
     with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' stands in line \d+ already; keep one"):
-        task(path.parent)
+        setup(path.parent)
 
 
-@pytest.mark.parametrize("layout", [MMapIndexedDatasetBuilder, IndexedDatasetBuilder])
+def test_another_layout_of_fairseqs(corpus):
+    """What was written before there were memory-mapped binaries."""
+    folder = corpus(train=1)
+    older = IndexedDatasetBuilder(f"{folder}/train.en-de.en.bin")
+    older.add_item(torch.tensor([0, 4, 2]))
+    older.finalize(f"{folder}/train.en-de.en.idx")
+    with pytest.raises(UserError, match=r"train.en-de.en.idx: .* not memory-mapped, .*; prepare the corpus again"):
+        load(folder=folder)
+
+
 @pytest.mark.parametrize("lang", ["en", "de"])
-def test_words_that_the_dictionary_has_not(corpus, lang, layout):
+def test_words_that_the_dictionary_has_not(corpus, lang):
     """Binarised with a larger dictionary; the language symbols and <mask> at its end are words."""
     folder = corpus(train=4)
-    size = len(task(folder).source_dictionary)
+    size = len(setup(folder).source_dictionary)
     prefix = str(folder / f"train.en-de.{lang}")
     for last, fits in ((size - 1, True), (size, False)):
-        writer = layout(f"{prefix}.bin")
+        writer = MMapIndexedDatasetBuilder(f"{prefix}.bin")
         for number in range(4):
             writer.add_item(torch.tensor([0, 4, last if number == 2 else 5, 2, 2]))
         writer.finalize(f"{prefix}.idx")
         if fits:
-            task(folder).load_dataset("train")
+            load(folder=folder)
             continue
-        with pytest.raises(UserError) as caught:
-            task(folder).load_dataset("train")
-        assert str(caught.value) == (
-            f"{prefix}.bin: holds the word number {size}, but dict.{lang}.txt ends at {size - 1}: it was made with "
-            "another dictionary; prepare the corpus again"
-        )
+        with pytest.raises(UserError, match=f"{prefix}.bin: holds the word number {size}, but dict.{lang}.txt ends at"):
+            load(folder=folder)
 
 
 def test_a_sidecar_with_other_counts(corpus):
     """What fairseq-generate writes would be put back in wrong places."""
     folder = corpus(test=3)
-    data = task(folder)
-    data.load_dataset("test")
-    source = data.dataset("test").src
-    counts = [int((source[number] == data.source_dictionary.bos()).sum()) for number in range(3)]
+    task, dataset = load("test", folder)
+    counts = [int((dataset.src[number] == task.source_dictionary.bos()).sum()) for number in range(3)]
     path = folder / "test.en-de.instances.json"
     rows = [(number, 0, count) for number, count in enumerate(counts)]
     Sidecar("test", "en", "de", 3, rows).save(path)
-    assert data.dataset("test").places() == [Place(*row) for row in rows]
+    assert dataset.places() == [Place(*row) for row in rows]
     value = json.loads(path.read_text())
     value["instances"][1][2] += 1
     path.write_text(json.dumps(value))
     with pytest.raises(
         UserError, match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has"
     ):
-        data.dataset("test").places()
+        dataset.places()

@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_start_of_training
+from gtransformer.tasks.beginning import check_beginning
 from gtransformer.tasks.checkpoints import load_lazily
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.export import find_sources, model_settings, read_checkpoint
@@ -37,6 +37,11 @@ def training(tmp_path, **checkpoint):
     return OmegaConf.create({"checkpoint": {**options, **checkpoint}})
 
 
+def begin(whole):
+    """A training begins, with whatever model."""
+    check_beginning(Namespace(), Namespace(), whole)
+
+
 def test_an_older_checkpoint_is_refused_wherever_it_is_loaded(saved_model, without):
     data = str(saved_model.parent / "prepared" / "bin")
     assert load_trained(saved_model.parent / "checkpoint.pt", data=data)
@@ -45,17 +50,16 @@ def test_an_older_checkpoint_is_refused_wherever_it_is_loaded(saved_model, witho
 
 
 def test_an_older_checkpoint_is_no_start_of_a_training(without, tmp_path):
-    check_start_of_training(None)
-    check_start_of_training(training(tmp_path))  # nothing to go on from
+    begin(training(tmp_path))  # nothing to go on from
     run = tmp_path / "run"
     run.mkdir()
     for option in ("finetune_from_model", "restore_file", "continue_once"):
         given = {option: str(without)}
         with pytest.raises(UserError, match=rf"checkpoint {without} was trained by an older version"):
-            check_start_of_training(training(tmp_path, **given))
+            begin(training(tmp_path, **given))
     (run / "checkpoint_last.pt").write_bytes(without.read_bytes())
     with pytest.raises(UserError, match=r"run/checkpoint_last\.pt was trained by an older version"):
-        check_start_of_training(training(tmp_path))
+        begin(training(tmp_path))
 
 
 def test_an_older_checkpoint_is_not_exported(saved_model, without, tmp_path):
@@ -68,7 +72,7 @@ def test_sentence_models_of_other_tasks_may_be_started_from(without, tmp_path):
     state = load_lazily(without)
     state["cfg"]["task"]["_name"] = "translation"
     torch.save(state, tmp_path / "sentences.pt")
-    check_start_of_training(training(tmp_path, finetune_from_model=str(tmp_path / "sentences.pt")))
+    begin(training(tmp_path, finetune_from_model=str(tmp_path / "sentences.pt")))
 
 
 def test_the_releases_checkpoints_load(tmp_path):
@@ -89,4 +93,4 @@ def test_the_releases_checkpoints_load(tmp_path):
     torch.save(checkpoint, tmp_path / "release.pt")
     model, task = load_trained(tmp_path / "release.pt", data=str(tmp_path))
     assert task.cfg.decoder_start == "bos" and model.cfg.encoder_ctxlayers == 1
-    check_start_of_training(training(tmp_path, restore_file=str(tmp_path / "release.pt")))
+    begin(training(tmp_path, restore_file=str(tmp_path / "release.pt")))

@@ -106,31 +106,6 @@ def test_documents_take_turns_in_another_order_every_epoch():
     assert [one for ids in inorder for one in ids] == list(range(len(dataset)))
 
 
-def test_one_document_for_several_processes(corpus):
-    """It is cut in runs; and where there is too little for all, what is missing are empty batches, as in any order."""
-    folder = corpus(train=1)
-    task, dataset = load(folder=folder, instances="disjoint", context_sentences=0, batch_order="document")
-    assert len(dataset) > 1
-    shares = [
-        list(
-            iterator(task, dataset, num_shards=2, shard_id=i, disable_iterator_cache=True).next_epoch_itr(shuffle=True)
-        )
-        for i in range(2)
-    ]
-    ids = [[number for batch in share if batch for number in batch["id"].tolist()] for share in shares]
-    assert sorted(ids[0] + ids[1]) == list(range(len(dataset))) and len(shares[0]) == len(shares[1])
-    assert all(one == sorted(one) and one for one in ids)
-
-
-def test_a_batch_of_so_many_sentences():
-    """--batch-size n: n consecutive sentences, fewer at a document's end."""
-    task, dataset = load("test", **DOCFLAT)
-    found = epoch_of(iterator(task, dataset, max_tokens=None, max_sentences=4), shuffle=False)
-    lengths = np.bincount(dataset.documents[:, 0])
-    expected = [min(4, length - begin) for length in lengths for begin in range(0, length, 4)]
-    assert [len(ids) for ids in found] == expected
-
-
 def test_joined_documents():
     """Training's batches say which rows are of one document, for models that read their batch; others' are as ever."""
     task, dataset = load(**DOCFLAT, join_documents=True)
@@ -164,23 +139,6 @@ def test_numbers_of_first_sentences(kind):
     batch = dataset.collater([dataset[0], dataset[5]])
     assert with_input(batch, FIRST_SENTENCE, True) is batch
     assert first_sentences(None, 2, "cpu").tolist() == [1, 1]
-
-
-def test_shuffled_global_context():
-    """Instances are as they were, and their numbers; batches hold those of many documents; all once an epoch."""
-    plain, (task, dataset) = load(**DOCFLAT)[1], load(**DOCFLAT, shuffled_context="global")
-    assert all(dataset[i]["source"].equal(plain[i]["source"]) for i in range(len(plain)))
-    assert np.array_equal(dataset.numbers, plain.numbers)
-    batches = iterator(task, dataset)
-    for _ in range(2):
-        found = epoch_of(batches)
-        assert sorted(one for ids in found for one in ids) == list(range(len(plain)))
-        several = [len({plain.documents[one, 0] for one in ids}) > 1 for ids in found if len(ids) > 1]
-        assert sum(several) > len(several) / 2
-    valid = load("valid", **DOCFLAT, shuffled_context="global")[1]
-    assert valid.ordered_indices().tolist() == list(range(len(valid)))
-    again = load(**DOCFLAT, shuffled_context="global")[1]
-    assert np.array_equal(again.documents, dataset.documents)
 
 
 @pytest.mark.parametrize("order", ["document", "size"])

@@ -8,16 +8,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import optim, tasks
-from fairseq import options as fairseq_options
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
+from gtransformer.tasks.finetuning import freeze_pretrained, prepare_finetuning, pretrained_path
 from tests.core.models import fairseq_models
-from tests.support import fairseqs_model, task_config
+from tests.core.models.oracle_checks import batch
+from tests.core.models.test_document_transformer import pairs
+from tests.core.tasks import loaded
+from tests.support import fairseqs_model, task_config, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +42,8 @@ def sentence_model(dictionary, prepared, tmp_path):
 
 def build(prepared, tmp_path, *arguments):
     """(model, all options), built as fairseq-train builds it."""
-    line = [str(prepared), "--task=translation_doc", "-s=en", "-t=de", "--arch=gtransformer_mini", *SIZES]
-    line += ["--share-all-embeddings", f"--save-dir={tmp_path / 'save'}", *arguments]
-    if not any(argument.startswith("--optimizer") for argument in line):
-        line.append("--optimizer=adam")
-    parser = fairseq_options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, line))
-    return tasks.setup_task(cfg.task).build_model(cfg.model), cfg
+    line = [*SIZES, "--share-all-embeddings", *arguments]
+    return loaded.built(prepared, tmp_path, "gtransformer_mini", *line)[::2]
 
 
 @pytest.fixture
@@ -140,11 +136,6 @@ def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
         prepare_finetuning(fairseqs_model(dictionary), cfg, None, dictionary)
 
 
-def test_missing_pretrained_model(prepared, tmp_path):
-    with pytest.raises(UserError, match="--finetune-from-model nowhere.pt: no such checkpoint"):
-        build(prepared, tmp_path, "--load-partial", "--finetune-from-model=nowhere.pt")
-
-
 def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
     """Its own last one comes first, as with fairseq; a --restore-file before all."""
 
@@ -184,7 +175,7 @@ def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypat
     dataset = task.dataset("valid")
     indices, limits = dataset.ordered_indices(), model.max_positions()
     assert limits == (4, 1_000_000)
-    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .*the model takes \(4, 1000000\)"):
+    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .* than the \(4, 1000000\)"):
         task.filter_indices_by_size(indices, dataset, limits)
     assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0
     calls, filtered = [], type(dataset).filter_indices_by_size
@@ -193,3 +184,42 @@ def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypat
     )
     assert task.filter_indices_by_size(indices, dataset, (1000, 1000)).tolist() == indices.tolist()
     assert len(calls) == 1, "a large corpus takes a while to look through"
+
+
+@pytest.mark.parametrize("trained", ["new", "top"])
+def test_what_is_not_trained_has_no_gradient(dictionary, trained):
+    start = {"positions": "sentence", "gate_bias": 5}
+    model = tiny_model(dictionary, encoder_ctxlayers=1, cross_ctxlayers=1, **start).train()
+    freeze_pretrained(model, None, trained, "--trained-parameters")
+    source, target = batch(dictionary, pairs(dictionary))
+    model(source, None, target)[0].logsumexp(dim=2).sum().backward()
+    top = ("encoder.layers.2.", "decoder.layers.1.", "decoder.layers.2.")
+    chosen = {
+        name
+        for name, _ in model.named_parameters()
+        if not is_transformers(name) or trained == "top" and name.startswith(top)
+    }
+    assert any("_numbers" in name for name in chosen) and any("_gate" in name for name in chosen)
+    for name, parameter in model.named_parameters():
+        assert parameter.requires_grad == (parameter.grad is not None) == (name in chosen), name
+
+
+def test_what_is_trained_by_the_option(prepared, sentence_model, tmp_path):
+    """With two rates; another choice does not take up the optimizer of this one."""
+    start = ["--load-partial", f"--finetune-from-model={sentence_model}"]
+    rates = ["--doc-double-lr", "--positions=sentence", "--gate-bias=5"]
+    model, cfg = build(prepared, tmp_path, *start, *rates, "--trained-parameters=new")
+    assert all(parameter.requires_grad != is_transformers(name) for name, parameter in model.named_parameters())
+    assert cfg.optimizer._name == "adam_two_rates"
+    (tmp_path / "save").mkdir()
+    torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
+    with pytest.raises(UserError, match="trained with --trained-parameters new, so its optimizer is of other"):
+        build(prepared, tmp_path, *start, *rates)
+
+
+def test_nothing_to_train(dictionary, prepared, tmp_path):
+    with pytest.raises(UserError, match="--trained-parameters new is the second step .* nothing to start from"):
+        build(prepared, tmp_path, "--trained-parameters=new")
+    local = tiny_model(dictionary, encoder_ctxlayers=0, decoder_ctxlayers=0, cross_ctxlayers=0)
+    with pytest.raises(UserError, match="--trained-parameters top: this model has nothing that a sentence model has"):
+        freeze_pretrained(local, None, "top", "--trained-parameters top")

@@ -12,7 +12,7 @@ import torch
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
-from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
+from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.walk import SecondPass
@@ -179,12 +179,3 @@ def test_first_passes_that_cannot_be(given, sentence_model, tmp_path):
     (tmp_path / "broken.pt").write_bytes(b"nothing")
     with pytest.raises(UserError, match="broken.pt"):
         loaded(tmp_path / "broken.pt")
-
-
-def test_attention_between_datapoints_in_the_decoder_cannot_translate(given):
-    """It reads the mean of whole targets, two passes or not."""
-    task = load("test", **TWO)[0]
-    model = made(task.tgt_dict, AbdModel, AbdConfig, batch_attention_in="both")
-    for first in (given["some.txt"], None):
-        with pytest.raises(UserError, match="the decoder reads the mean of the whole target, which is not there"):
-            loaded(first, model)

@@ -1,28 +1,21 @@
 """PREFIX.jsonl: every instance, in the order of the corpus, whatever order decoding used."""
 
 import json
-import random
 from argparse import Namespace
 
 import pytest
-import torch
-from fairseq.data import data_utils
 
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.tasks.generation import TranslationWriter, split_sentences
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import task_config, tiny_model
+from tests.core.tasks.loaded import load
+from tests.support import tiny_model
 
 pytestmark = pytest.mark.slow
 
 
 def generate(corpus_folder, prefix, order, dictionary, **options):
     """Translate the test split batch by batch, as fairseq-generate does."""
-    cfg = task_config(data=str(corpus_folder), gen_output=str(prefix))
-    task = TranslationDocTask.setup_task(cfg)
-    task.load_dataset("test")
-    dataset, model = task.dataset("test"), tiny_model(dictionary)
+    (task, dataset), model = load("test", corpus_folder, gen_output=str(prefix)), tiny_model(dictionary)
     generator = task.build_generator([model], Namespace(max_len_a=1, max_len_b=2, **options))
     for batch in order:
         task.inference_step(generator, [model], dataset.collater([dataset[i] for i in batch]))
@@ -52,24 +45,6 @@ def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
             assert not {"<s>", "</s>", "[de]", "<pad>"} & set(words)
 
 
-def test_places_come_from_the_sidecar(corpus, tmp_path, dictionary):
-    folder = corpus(test=3)
-    stored = data_utils.load_indexed_dataset(str(folder / "test.en-de.en"), dictionary)
-    counts = [int(row.eq(dictionary.bos()).sum()) for row in stored]
-    places = [(0, 0, counts[0]), (0, counts[0], counts[1]), (1, 7, counts[2])]
-    Sidecar("test", "en", "de", 2, places).save(folder / "test.en-de.instances.json")
-    generate(folder, tmp_path / "t", [[2], [0, 1]], dictionary, beam=1)
-    found = lines(tmp_path / "t.jsonl")
-    assert [(line["document"], line["first_sentence"], line["sentences"]) for line in found] == places
-
-
-def test_a_sidecar_of_something_else(corpus, tmp_path, dictionary):
-    folder = corpus(test=3)
-    Sidecar("test", "en", "de", 1, [(0, 0, 2)]).save(folder / "test.en-de.instances.json")
-    with pytest.raises(UserError, match=r"describes 1 instances, the data has 3; prepare the corpus again"):
-        generate(folder, tmp_path / "t", [[0]], dictionary, beam=1)
-
-
 def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
     """An old result goes when a new run begins; the new one appears when all instances are there."""
     (tmp_path / "t.jsonl").write_text("old\n")
@@ -88,14 +63,13 @@ def test_a_result_that_would_lack_instances(corpus, tmp_path, dictionary, option
     """It is known before the first is translated, and an older result stays."""
     (tmp_path / "t.jsonl").write_text("old\n")
     prefix = tmp_path / "t"
-    task = TranslationDocTask.setup_task(task_config(data=str(corpus(test=3)), gen_output=str(prefix)))
-    task.load_dataset("test")
+    task, dataset = load("test", corpus(test=3), gen_output=str(prefix))
     limits = {"max_tokens": 100, "ignore_invalid_inputs": True, **options}
     with pytest.raises(UserError, match=f"--gen-output {prefix}: {said}"):
-        task.get_batch_iterator(task.dataset("test"), **limits)
+        task.get_batch_iterator(dataset, **limits)
     assert (tmp_path / "t.jsonl").read_text() == "old\n"
     task.cfg.gen_output = None
-    task.get_batch_iterator(task.dataset("test"), **limits)
+    task.get_batch_iterator(dataset, **limits)
 
 
 def test_split_sentences(dictionary):
@@ -115,11 +89,3 @@ def test_writer_keeps_text_readable(tmp_path):
     writer.add(0, [{"score": -2.0, "sentences": ["\u2028"]}], 1)
     text = (tmp_path / "u.jsonl").read_text(encoding="utf-8")
     assert "sch\u00f6n" in text and text.count("\n") == 2 and text.index('"id": 0') < text.index('"id": 1')
-
-
-def test_sampled_batches_of_random_size(corpus, tmp_path, dictionary):
-    draw = random.Random(1)
-    order = draw.sample(range(9), 9)
-    torch.manual_seed(0)
-    generate(corpus(test=9), tmp_path / "s", [order[:1], order[1:6], order[6:]], dictionary, beam=2, sampling=True)
-    assert [line["id"] for line in lines(tmp_path / "s.jsonl")] == list(range(9))

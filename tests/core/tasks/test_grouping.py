@@ -13,9 +13,8 @@ from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabe
 from gtransformer.data.instances import parts
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.core.tasks.loaded import LEN48, documents, epochs, iterator, load, read, sentences_of
-from tests.support import task_config, tiny_config, tiny_model
+from tests.core.tasks.loaded import LEN48, documents, epochs, iterator, load, read, sentences_of, setup
+from tests.support import tiny_config, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -50,14 +49,12 @@ def test_instances_are_what_their_places_say(kind, split):
     assert taken == sorted(source)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("order", ["size", "document"])
-def test_epochs_with_workers(order, workers):
+def test_epochs_with_workers(order):
     """Word dropout changes with the epoch, batches are shuffled, and nothing is lost or doubled."""
     options = {"instances": "sliding", "context_sentences": 1, "batch_order": order}
     task, dataset = load(doc_noise_mask=0.5, doc_noise_epochs=3, **options)
-    batches = iterator(task, dataset, workers)
-    found = epochs(batches, 3)
+    found = epochs(iterator(task, dataset, workers=2), 3)
     places = dataset.places()
     inputs = []
     for epoch in found:
@@ -70,25 +67,8 @@ def test_epochs_with_workers(order, workers):
     assert [any(mask in row for row in epoch.values()) for epoch in inputs] == [True, True, False]
     assert inputs[0] != inputs[1]
     assert [ids for ids, *_ in found[0]] != [ids for ids, *_ in found[1]]
-    if workers:
-        alone = iterator(*load(doc_noise_mask=0.5, doc_noise_epochs=3, **options))
-        assert found == epochs(alone, 3)
-
-
-@pytest.mark.parametrize("epoch", [1, 2])
-def test_a_resumed_epoch_goes_on(epoch):
-    options = {"doc_noise_mask": 0.5, **GROUPINGS["sliding"], "batch_order": "document"}
-    batches = iterator(*load(**options))
-    whole = epochs(batches, 3)
-    interrupted = iterator(*load(**options))
-    for _ in range(epoch - 1):
-        list(interrupted.next_epoch_itr(shuffle=True))
-    running = interrupted.next_epoch_itr(shuffle=True)
-    begun = [read(next(running)) for _ in range(2)]
-    resumed = iterator(*load(**options), epoch=epoch)
-    resumed.load_state_dict(interrupted.state_dict())
-    assert begun + [read(batch) for batch in resumed.next_epoch_itr(shuffle=True)] == whole[epoch - 1]
-    assert [read(batch) for batch in resumed.next_epoch_itr(shuffle=True)] == whole[epoch]
+    alone = iterator(*load(doc_noise_mask=0.5, doc_noise_epochs=3, **options))
+    assert found == epochs(alone, 3)
 
 
 def test_stored_instances_in_the_order_of_documents():
@@ -126,30 +106,20 @@ def test_sets_that_are_combined(corpus):
     folder = corpus(train=2, train1=3)
     counts = []
     for names in (["train"], ["train1"], None):
-        task = TranslationDocTask.setup_task(
-            task_config(data=str(folder), instances="sliding", context_sentences=1, context_loss="off",
-                        batch_order="document", train_subset=(names or ["train"])[0])
-        )  # fmt: skip
+        options = {"instances": "sliding", "context_sentences": 1, "context_loss": "off", "batch_order": "document"}
+        task = setup(folder, **options, train_subset=(names or ["train"])[0])
         task.load_dataset(task.cfg.train_subset, combine=names is None)
         dataset = task.dataset(task.cfg.train_subset)
         counts.append((len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum()))
         assert dataset.ordered_indices().tolist() == list(range(len(dataset)))
     assert counts[2] == tuple(one + other for one, other in zip(*counts[:2], strict=True))
-    with pytest.raises(
-        UserError, match="--gen-output: translations of --instances sliding cannot be put back where sev"
-    ):
-        dataset.places()
-    stored = TranslationDocTask.setup_task(task_config(data=str(folder)))
+    assert dataset.places() is None
+    task.cfg.gen_output = "t"
+    with pytest.raises(UserError, match="--gen-output t: translations of --instances sliding cannot be put back"):
+        task._make_writer()
+    stored = setup(folder)
     stored.load_dataset("train", combine=True)
     assert stored.dataset("train").places() is None
-
-
-def test_sides_of_other_sentences_cannot_be_grouped(corpus, tmp_path):
-    folder = corpus(train=3)
-    Sidecar("train", "en", "de", 1, [(0, 0, 50), (0, 50, 1), (0, 51, 1)]).save(folder / "train.en-de.instances.json")
-    load(folder=folder)  # as they are stored nothing of it is read
-    with pytest.raises(UserError, match=r"instances\.json: instance 0 has 50 sentences, in the data it has"):
-        load(folder=folder, instances="disjoint", context_sentences=0)
 
 
 class Optimizer:

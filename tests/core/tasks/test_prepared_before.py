@@ -6,17 +6,15 @@ import json
 import numpy as np
 import pytest
 
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import ROOT, task_config
+from tests.core.tasks import loaded
+from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared"
 
 
 def load(length, split, **options):
     """The task and a split of the corpus prepared at ``length`` tokens."""
-    task = TranslationDocTask.setup_task(task_config(data=str(PREPARED / f"len{length}" / "bin"), **options))
-    task.load_dataset(split)
-    return task, task.dataset(split)
+    return loaded.load(split, PREPARED / f"len{length}" / "bin", **options)
 
 
 def batches(task, dataset, shards=1, epochs=2, **options):
@@ -26,14 +24,8 @@ def batches(task, dataset, shards=1, epochs=2, **options):
         options = {"max_tokens": 100, "max_positions": (1000, 1000), "seed": 7, **options}
         iterator = task.get_batch_iterator(dataset, num_shards=shards, shard_id=shard, **options)
         task.dataset_to_epoch_iter.clear()
-        found.append([[read(batch) for batch in iterator.next_epoch_itr(shuffle=True)] for _ in range(epochs)])
+        found.append([[list(batch) for batch in epoch] for epoch in loaded.epochs(iterator, epochs)])
     return found
-
-
-def read(batch):
-    inputs = batch["net_input"]
-    tensors = batch["id"], inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
-    return [tensor.tolist() for tensor in tensors]
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])

@@ -1,16 +1,19 @@
 """Options that exclude each other, one table for each place where they are met: the message names the option."""
 
 from argparse import Namespace
+from dataclasses import fields
 
 import pytest
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.tasks.accepted_options import check_training
 from gtransformer.tasks.options import Options
 from tests.core.models.batch_documents import made
-from tests.core.tasks.test_accepted_options import parse
+from tests.core.tasks.loaded import setup
+from tests.core.tasks.test_accepted_options import parsed
 from tests.core.tasks.test_batch_readers import DOCFLAT, TRANSLATING
 from tests.support import task_config, tiny_config, tiny_model, tiny_task
 
@@ -28,8 +31,6 @@ def expect(option: str):
 @pytest.mark.parametrize(
     ("option", "options"),
     [
-        ("--context-sentences", {"instances": "sliding"}),
-        ("--context-sentences", {"context_sentences": 2}),
         ("--shuffled-context", {**SLIDING, "shuffled_context": "global"}),
         ("--shuffled-context", {**SLIDING, "shuffled_context": "added"}),
         ("--shuffled-context", {"batch_order": "document", "shuffled_context": "everything"}),
@@ -42,14 +43,14 @@ def expect(option: str):
         ("--join-documents", {**ORDERED, "join_documents": True, "first_pass": "a.pt"}),
         ("--join-documents", {**ORDERED, "join_documents": True, "gen_output": "t"}),
         ("--batch-sentences", {**ORDERED, "batch_sentences": 0}),
+        ("--documents-at-once", {"documents_at_once": -1}),
+        ("--max-pair-tokens", {"max_pair_tokens": 0, **SINGLE}),
         ("--batch-sentences", {**SLIDING, "batch_sentences": 4}),
         ("--first-pass", {**SINGLE, "first_pass": "a.pt"}),
         ("--first-pass", {**BEFORE_SOURCE, "target_context_sentences": 2, "first_pass": "a.pt"}),
         ("--first-pass", {**SLIDING, "first_pass": "a.pt", "strategy": "sequential"}),
         ("--first-pass", {**SLIDING, "first_pass": "a.pt", "documents_at_once": 2}),
         ("--window-tokens", {"strategy": "sliding"}),
-        ("--window-tokens", {"strategy": "sliding", "window_tokens": 0}),
-        ("--window-tokens", {"window_tokens": 9}),
         ("--strategy", {**SLIDING, "strategy": "sliding", "window_tokens": 9}),
         ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
         ("--strategy", {**BEFORE_SOURCE, "strategy": "sequential"}),
@@ -67,7 +68,6 @@ def test_always(option, options):
         ("--coword-dropout", {"coword_dropout": 1.5}),
         ("--coword-dropout", {"coword_dropout": 0.1, **SINGLE}),
         ("--context-loss", {"context_loss": "off"}),
-        ("--max-pair-tokens", {"max_pair_tokens": 0, **SINGLE}),
         ("--max-pair-tokens", {"max_pair_tokens": 9}),
     ],
 )
@@ -87,7 +87,6 @@ def test_training(option, options):
         ("--sentence-rule", {**SLIDING, "first_pass": "a.pt", "sentence_rule": "off"}, {}),
         ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}, {}),
         ("--doc-constraint", {"doc_constraint": True, "sentence_rule": "off"}, {}),
-        ("--documents-at-once", {"documents_at_once": -1}, {}),
         ("--first-pass", {**SLIDING, "first_pass": "a.pt"}, {}),  # no data
     ],
 )
@@ -103,6 +102,22 @@ def test_generation(dictionary, option, options, args):
         ("train", "--checkpoint-suffix x", "--checkpoint-suffix"),
         ("train", "--max-update -4", "--max-update"),
         ("train", "--context-loss off", "--context-loss"),
+        ("train", "--criterion label_smoothed_cross_entropy_with_alignment", "--criterion"),
+        ("train", "--criterion nat_loss", "--criterion"),
+        ("train", "--ddp-backend slowmo", "--ddp-backend"),
+        ("train", "--optimizer-overrides weight_decay=0.1", "--optimizer-overrides"),
+        ("train", "--max-tokens 0", "--max-tokens"),
+        ("train", "--update-freq 2,0", "--update-freq"),
+        ("train", "--batch-size-valid x", "--batch-size-valid"),
+        ("train", "--num-workers=-1", "--num-workers"),
+        ("train", "--label-smoothing=-0.5", "--label-smoothing"),
+        ("train", "--label-smoothing 1", "--label-smoothing"),
+        ("train", "--adam-betas 0.9", "--adam-betas"),
+        ("train", "--adam-betas (0.9,1.0)", "--adam-betas"),
+        ("generate", "--dropout 0.7", "--dropout"),  # the checkpoint's is used
+        ("generate", "--model-overrides {'autocats':'bfloat16'}", "'autocats'.*as 'autocast'"),
+        ("validate", "--model-overrides {autocast:bfloat16}", "--model-overrides"),
+        ("interactive", "--model-overrides ['autocast']", "--model-overrides"),
         ("generate", "--sampling-topk 3", "--sampling-topk"),
         ("generate", "--diverse-beam-groups 2", "--diverse-beam-groups"),
         ("generate", "--diverse-beam-groups 5 --diversity-rate 0.5", "--diversity-rate"),
@@ -114,14 +129,14 @@ def test_generation(dictionary, option, options, args):
 )
 def test_on_the_command_line(program, words, option):
     with expect(option):
-        parse(program, *words.split())
+        parsed(program, *words.split())
 
 
 @pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])
 def test_unequal_sides_under_the_sentence_rule(dictionary, option):
     task = tiny_task(dictionary, **{**BEFORE_SOURCE, "context_sentences": 0, "target_context_sentences": 1}, **option)
     with expect("--target-context-sentences"):
-        task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode="full")), True)
+        build(task, "full", True)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +173,44 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
 
 def test_another_seed_of_batches_that_are_made_once():
     words = ["--update-ordered-indices-seed", "--cpu"]
-    check_training(convert_namespace_to_omegaconf(parse("train", *words, "--update-epoch-batch-itr", "True")))
+    check_training(convert_namespace_to_omegaconf(parsed("train", *words, "--update-epoch-batch-itr", "True")))
     with expect("--update-ordered-indices-seed"):
-        check_training(convert_namespace_to_omegaconf(parse("train", *words)))
+        check_training(convert_namespace_to_omegaconf(parsed("train", *words)))
+
+
+def build(task, mode, from_checkpoint=False):
+    return task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=mode)), from_checkpoint)
+
+
+@pytest.mark.parametrize("said", ["partial", "full"])
+def test_unequal_sides_are_not_for_group_attention(said):
+    """How the model was trained decides, whatever the command says of it when it is used."""
+    task = setup(instances="current", context_sentences=2, doc_mode=said)
+    message = "--context-sentences 2 and --target-context-sentences 0: the model .*; give equal numbers"
+    with pytest.raises(UserError, match=f"{message}, or train with --doc-mode full$"):
+        build(task, "partial")
+    with pytest.raises(UserError, match=f"{message}$"):
+        build(task, "partial", from_checkpoint=True)
+    with pytest.raises(UserError, match=f"{message}$"):
+        task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
+    line = task.src_dict.encode_line("<s> </s>", add_if_not_exist=False).long()
+    with pytest.raises(UserError, match="--instances current: lines that are typed"):
+        task.build_dataset_for_inference([line], [len(line)])
+    for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
+        assert task.build_generator([model], Namespace(beam=1)).rule is None
+
+
+@pytest.mark.parametrize("arch", ["doc_transformer", "lst_transformer"])
+def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
+    """Whatever --doc-mode is by default; their translations have as many sentences as they will."""
+    task = setup(instances="current", context_sentences=2)
+    cfg = tiny_config()
+    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
+    model = task.build_model(OmegaConf.structured(DocumentModelConfig(**sizes | {"_name": arch})), from_checkpoint=True)
+    assert task.build_generator([model], Namespace(beam=1)).rule is None
+
+
+def test_equal_sides_are_for_every_model():
+    task = setup(instances="current", context_sentences=1, target_context_sentences=1, doc_constraint=True)
+    for mode in ("partial", "full"):
+        assert task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).rule is not None

@@ -4,18 +4,14 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq.data import ListDataset, indexed_dataset
+from fairseq.data import Dictionary, ListDataset, indexed_dataset
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
-from gtransformer.tasks.loading import add_symbols, shard_names
 from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.core.tasks.loaded import setup
 from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
-
-
-def setup(data, **options):
-    return TranslationDocTask.setup_task(task_config(data=str(data), **options))
 
 
 def test_datasets_end_as_they_should(corpus, dictionary):
@@ -69,21 +65,15 @@ def test_word_dropout_in_training_only(corpus, dictionary):
     assert not any((task.dataset("train")[i]["source"] == mask).any() for i in range(4))
 
 
-def test_languages_are_inferred(corpus):
-    task = setup(corpus(train=1), source_lang=None, target_lang=None)
-    assert (task.cfg.source_lang, task.cfg.target_lang, task.langs) == ("en", "de", ["en", "de"])
-
-
-@pytest.mark.parametrize("given", [{"source_lang": "de"}, {"target_lang": "en"}])
-def test_one_language_gives_the_direction(corpus, given):
+@pytest.mark.parametrize(
+    ("given", "direction"),
+    [({}, ("en", "de")), ({"source_lang": "de"}, ("de", "en")), ({"target_lang": "en"}, ("de", "en"))],
+)
+def test_languages_are_inferred(corpus, dictionary, given, direction):
     task = setup(corpus(train=1), **{"source_lang": None, "target_lang": None, "langs": "en,de", **given})
-    assert (task.cfg.source_lang, task.cfg.target_lang) == ("de", "en")
-
-
-def test_reverse_direction(corpus, dictionary):
-    task = setup(corpus(train=2), source_lang="de", target_lang="en", langs="en,de")
     task.load_dataset("train")
-    assert task.dataset("train")[0]["target"][-1] == dictionary.index("[en]") == task.language
+    assert (task.cfg.source_lang, task.cfg.target_lang) == direction
+    assert task.dataset("train")[0]["target"][-1] == dictionary.index(f"[{direction[1]}]") == task.language
 
 
 def test_prepend_bos(corpus, dictionary):
@@ -92,27 +82,12 @@ def test_prepend_bos(corpus, dictionary):
     assert dataset[0]["source"].tolist() == [dictionary.bos(), *dictionary.encode_line("w1 w2").tolist()]
 
 
-def test_inference_reads_lines_that_end_twice(corpus, dictionary):
-    task = setup(corpus(train=1))
-    line = dictionary.encode_line("<s> w1 </s> <s> w2 w3 </s>").long()
-    assert line.tolist()[-2:] == [dictionary.eos()] * 2
-    dataset = task.build_dataset_for_inference([line], [len(line)])
-    assert dataset[0]["source"].tolist() == line[:-1].tolist()
-
-
 def test_symbols_are_appended_where_the_dictionary_lacks_them():
-    plain = tiny_dictionary(3, langs=())
-    words = [symbol for symbol in plain.symbols if symbol != "<mask>"]
-    without = tiny_dictionary(3, langs=())
-    without.symbols.remove("<mask>")
-    del without.indices["<mask>"]
-    without.count.pop()
-    task = tiny_task(without, langs="en,de")
-    assert without.symbols == [*words, "[en]", "[de]", "<mask>"]
-    assert task.language == without.index("[de]")
-    size = len(without)
-    add_symbols(without, ["en", "de"])  # once is enough
-    assert len(without) == size
+    plain = Dictionary()
+    plain.add_symbol("w0")
+    for _ in range(2):  # once is enough
+        task = tiny_task(plain, langs="en,de")
+        assert plain.symbols[-4:] == ["w0", "[en]", "[de]", "<mask>"] and task.language == plain.index("[de]")
 
 
 @pytest.mark.parametrize(
@@ -151,20 +126,6 @@ def test_unequal_sides(corpus):
     task = setup(folder)
     with pytest.raises(UserError, match=r"train\.en-de\.\*: 3 source but 2 target instances"):
         task.load_dataset("train")
-
-
-def test_source_without_target(corpus):
-    task = setup(corpus(sides=("en",), test=2))
-    task.load_dataset("test")
-    assert task.dataset("test")[0]["target"] is None
-
-
-def test_shards(corpus, tmp_path):
-    folder = corpus(train=2, train1=3)
-    task = setup(folder)
-    task.load_dataset("train", combine=True)
-    assert len(task.dataset("train")) == 5
-    assert shard_names(str(folder), "train", combine=False) == ["train"]
 
 
 @pytest.mark.parametrize("precision", ["none", "bfloat16", "float16"])

@@ -1,7 +1,8 @@
-"""Limits of a training that are none, and what is left of its patience."""
+"""What a training says of its memory; limits that are none, and what is left of its patience."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import sys
@@ -9,11 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.tasks import training as training_end
-from gtransformer.tasks.training import check_end, check_limits, count_own_hours
+from gtransformer.tasks.training import GPU_PEAK, check_end, check_limits, count_own_hours
 from tests.support import tiny_task
 
 
@@ -158,3 +161,27 @@ def test_hours_of_a_training_that_is_resumed(tmp_path, task):
     again = timed(tmp_path, finetune_from_model=start)
     count_own_hours(again)
     assert again.optimization.stop_time_hours == pytest.approx(0.75) and again.lr_scheduler.decay_hours == 0.5
+
+
+def test_peak_memory(monkeypatch, task):
+    """The most of all steps, the one too that runs out of memory; fairseq resets torch's own peak every update."""
+    monkeypatch.setattr(FairseqTask, "train_step", lambda self, sample, *others: (1 / len(sample), 0, {}))
+    monkeypatch.setattr(FairseqTask, "reduce_metrics", lambda *_: None)
+
+    def peak() -> float | None:
+        with metrics.aggregate(new_root=True) as found:
+            task.reduce_metrics([], None)
+        return found.get_smoothed_values().get(GPU_PEAK)
+
+    step = functools.partial(task.train_step, model=torch.nn.Identity(), criterion=None, optimizer=None, update_num=0)
+    step({"target": torch.tensor([[4]])})
+    assert peak() is None  # without a GPU
+    taken = iter([2**30, 5 * 2**29, 2**20, 2**32])
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: next(taken))
+    for expected in (1.0, 2.5, 2.5):
+        step({"target": torch.tensor([[4]])})
+        assert peak() == expected
+    with pytest.raises(ZeroDivisionError):
+        step({})
+    assert peak() == 4.0

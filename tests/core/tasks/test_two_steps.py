@@ -6,9 +6,6 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq import options as fairseq_options
-from fairseq import tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from torch.nn.parallel import DistributedDataParallel
 
 from gtransformer.errors import UserError
@@ -18,22 +15,18 @@ from gtransformer.tasks.finetuning import check_rounding, freeze_pretrained
 from gtransformer.tasks.options import Options
 from tests.core.models.oracle_checks import batch
 from tests.core.models.test_document_transformer import beside_model, pairs
-from tests.support import ROOT, tiny_model
+from tests.core.tasks import loaded
+from tests.support import tiny_model
 
 pytestmark = pytest.mark.slow
 
-DATA = ROOT / "tests" / "prepared" / "len48" / "bin"
 CURRENT = ["--instances=current", "--context-sentences=2"]
 
 
 def build(tmp_path, *arguments):
     """(model, task), built as fairseq-train builds them."""
-    line = [str(DATA), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", "--arch=document_transformer_mini"]
-    line += ["--encoder-embed-dim=16", "--decoder-embed-dim=16", f"--save-dir={tmp_path / 'save'}", "--optimizer=adam"]
-    parser = fairseq_options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, [*line, *arguments]))
-    task = tasks.setup_task(cfg.task)
-    return task.build_model(cfg.model), task
+    small = ["--encoder-embed-dim=16", "--decoder-embed-dim=16"]
+    return loaded.built(loaded.LEN48 / "bin", tmp_path, "document_transformer_mini", *small, *arguments)[:2]
 
 
 def grouped(task, *kind):
@@ -94,8 +87,6 @@ def test_typed_lines_hold_what_their_writer_put_there(built):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--instances=current", "--context-sentences=-1"], "--context-sentences -1: give 0 or more"),
-        (["--instances=current"], "--instances current needs --context-sentences N"),
         (
             [*CURRENT, "--freeze-sentence-parameters"],
             "--freeze-sentence-parameters is the second step .* give --finetune-from-model CHECKPOINT of the first",

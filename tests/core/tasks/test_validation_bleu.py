@@ -5,7 +5,7 @@ import types
 
 import pytest
 from fairseq.data import Dictionary
-from fairseq.logging import meters, metrics
+from fairseq.logging import metrics
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
@@ -40,7 +40,7 @@ def test_counts_add_up_to_sacrebleu(tokenize):
     logs = [bleu_counts(hypotheses[a:b], references[a:b], tokenize) for a, b in cuts]
     with metrics.aggregate() as found:
         log_bleu(logs[:2])
-        log_bleu(logs[2:])
+        log_bleu([{}, *logs[2:]])  # a worker without a batch
     metric = BLEU(tokenize=tokenize, force=True)
     flat = [sentence for document in hypotheses for sentence in document]
     flat_references = [sentence for document in references for sentence in document]
@@ -51,21 +51,17 @@ def test_counts_add_up_to_sacrebleu(tokenize):
     assert values["s_bleu"] == pytest.approx(s_bleu, abs=0.006)
     assert values["d_bleu"] == pytest.approx(d_bleu, abs=0.006)
     assert values["bleu"] == values["s_bleu"]
+    with metrics.aggregate() as found:
+        log_bleu([{}])
+    assert "s_bleu" not in found.get_smoothed_values()
 
 
 def test_options_of_the_generator():
     assert vars(generator_options(None)) == vars(generator_options("{}")) == {"max_len_a": 1.2, "max_len_b": 10}
     assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {"max_len_a": 1.2, "max_len_b": 3, "beam": 2}
-    for text in ("{beam: 4}", '{"beam": 4', "[4]", "4", "beam=4"):
-        with pytest.raises(UserError) as caught:
+    for text in ("{beam: 4}", '{"beam": 4', "[4]", "4", "beam=4", '{"beem": 4}'):
+        with pytest.raises(UserError, match="--eval-bleu-args"):
             generator_options(text)
-        assert str(caught.value).startswith(f"--eval-bleu-args {text}: no JSON object")
-        assert str(caught.value).endswith('; write one, as {"beam": 4, "lenpen": 1.0}')
-
-
-def test_an_option_of_the_generator_that_there_is_not():
-    with pytest.raises(UserError, match="--eval-bleu-args: 'beem' is no option of generation; .* as beam"):
-        generator_options('{"beem": 4}')
 
 
 def test_sentences_are_detokenised():
@@ -78,19 +74,6 @@ def test_sentences_are_detokenised():
     for option in ({"eval_bleu_detok": "mosses"}, {"eval_bleu_detok": "moses", "eval_bleu_detok_args": "[4]"}):
         with pytest.raises(UserError, match="cannot be used .*; give moses or space"):
             detokeniser(task_config(**option))
-
-
-def test_perfect_and_hopeless():
-    with metrics.aggregate() as found:
-        log_bleu([bleu_counts([["a b c d e", "f g h i"]], [["a b c d e", "f g h i"]], "none")])
-    assert found.get_smoothed_values()["s_bleu"] == pytest.approx(100)
-    with metrics.aggregate() as found:
-        log_bleu([bleu_counts([["x x x x x"]], [["a b c d e"]], "none")])
-    assert found.get_smoothed_values()["s_bleu"] == 0
-    with metrics.aggregate() as found:
-        log_bleu([{}])  # a worker without a batch
-    assert not isinstance(found.get_smoothed_values().get("s_bleu"), meters.AverageMeter)
-    assert "s_bleu" not in found.get_smoothed_values()
 
 
 @pytest.mark.parametrize(
@@ -117,11 +100,9 @@ def test_sentences_are_aligned_by_order(hypothesis, pairs):
     [(["a", "b"], "b"), (["b"], "b"), ([], ""), (["a", "a", "b"], "b"), (["a", "a", "a", "a", "b"], "b")],
 )
 def test_context_is_left_out(hypothesis, current):
+    """A sentence that is current alone has all that was written."""
     assert current_alone(hypothesis, ["x", "y"]) == ([current], ["y"])
-
-
-def test_a_sentence_current_alone_has_all_that_was_written():
-    assert current_alone(["a", "b"], ["y"]) == (["a b"], ["y"])
+    assert current_alone(hypothesis, ["y"]) == ([" ".join(hypothesis)], ["y"])
 
 
 def test_a_language_without_spaces_is_not_counted_by_words():

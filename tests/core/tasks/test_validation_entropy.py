@@ -1,4 +1,4 @@
-"""--doc-attn-entropy: what a validation logs is the mean over its batches; training logs nothing."""
+"""--doc-attn-entropy: a validation logs the mean over its batches, training nothing; and the task stays as it was."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
+from omegaconf import OmegaConf
 from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import EntropyMeter
+from gtransformer.tasks.translation_doc import TranslationDocTask
 from gtransformer.tasks.validation import measured
-from tests.support import fairseqs_model, pad_batch, random_document, tiny_model, tiny_task
+from tests.support import fairseqs_model, pad_batch, random_document, task_config, tiny_config, tiny_model, tiny_task
 
 
 def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
@@ -79,13 +81,9 @@ def test_it_changes_nothing_else(dictionary, batches):
     without.pop("wps")  # speed
     assert without.items() <= with_it.items()
     assert not any(module._forward_hooks for module in model.modules())
-
-
-def test_the_training_step_measures_nothing(dictionary, batches):
-    task = tiny_task(dictionary, doc_attn_entropy=True)
+    task, optimizer = tiny_task(dictionary, doc_attn_entropy=True), Namespace(backward=lambda loss: loss.backward())
     criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
-    optimizer = Namespace(backward=lambda loss: loss.backward())
-    logs = task.train_step(batches[0], tiny_model(dictionary), criterion, optimizer, update_num=1)[2]
+    logs = task.train_step(batches[0], model, criterion, optimizer, update_num=1)[2]
     assert not [key for key in logs if "entropy" in key]
 
 
@@ -100,3 +98,18 @@ def test_a_wrapped_model_is_found_and_another_kind_refused(dictionary, batches):
     sentence = "architectures gtransformer_.*, not for TransformerModelBase"
     with pytest.raises(UserError, match=sentence), measured(fairseqs_model(dictionary)):
         pass
+
+
+def test_a_validation_leaves_the_task_as_it_was(dictionary, batches):
+    """With BLEU, too; its options cannot be changed."""
+    cfg = OmegaConf.structured(task_config(eval_bleu=True, eval_bleu_args='{"beam": 2}', doc_attn_entropy=True))
+    OmegaConf.set_readonly(cfg, True)
+    task = TranslationDocTask(cfg, dictionary, dictionary)
+    model = task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")), from_checkpoint=True)
+    before = {name: id(value) for name, value in vars(task).items()}
+    logged = [validate(task, model, batches, False) for _ in range(2)]
+    for one in logged:
+        one.pop("wps")  # speed
+    assert logged[0] == logged[1]
+    assert {"loss", "s_bleu", "d_bleu", "bleu", "entropy_cross_group"} <= set(logged[0])
+    assert {name: id(value) for name, value in vars(task).items()} == before

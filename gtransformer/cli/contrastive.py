@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    from gtransformer.evaluation.instances import PLACED
-
     parser = CommandParser(prog="gtransformer contrastive", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
@@ -46,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     add(
         "--placed",
-        choices=PLACED,
+        choices=("instance", "last"),
         help="items over a prepared corpus: where an item's sentence stands; instance: inside the instance that the "
         "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
         "(default: instance for models trained on instances as prepared or greedy, else last)",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.preprocess.corpus import SPLITS
 from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, sized
 
 
@@ -23,9 +24,6 @@ class _Parser(CommandParser):
 
 def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     """Return the command's options; with ``stage`` those of the command that runs this stage alone."""
-    from gtransformer.run.run import SPLITS
-    from gtransformer.run.run_places import RUNS
-
     parser = _Parser(
         prog=f"gtransformer {stage or 'run'}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -47,9 +45,7 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
         metavar="SOURCE,TARGET",
         help="another language pair than the recipe's, as in the files' names: en,fr",
     )
-    parser.add_argument(
-        "--runs", type=Path, metavar="DIR", help=f"where all runs lie (the variable {RUNS}, or runs/ where you are)"
-    )
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="where runs are ($GTRANSFORMER_RUNS, or ./runs)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="this run's directory (RUNS/RECIPE/CORPUS)")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="another place for the prepared corpus")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (default: the run's model)")
@@ -63,7 +59,7 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
         metavar="CORPUS",
         help="start from what the recipe starts from as trained on another corpus, with its BPE and dictionary",
     )
-    parser.add_argument("--split", default="test", choices=SPLITS, help="what to translate (%(default)s)")
+    parser.add_argument("--split", default="test", choices=[*SPLITS.values()], help="what to translate (%(default)s)")
     parser.add_changes("the recipe")
     parser.add_argument("--dry-run", action="store_true", help="print the stages' commands instead of running them")
     parser.add_argument("--again", action="store_true", help="train on even if the training was finished")

@@ -39,7 +39,6 @@ EVERY = 10.0  # seconds between two signs of life
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    from gtransformer.tasks.trained import PRECISIONS
     from gtransformer.translation.options import add_search_options
 
     parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
@@ -66,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     add(
-        "--precision", choices=PRECISIONS, default="auto",
+        "--precision", choices=("auto", "float32", "bfloat16", "float16"), default="auto",
         help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "
         "what the model was trained with --autocast, else float32)",
     )  # fmt: skip

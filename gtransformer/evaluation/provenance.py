@@ -12,8 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
 
@@ -68,6 +66,8 @@ def provenance(module: str, argv: Sequence[str] | None) -> dict:
 
 
 def device_name() -> str:
-    """The GPUs, or "CPU"."""
+    """Return the names of the GPUs, or "CPU"."""
+    import torch  # slow, and not needed where no device is used
+
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return ", ".join(names) or f"CPU ({os.cpu_count()} cores)"

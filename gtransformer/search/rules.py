@@ -19,10 +19,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.group_tags import group_tags, tag_of_newest
-from gtransformer.errors import UserError
-from gtransformer.search.strategies import FULL
 
-AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 Array = np.ndarray | Tensor
 
 
@@ -137,17 +134,6 @@ class SentenceRule:
         if len(full):
             lprobs[full] = -torch.inf
             lprobs[full, self.eos] = end[full]
-
-
-def check_sentence_rule(chosen: str, strategy: str) -> None:
-    """Raise UserError for what is none of SENTENCE_RULES, and for a way through documents that needs the rule."""
-    if chosen not in SENTENCE_RULES:
-        raise UserError(f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}")
-    if chosen == OFF and strategy != FULL:
-        raise UserError(
-            f"--sentence-rule off: --strategy {strategy} goes on behind what it has, sentence by sentence of the "
-            "source; leave one of the two out"
-        )
 
 
 def sentence_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:

@@ -45,6 +45,18 @@ WAYS = {
     ),
 }
 STRATEGIES = tuple(WAYS)
+# Whether a translation must have as many sentences as its source (search/rules.py); auto: as the model was trained.
+AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
+
+
+def check_sentence_rule(chosen: str, strategy: str) -> None:
+    """Raise UserError for what is none of SENTENCE_RULES, and for a strategy that needs the rule."""
+    if chosen not in SENTENCE_RULES:
+        raise UserError(f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}")
+    if chosen == OFF and strategy != FULL:
+        raise UserError(
+            f"--sentence-rule off: --strategy {strategy} translates sentence by sentence of the source; leave one out"
+        )
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from gtransformer.data.instances import FIXED, GROUPINGS, KINDS, LENGTHS, STORED
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
-from gtransformer.search.rules import AUTO, SENTENCE_RULES
-from gtransformer.search.strategies import FULL, STRATEGIES, WAYS
+from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, WAYS
 
 DECODER_STARTS = ("bos",)
 

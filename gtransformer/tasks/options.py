@@ -16,8 +16,7 @@ from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTH
 from gtransformer.data.instances import DRAWN, STORED, Grouping
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.rules import AUTO, OFF, ON
-from gtransformer.search.strategies import WAYS, Strategy
+from gtransformer.search.strategies import AUTO, OFF, ON, WAYS, Strategy
 from gtransformer.tasks.accepted_options import check_numbers
 from gtransformer.tasks.config import TranslationDocConfig
 

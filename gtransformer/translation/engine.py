@@ -17,8 +17,7 @@ from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
-from gtransformer.search.rules import AUTO, ON
-from gtransformer.search.strategies import FULL
+from gtransformer.search.strategies import AUTO, FULL, ON
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.first_pass import WordIndices
 from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_only

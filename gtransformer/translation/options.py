@@ -10,8 +10,15 @@ from numbers import Integral, Real
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.search.rules import AUTO, SENTENCE_RULES, check_sentence_rule
-from gtransformer.search.strategies import FULL, SLIDING, STRATEGIES, Strategy
+from gtransformer.search.strategies import (
+    AUTO,
+    FULL,
+    SENTENCE_RULES,
+    SLIDING,
+    STRATEGIES,
+    Strategy,
+    check_sentence_rule,
+)
 
 WAY = ("strategy", "window_tokens", "context_sentences")
 

@@ -1,8 +1,8 @@
 """Look inside a model while it translates a document: attention by sentence, gates, and what was drawn on.
 
 ``gtransformer lab inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and
-inspection.json. Of a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows what it looks at across a document of a prepared
-corpus, reading the reference.
+inspection.json. Of a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows what it attends to across a
+document of a prepared corpus, reading the reference.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
-from gtransformer.search.rules import ON
+from gtransformer.search.strategies import ON
 from gtransformer.tasks.checkpoints import read_settings
 from gtransformer.tasks.loading import binarised_prefix
 from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained

@@ -27,7 +27,8 @@ from gtransformer.files import atomic_write
 from gtransformer.installation import as_typed
 from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.rules import OFF, SentenceRule
+from gtransformer.search.rules import SentenceRule
+from gtransformer.search.strategies import OFF
 from gtransformer.tasks.accepted_options import GENERATE, check_given, check_numbers
 from gtransformer.tasks.options import Options, Rows, refuse, wants_document
 

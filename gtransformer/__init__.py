@@ -1,5 +1,6 @@
 """G-Transformer for document-level machine translation: a fairseq plugin (``--user-dir gtransformer``)."""
 
+import logging
 import sys
 
 from gtransformer.errors import install_excepthook
@@ -7,6 +8,8 @@ from gtransformer.errors import install_excepthook
 __version__ = "0.1.0"
 
 install_excepthook()
+# fairseq's speech task asks for tensorboardX at every import; tensorboard, which serves as well, is installed.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 
 def register() -> None:

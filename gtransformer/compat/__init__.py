@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import logging
 import sys
 
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
@@ -22,8 +21,6 @@ def check() -> None:
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if version < MINIMUM_TORCH:
         raise ImportError(f"gtransformer needs PyTorch 2.6 or newer, found {torch.__version__}: pip install -U torch")
-    # fairseq's speech task asks for tensorboardX at every import; tensorboard, which serves as well, is installed.
-    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     if _is_installed("fairseq"):
         raise ImportError(
             "the package 'fairseq' of PyPI cannot be used on this Python and overwrites fairseq-fixed: "

@@ -17,11 +17,11 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
 
-GATES = [NEUTRAL, 3.0, PAPER]
+GATES = ["neutral", 3.0, "paper"]
 
 
 def gate(text: str) -> float | str:
-    """A bias, ``NEUTRAL`` or ``PAPER``."""
+    """Return a bias, or the name of another start."""
     return text if text in GATES else float(text)
 
 

@@ -21,7 +21,7 @@ from gtransformer.translation.options import SearchOptions, add_search_options
         ({"sentence_rule": "maybe"}, "--sentence-rule maybe is unknown; choose one of auto, on, off"),
         (
             {"sentence_rule": "off", "strategy": "sequential", "context_sentences": 1},
-            "--sentence-rule off: --strategy sequential goes on behind what it has",
+            "--sentence-rule off: --strategy sequential",
         ),
         ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
         ({"strategy": "sequential", "context_sentences": -1}, "--context-sentences -1: --strategy sequential"),

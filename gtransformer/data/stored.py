@@ -35,7 +35,7 @@ class InstanceDataset(BaseWrapperDataset):
         super().__init__(dataset)
         self.bos, self.eos, self.prepend_bos = bos, eos, prepend_bos
         self._stored = np.asarray(sizes, dtype=np.int64)
-        # Exact for instances made by scripts/prepare.sh, stored with a second </s>, and sentences stored without <s>.
+        # Exact for instances made by gtransformer prepare, stored with a second </s>, and sentences stored without <s>.
         self._sizes = np.maximum(self._stored + (1 if prepend_bos else -1), 1)
 
     def __getitem__(self, index: int) -> Tensor:

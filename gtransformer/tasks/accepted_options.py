@@ -109,7 +109,7 @@ _REFUSED = {
     "training waits until a checkpoint is whole, to be resumed from it; leave it out": (
         "write_checkpoints_asynchronously"
     ),
-    "nothing would read the averaged model; leave it out, and average checkpoints with scripts/average.sh": (
+    "nothing would read the averaged model; leave it out, and average checkpoints with gtransformer average": (
         "store_ema ema_decay ema_start_update ema_seed_model ema_update_freq ema_fp32"
     ),
     "nothing here learns from word alignments; leave it out": "load_alignments",

@@ -69,7 +69,7 @@ BEGINNING: Rows = (
     (
         lambda c: c.whole and c.bias is not None and stays_shut(c.bias),
         "--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them has no "
-        "gradient; give 3, and shut gates only to scripts/start.sh, which trains nothing",
+        "gradient; give 3, and shut gates only to gtransformer lab start, which trains nothing",
     ),
     (
         lambda c: c.whole and c.classifier and str(c.task.shuffled_context) != ADDED,

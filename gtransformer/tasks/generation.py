@@ -24,7 +24,6 @@ from gtransformer.data.instances import Grouping
 from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError, signals_interrupt
 from gtransformer.files import atomic_write
-from gtransformer.installation import as_typed
 from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import SentenceRule
@@ -57,7 +56,7 @@ MODELS: Rows = (
     ),
     (
         lambda c: c.score_reference and c.marks_left_out,
-        f"--score-reference: {_MARKS}; leave it out, or score sentences with scripts/contrastive.sh",
+        f"--score-reference: {_MARKS}; leave it out, or score sentences with gtransformer contrastive",
     ),
     (
         lambda c: len(c.last_only) > 1,
@@ -252,4 +251,4 @@ class NoScore(BaseScorer):
 
     def result_string(self) -> str:
         """Who scores."""
-        return f"not scored here; {as_typed('scripts/score.sh')} does"
+        return f"not scored here; gtransformer score does"

@@ -128,7 +128,7 @@ class Loader:
                 if number is not None:
                     raise UserError(
                         f"{part.prefix}{lang}: instance {number} does not begin with <s>: write every sentence as '<s> "
-                        "words </s>' (scripts/prepare.sh does), or give --prepend-bos for one sentence a line"
+                        "words </s>' (gtransformer prepare does), or give --prepend-bos for one sentence a line"
                     )
         if any(part.target is None for part in found):
             found = [Part(part.prefix, part.source, None) for part in found]

@@ -20,7 +20,6 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
-from gtransformer.installation import as_typed
 from gtransformer.models.common.config import check_sizes
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
@@ -124,10 +123,10 @@ class TranslationDocTask(FairseqTask):
         """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
         Options(cfg)  # what contradicts itself is said before anything is loaded
         if not cfg.data:
-            raise UserError("no data directory given; prepare one with scripts/prepare.sh and name its bin/ folder")
+            raise UserError("no data directory given; prepare one with gtransformer prepare and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
         if not path.is_dir():
-            raise UserError(f"{path}: no such data directory; prepare one with scripts/prepare.sh")
+            raise UserError(f"{path}: no such data directory; prepare one with gtransformer prepare")
         present = sorted(file.name.split(".")[1] for file in path.glob("dict.*.txt"))
         cfg.source_lang, cfg.target_lang = languages_of(path, cfg.source_lang, cfg.target_lang)
         if cfg.source_lang is None or cfg.target_lang is None:
@@ -279,7 +278,7 @@ class TranslationDocTask(FairseqTask):
                 "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
                 "times; score with --gen-output PREFIX and %s instead",
                 self.cfg.instances,
-                as_typed("scripts/score.sh"),
+                "gtransformer score",
             )
         for model in () if self.datasets or isinstance(generator, SecondPass) else models:
             check_alone(model, "lines that are typed or handed in")

@@ -265,12 +265,24 @@ def language_changes(name: str, pair: str | None) -> list[str]:
     return [f"task.{option}={value}" for option, value in wanted.items() if task.get(option) != value]
 
 
+# Recipes by their names in earlier versions.
+FORMER = {
+    "gtransformer/warm": "from_sentence_model",
+    "gtransformer/warm_small": "from_sentence_model_small",
+    "gtransformer/scratch": "from_random",
+    "gtransformer/scratch_small": "from_random_small",
+    "gtransformer/few_documents": "few_documents",
+    "gtransformer/from_sentences": "from_own_sentence_model",
+}
+
+
 class UnknownRecipe(UserError):
     """No recipe of that name."""
 
 
 def find_recipe(name: str) -> Path:
     """The file of a recipe. Raises UnknownRecipe, naming those that are called alike, if there is none."""
+    name = FORMER.get(name, name)
     if name.endswith((".yaml", ".yml")):
         candidates = [Path(name)]
     else:
@@ -282,7 +294,7 @@ def find_recipe(name: str) -> Path:
     names = recipe_names()
     like = ", ".join(difflib.get_close_matches(name, names) or names[:3])
     raise UnknownRecipe(
-        f"unknown recipe '{name}': there are {like} and others, which scripts/run.sh lists without arguments; give one "
+        f"unknown recipe '{name}': there are {like} and others, which gtransformer run lists without arguments; give one "
         "of them, or the path of a YAML file"
     )
 

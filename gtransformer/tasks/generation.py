@@ -251,4 +251,4 @@ class NoScore(BaseScorer):
 
     def result_string(self) -> str:
         """Who scores."""
-        return f"not scored here; gtransformer score does"
+        return "not scored here; gtransformer score does"

@@ -180,9 +180,9 @@ def test_what_is_frozen_is_not_rounded(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     frozen = ["train.trained-parameters=top", "train.finetune-from-model="]
     with pytest.raises(UserError, match="--trained-parameters top: --fp16 rounds all parameters, also those"):
-        check_recipe(load_recipe("gtransformer/warm_small", frozen), ["train"])
-    check_recipe(load_recipe("gtransformer/warm_small", [*frozen, "train.fp16=", "train.amp=true"]), ["train"])
-    check_recipe(load_recipe("gtransformer/warm_small"), ["train"])
+        check_recipe(load_recipe("from_sentence_model_small", frozen), ["train"])
+    check_recipe(load_recipe("from_sentence_model_small", [*frozen, "train.fp16=", "train.amp=true"]), ["train"])
+    check_recipe(load_recipe("from_sentence_model_small"), ["train"])
 
 
 def test_a_start_that_is_taken_away():

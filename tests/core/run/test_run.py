@@ -175,7 +175,7 @@ def test_a_split_or_language_pair_that_is_missing_is_said_first(tmp_path, runs, 
     raw = write_raw(tmp_path / "data", splits=("train",))
     assert main(["base", str(raw), "all"]) == 1
     assert "concatenated_en2de_dev_en.txt" in capsys.readouterr().err
-    made("gtransformer/warm_small", raw, "prepare").check_files(("prepare",))
+    made("from_sentence_model_small", raw, "prepare").check_files(("prepare",))
     first, second = capsys.readouterr().err.splitlines()
     assert "concatenated_en2de_dev_en.txt" in first and "concatenated_en2de_test_en.txt" in second
     assert main(["base", str(write_raw(tmp_path / "french", pair=("en", "fr"))), "prepare"]) == 1

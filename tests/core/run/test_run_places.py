@@ -76,9 +76,9 @@ def test_runs_of_recipes_that_share_a_corpus_are_told_apart_by_what_they_trained
     write_json(runs / "sent_base" / "data" / "train.json", {"command": command})
     assert run_directory("sent_base", Corpus.find(str(raw), PAIR)) == runs / "sent_base" / "data"
     assert run_directory("sent_base", Corpus.find(str(other), PAIR)) != runs / "sent_base" / "data"
-    assert missing_first(parse("gtransformer/warm", raw, "all")) == []
+    assert missing_first(parse("from_sentence_model", raw, "all")) == []
     lacking = [["base", str(other), "prepare"], ["sent_base", str(other), "train"]]
-    assert missing_first(parse("gtransformer/warm", other, "all")) == lacking
+    assert missing_first(parse("from_sentence_model", other, "all")) == lacking
 
 
 def test_languages_and_ways_to_prepare_hold_for_the_recipes_before(tmp_path: Path, runs: Path):
@@ -86,7 +86,7 @@ def test_languages_and_ways_to_prepare_hold_for_the_recipes_before(tmp_path: Pat
     passed = ["--set", "prepare.bpe-merges=32000"]
     found = missing_first(parse("window/base", raw, "all", *passed, "--set", "train.dropout=0.1"))
     assert found == [["concatenation/sentences", str(raw), "prepare", *passed]]
-    found = missing_first(parse("gtransformer/warm", raw, "all", "--set", "train.finetune-from-model=x.pt"))
+    found = missing_first(parse("from_sentence_model", raw, "all", "--set", "train.finetune-from-model=x.pt"))
     assert found == [["base", str(raw), "prepare"]]
 
 
@@ -117,7 +117,7 @@ def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path)
 def test_all_commands_can_be_seen_before_anything_is_done(tmp_path: Path, capsys):
     """Those of other recipes, too; nothing is written, and every line is one for a shell."""
     raw = write_raw(tmp_path / "data")
-    assert main(["gtransformer/warm_small", str(raw), "all", "--dry-run"]) == 0
+    assert main(["from_sentence_model_small", str(raw), "all", "--dry-run"]) == 0
     said = capsys.readouterr()
     lines = [line for line in said.out.splitlines() if not line.startswith("#")]
     assert [line.split()[0] for line in lines] == [
@@ -172,7 +172,7 @@ def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path:
     """With a directory of its own nothing is done for other recipes; what is to be typed has the languages."""
     raw = write_raw(tmp_path / "data", pair=("en", "fr"))
     options = ["--langs", "en,fr", "--output", str(tmp_path / "own")]
-    assert main(["gtransformer/warm", str(raw), "all", *options]) == 1
+    assert main(["from_sentence_model", str(raw), "all", *options]) == 1
     said = capsys.readouterr().err
     assert "not there yet" in said and f"bash scripts/run.sh sent_base {raw} train --langs en,fr" in said
     assert not (tmp_path / "own").exists()
@@ -180,7 +180,7 @@ def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path:
 
 def test_a_training_that_is_not_over_has_its_recipes_search(tmp_path: Path):
     raw = write_raw(tmp_path / "data")
-    run = made("gtransformer/warm", raw, "train", "--set", "generate.beam=7")
+    run = made("from_sentence_model", raw, "train", "--set", "generate.beam=7")
     run.corpus.note(run.directory, generate=run.recipe.options("generate"))
     found = search_of_run(run.directory)
     assert (found["beam"], found["strategy"]) == (7, "sequential")

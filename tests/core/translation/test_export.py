@@ -213,7 +213,7 @@ def test_the_search_is_that_of_the_runs_recipe(parts, how):
     if how in ("noted", "given"):
         noted(parts / "run", generate={"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3})
     else:
-        noted(parts / "run", recipe="gtransformer/warm")
+        noted(parts / "run", recipe="from_sentence_model")
         wanted = SearchOptions(strategy="sequential")
     options = ["--beam", "2", "--strategy", "full"] if how == "given" else []
     assert main([str(parts / "run"), str(parts / "model"), *options]) == 0

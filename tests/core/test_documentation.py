@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 
 import pytest
+from fairseq import options
 
+from gtransformer.cli import run
+from gtransformer.cli.commands import COMMANDS
+from gtransformer.cli.main import find
 from gtransformer.run.recipe import recipe_names
 from tests.core.test_texts import ROOT, shipped
 
@@ -18,6 +25,11 @@ CODE = (".py", ".sh", ".yaml", ".toml", ".txt")
 FOLDERS = "configs|docs|exp_logs|gtransformer|requirements|scripts|tests"
 NAMED = re.compile(rf"(?<![\w/.:-])(?:{FOLDERS})/[\w./{{}},*-]*[\w/}}*]")
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+FAIRSEQ = {
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-interactive": lambda: options.get_generation_parser(interactive=True),
+}
 # What people who built this had at hand and what is not part of it: plans, tickets, material of theirs.
 ELSEWHERE = re.compile(r"\bDESIGN\b(?=[. ,]?(?:md|section|\d))|\bSYSTEMS\.md\b|\bissues? #?\d|(?<!\.\./)\bshared/")
 
@@ -72,21 +84,58 @@ def test_pages_that_code_names_are_there():
     assert not [(name, page) for name, page in found if not (ROOT / page).is_file()]
 
 
-def test_every_script_is_in_the_table_of_commands():
+def test_every_command_is_in_the_table_of_commands():
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    named = {name for found in NAMED.finditer(text) for name in expanded(found[0])}
-    assert {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh")} - {"scripts/common.sh"} <= named
+    assert not [name for name in COMMANDS if name != "lab" and f"`gtransformer {name}`" not in text]
 
 
-def test_help_calls_a_command_what_its_script_is_called():
-    """Users of scripts see the script's name in its usage and errors."""
-    found = {}
-    for script in (ROOT / "scripts").glob("*.sh"):
-        command = r"^(?:exec )?run_python -m (gtransformer\.(?:lab\.)?cli\.\w+)"
-        for name in re.findall(command, script.read_text(), re.MULTILINE):
-            found[f"scripts/{script.name}"] = import_module(name).build_parser().prog
-    assert len(found) > 10
-    assert not {script: prog for script, prog in found.items() if script != prog}
+def command_lines(page: Path) -> list[list[str]]:
+    """The words of every command in the page's blocks for a shell; of a loop or a pipe, each command by itself."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    parts = [part for line in lines for part in re.split(r"\s(?:\||&&|;)\s|; do |(?<=\S); (?=done)", line)]
+    return [words for part in parts if (words := shlex.split(part, comments=True))]
+
+
+def parse_command(words: list[str]) -> None:
+    """Read the options of a command of this package or of fairseq. SystemExit where they are wrong."""
+    if words[0] == "gtransformer" and words[1:] != ["--help"]:
+        command, rest = find(words[1:])
+        assert command is not None, words
+        module = import_module(f"gtransformer.{command.module}")
+        if command.name in ("run", "train"):
+            if rest:
+                run.parse(rest, "train" if command.name == "train" else None)
+        elif rest != ["--help"] and command.name != "lab":
+            getattr(module, "parse", lambda rest: module.build_parser().parse_args(rest))(rest)
+    elif words[0] in FAIRSEQ:
+        parser = FAIRSEQ[words[0]]()
+        options.parse_args_and_arch(parser, words[1:])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_on_a_page_can_be_read(page, monkeypatch):
+    monkeypatch.chdir(ROOT)  # for --user-dir docs/example_system/neighbours
+    for words in command_lines(page):
+        words = words[: next((n for n, word in enumerate(words) if word in ("<", ">", ">>")), len(words))]
+        for variable, value in (("$split", "test"), ("$lang", "en")):  # of a loop
+            words = [word.replace(variable, value) for word in words]
+        if "..." in words or any("$" in word for word in words):
+            continue
+        monkeypatch.setattr(sys, "argv", words)  # where fairseq looks for --user-dir
+        try:
+            parse_command(words)
+        except SystemExit as ended:
+            assert not ended.code, (page.name, shlex.join(words))
+
+
+def test_pages_are_built_without_a_broken_link(tmp_path):
+    pytest.importorskip("mkdocs", reason="the pages are built with pip install '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "site" / "api" / "index.html").read_text().count("from_pretrained") > 1  # from the docstrings
 
 
 def test_files_of_the_architecture_are_there():

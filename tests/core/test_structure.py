@@ -14,7 +14,8 @@ TESTS = Path(__file__).resolve().parents[1]
 LINES = 600
 BASE = {"errors"}
 TEXT = BASE | {"files", "data"}
-NETWORK = BASE | {"modules", "data"}
+FAIRSEQ = BASE | {"compat"}  # before anything of fairseq is used, compat is
+NETWORK = FAIRSEQ | {"modules", "data"}
 # Which rooms each may import; what runs last stands last. The package itself, which registers with fairseq, may import
 # all of the core.
 ALLOWED = {
@@ -25,21 +26,21 @@ ALLOWED = {
     "work": BASE | {"files"},
     "settings": BASE | {"files"},
     "optional": BASE,
-    "modules": BASE,
+    "modules": FAIRSEQ,
     "data": BASE | {"files", "modules"},
-    "optim": BASE,
+    "optim": FAIRSEQ,
     "criterions": NETWORK,
     "preprocess": TEXT | {"optional", "installation", "work"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
-    "tasks": NETWORK | {"files", "installation", "optim", "models", "search"},
+    "tasks": NETWORK | {"files", "installation", "optim", "criterions", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks", "optional"},
     "translation": TEXT | {"settings", "work", "preprocess", "search", "tasks"},
     "run": TEXT | {"settings", "installation", "work", "modules", "preprocess", "tasks", "evaluation"},
 }
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it
-ABOVE_ALL = {"gtransformer"}
+ABOVE_ALL = {"gtransformer", "__main__"}
 # The one step from the core to the lab, taken when the option is used: score --html.
 TO_THE_LAB = ("gtransformer.cli.score", "gtransformer.lab.report.pages.compare")
 

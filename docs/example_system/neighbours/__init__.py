@@ -21,7 +21,7 @@ from gtransformer.modules.reach import in_reading_order
 # 1. Who sees whom: a scope gives every query the interval of keys that it sees.
 @dataclass(frozen=True)
 class WithPrevious(Scope):
-    """The keys of the query's own sentence and of the one before it; tags count the sentences of a document."""
+    """The keys of the query's own sentence and of the one before it; tags count the sentences of an instance."""
 
     name = "with_previous"
     prefix_sentences = 2  # what self-attention sees of the prefix; without this line decoding is slower and as right

@@ -1,4 +1,4 @@
-"""The worked example of docs/architecture.md: its commands as printed, with caches and without, and its text."""
+"""The worked example of docs/new_system.md: its commands as printed, with caches and without, and its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.commands import environment, losses
 from tests.processes import run_group
 from tests.support import ROOT
 
-TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "docs" / "example_system" / "neighbours"
 REACH = re.compile(r"^ +(prefix_sentences|cached_memory) = .*\n", re.MULTILINE)  # the lines of the second step
 SMALL = (

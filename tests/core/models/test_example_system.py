@@ -1,4 +1,4 @@
-"""The system that docs/architecture.md shows: who sees whom, and that naming its reach changes nothing but the time."""
+"""The system that docs/new_system.md shows: who sees whom, and that naming its reach changes nothing but the time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, ofte
 def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
     """As printed: fairseq's programs take its options; without those that it takes away they would not."""
     monkeypatch.chdir(ROOT)
-    text = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "architecture.md").read_text(), re.M | re.S)[0]
+    text = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "new_system.md").read_text(), re.M | re.S)[0]
     (tmp_path / "mine.yaml").write_text(text)
     check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
     (tmp_path / "mine.yaml").write_text(re.sub(r"\n  cross-ctxlayers: null", "", text))

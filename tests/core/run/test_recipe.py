@@ -16,7 +16,7 @@ from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
 from gtransformer.run.commands import to_arguments, without_half_precision
-from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, recipes_of_rows, sized
+from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, sized
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.stage import stage_changes
 from tests.core.run.paper_facts import FACTS, VARIATIONS
@@ -77,15 +77,12 @@ def test_hydra_has_the_options_of_base():
     assert given - named <= {key for group in config.values() for key in group}
 
 
-def test_every_recipe_is_listed_and_documented():
+def test_every_recipe_is_listed():
     lines = listing().splitlines()
     assert [line.split()[0] for line in lines] == recipe_names()
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     for line, name in zip(lines, recipe_names(), strict=True):
         description = load_recipe(name).description
-        assert description and description in line and f"`{name}`" in page, name
-    for (_, row), name in recipes_of_rows().items():
-        assert f"| {row} | `{name}` |" in page, row
+        assert description and description in line, name
     assert load_recipe("cpu_small").rows == {}, "rows are not inherited"
 
 

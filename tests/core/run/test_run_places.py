@@ -153,21 +153,6 @@ def test_a_language_pair_that_cannot_be(recipe, pair):
         language_changes(recipe, pair)
 
 
-def test_the_page_of_options_shows_what_a_dry_run_says(tmp_path: Path, monkeypatch, capsys):
-    """On a machine without a GPU."""
-    page = (Path(__file__).resolve().parents[3] / "docs" / "options.md").read_text(encoding="utf-8")
-    shown = page.partition("```bash\n")[2].partition("```")[0]
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    monkeypatch.chdir(tmp_path)
-    write_raw(tmp_path / "DIRECTORY")
-    assert main(["base", "DIRECTORY", "all", "--dry-run"]) == 0
-    said = capsys.readouterr().out
-    assert [line.split() for line in shown.replace("\\\n", "").splitlines()] == [
-        line.split() for line in said.splitlines()
-    ]
-
-
 def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path: Path, capsys):
     """With a directory of its own nothing is done for other recipes; what is to be typed has the languages."""
     raw = write_raw(tmp_path / "data", pair=("en", "fr"))

@@ -1,4 +1,4 @@
-"""The arena at its smallest: two systems and one of a user's own, as docs/architecture.md has it; a few updates, ended
+"""The arena at its smallest: two systems and one of a user's own, as docs/new_system.md has it; a few updates, ended
 in the first training and gone on with.
 """
 
@@ -36,7 +36,7 @@ TINY = {
     "generate.max-len-a": 0,
     "generate.max-len-b": 3,
 }
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
 SIZES = ["--documents", "4", "--dev-documents", "1", "--test-documents", "1", "--items", "4"]
 BUDGET = ["--updates", "3", "--start-updates", "4"]
 

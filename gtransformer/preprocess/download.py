@@ -31,9 +31,9 @@ import requests
 import urllib3
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, open_bytes, read_lines, sha256
+from gtransformer.files import atomic_write, read_lines, sha256
 from gtransformer.installation import config_directory, project_root
-from gtransformer.preprocess.corpus import SPLITS, fault, raw_file
+from gtransformer.preprocess.corpus import SPLITS, fault, raw_file, read_documents
 from gtransformer.preprocess.parallel import progress
 
 CORPORA = ("ted", "news", "europarl")
@@ -157,19 +157,10 @@ def _require_files(directory: Path, source: str, target: Path) -> None:
 
 
 def _count(directory: Path, split: str) -> tuple[int, int]:
-    """(documents, sentences) of a split. Raises UserError unless both sides have as many lines and ``<d>`` lines."""
-    counts = []
-    for lang in LANGUAGES:
-        with open_bytes(raw_file(directory, LANGUAGES, split, lang)) as stream:
-            marks = [line.strip() == b"<d>" for line in stream]
-        counts.append((sum(marks), len(marks) - sum(marks)))
-    (documents, sentences), other = counts
-    if counts[0] != other or not documents:
-        raise UserError(
-            f"concatenated_en2de_{split}_*.txt: no aligned documents: {documents} and {other[0]} lines <d>, "
-            f"{sentences} and {other[1]} sentences"
-        )
-    return documents, sentences
+    """(documents, sentences) of a split. Raises UserError as ``read_pairs``, for sides that are not aligned for one."""
+    sides = [raw_file(directory, LANGUAGES, split, lang) for lang in LANGUAGES]
+    counts = [len(document) for document in read_documents(*sides)]
+    return len(counts), sum(counts)
 
 
 def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:

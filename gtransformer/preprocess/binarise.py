@@ -63,9 +63,7 @@ class _Indices:
 
 def write_binary(instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1) -> int:
     """Write ``prefix.bin`` and ``prefix.idx`` of instance lines as fairseq-preprocess does; returns unknown tokens."""
-    from fairseq.data.indexed_dataset import _dtype_header_code
-
-    from gtransformer.data.stored import HEAD, MAGIC
+    from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     lengths: list[int] = []
     unknown = 0
@@ -74,11 +72,8 @@ def write_binary(instances: str | Path, indices: _Indices, prefix: str | Path, w
             stream.write(tokens)
             lengths += sizes
             unknown += strange
-    sizes = np.array(lengths, dtype=np.int64)
-    with atomic_write(f"{prefix}.idx", "wb") as stream:
-        stream.write(HEAD.pack(MAGIC, 1, _dtype_header_code(indices.dtype), len(sizes)))
-        stream.write(sizes.astype(np.int32).tobytes())
-        stream.write(((np.cumsum(sizes) - sizes) * np.dtype(indices.dtype).itemsize).tobytes())
+    with MMapIndexedDataset.Index.writer(f"{prefix}.idx", indices.dtype) as index:
+        index.write(lengths)
     return unknown
 
 

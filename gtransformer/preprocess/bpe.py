@@ -74,25 +74,16 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
 
 
 class _RareProgress(io.TextIOBase):
-    """The standard error stream with less of subword-nmt on it.
-
-    Its notice of having stopped is left out, since the number of merges says it; its progress bar, redrawn ten times a
-    second, comes through every half a minute where the output is not a terminal.
-    """
+    """The standard error stream with subword-nmt's progress bar alone, in a log file every half a minute."""
 
     def __init__(self) -> None:
-        self.stream = sys.stderr
-        self.shown = time.monotonic()
+        self.stream, self.shown = sys.stderr, time.monotonic()
 
     def write(self, text: str) -> int:
-        due = self.stream.isatty() or time.monotonic() - self.shown > 30
-        if text.startswith("\r") and due:
+        if text.startswith("\r") and (self.stream.isatty() or time.monotonic() - self.shown > 30):
             self.shown = time.monotonic()
             self.stream.write(text)
         return len(text)
-
-    def flush(self) -> None:
-        self.stream.flush()
 
 
 def take_codes(given: str | Path, codes: str | Path) -> int:

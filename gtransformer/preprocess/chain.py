@@ -110,7 +110,10 @@ class TextEncoder:
             if tokenised and (given or exact):  # by other rules
                 self._steps = [Detokeniser(lang, tool, exact=exact), tokeniser]
             self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool, exact)]
-            known = _dictionary(prepared, lang) if settings.get("codes_within_dictionary") else None
+            known = None
+            if settings.get("codes_within_dictionary"):
+                dictionary = prepared / "bin" / f"dict.{lang}.txt"  # in a model directory it lies beside the others
+                known = dictionary_words(dictionary if dictionary.is_file() else prepared / dictionary.name)
             self._steps.append(Encoder(prepared / CODES, known))
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
@@ -119,13 +122,6 @@ class TextEncoder:
         for step in self._steps:
             lines = step(lines)
         return lines
-
-
-def _dictionary(prepared: Path, lang: str) -> list[str]:
-    """The words of a corpus's dictionary, or a model directory's, whose files lie elsewhere."""
-    name = f"dict.{lang}.txt"
-    path = prepared / "bin" / name
-    return dictionary_words(path if path.is_file() else prepared / name)
 
 
 class Postprocessor:

@@ -210,11 +210,10 @@ def read_pairs(
     number, opened, borders, inside, documents = 0, 0, "", False, 0
     half_empty: tuple[str | Path, str | Path, int] | None = None  # the first such line: which file is blank, which not
     read = text_lines if raw else read_lines
-    both = zip_longest(read(source), read(target))
-    for number, (left, right) in enumerate(both, 1):
+    for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
         marks = [line is not None and is_document_mark(line) for line in (left, right)]
         if left is None or right is None or (marks[0] != marks[1] and borders):
-            raise _misaligned((source, target), number, (left, right), both)
+            raise _misaligned((source, target), number, (left, right))
         blank = is_blank(left), is_blank(right)
         if not borders:
             if all(blank) and not sentence_pairs:
@@ -270,20 +269,13 @@ def _empty(path: str | Path, line: int) -> UserError:
     return fault(path, line, "the document opened here is empty; remove this line")
 
 
-def _misaligned(
-    paths: tuple[str | Path, str | Path], number: int, lines: tuple[str | None, str | None], rest: Iterator
-) -> UserError:
-    """The error for line ``number``, saying rather that line counts differ, the usual cause, if they do."""
-    totals = [number - 1 + (line is not None) for line in lines]
-    for pair in rest:
-        totals = [total + (line is not None) for total, line in zip(totals, pair, strict=True)]
-    (fewer, short), (more, longer) = sorted(zip(totals, paths, strict=True), key=lambda one: one[0])
-    if fewer != more:
-        first = "" if None in lines else f"; {DOCUMENT} first differs in line {number}"
-        what = f"the file ends here, but {longer} has {more} lines; the sides must be aligned line by line{first}"
-        return fault(short, fewer, what)
-    has, lacks = paths if is_document_mark(lines[0] or "") else paths[::-1]
-    return fault(lacks, number, f"a sentence where {has} has {DOCUMENT}; documents must open on both sides")
+def _misaligned(paths: Sequence[str | Path], number: int, lines: Sequence[str | None]) -> UserError:
+    """The error for line ``number``: one file ends before it (None), or one alone has ``<d>`` there."""
+    if None in lines:
+        short, longer = paths if lines[0] is None else paths[::-1]
+        return fault(short, number - 1, f"the file ends here, but {longer} goes on; sides must be aligned line by line")
+    has, lacks = paths if is_document_mark(lines[0]) else paths[::-1]
+    return fault(lacks, number, f"a sentence where {has} has {DOCUMENT}; sides must be aligned line by line")
 
 
 def read_documents(

@@ -28,11 +28,12 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import requests
+import urllib3
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, open_bytes, read_lines, sha256
+from gtransformer.files import atomic_write, read_lines, sha256
 from gtransformer.installation import config_directory, project_root
-from gtransformer.preprocess.corpus import SPLITS, fault, raw_file
+from gtransformer.preprocess.corpus import SPLITS, fault, raw_file, read_documents
 from gtransformer.preprocess.parallel import progress
 
 CORPORA = ("ted", "news", "europarl")
@@ -47,11 +48,10 @@ _SUM = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 _CORPUS_FILE = re.compile(r"(concatenated_[a-z]+2[a-z]+_(?:train|dev|test)_[a-z]+\.txt)(\.gz|\.xz)?")
 _ARCHIVE = re.compile(r".+\.(zip|tar|tar\.gz|tgz|tar\.xz|txz|tar\.bz2|tbz2)")
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError)
-BLOCK = 10_000  # bytes; of what came before a break, the last block may be lost
 TIMEOUT = 60  # seconds without a byte
 ATTEMPTS = 4
-# What may go away by itself, or by beginning anew (416); anything else (forbidden) will not.
-PASSING_STATUS = (408, 416, 429, 500, 502, 503, 504)
+BLOCK = 1 << 16  # bytes
+PASSING_STATUS = (408, 429, 500, 502, 503, 504)  # what may go away by itself; anything else (forbidden) will not
 
 
 class NotFound(UserError):
@@ -71,22 +71,19 @@ def data_directory() -> Path:
 def download(corpus: str, data: Path, source: str, accept_changed: bool = False) -> Path:
     """Fetch, verify and lay out one corpus; returns its directory ``data/corpus``.
 
-    Everything is collected in ``data/.corpus.download`` and verified there; only then the directory appears. What was
-    fetched stays there when the source cannot be reached, for the next run; after a wrong checksum nothing is kept.
+    Everything is collected in ``data/.corpus.download`` and verified there; only then the directory appears. Files that
+    are whole stay there when the source cannot be reached, for the next run; what has a wrong checksum is fetched anew.
 
     Raises UserError for an unreachable source, a missing file, a wrong checksum, files that are no corpus.
     """
     target, work, lock = data / corpus, data / f".{corpus}.download", data / f"{corpus}.sha256"
     known = {}
-    for path, said in ((lock, str(lock)), (pins(corpus), f"configs/checksums/{corpus}.sha256")):
+    for path in (lock, pins(corpus)):
         if path.is_file():
-            known |= {name: (digest, said) for name, digest in read_sums(path).items()}
+            known |= {name: (digest, str(path)) for name, digest in read_sums(path).items()}
     if target.is_dir():
         _require_files(target, str(target), target)
-        try:
-            _verify_known(target, known, accept_changed)
-        except UserError as error:
-            raise UserError(f"in {target}: {error}; or remove {target} and fetch the corpus again") from None
+        _verify_known(target, known, accept_changed, f"; or remove {target} and fetch the corpus again")
         print(f"{target}: there already, {len(known)} of {len(file_names())} checksums known and right")
         return target
     print(f"fetching {corpus} from {source}")
@@ -105,12 +102,9 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     shutil.rmtree(work)
     for split, (documents, sentences) in counts.items():
         print(f"  {split}: {documents} documents, {sentences} sentences")
-    unverified = [name for name in file_names() if name not in vouched | known.keys()]
-    if unverified:
+    if unverified := [name for name in file_names() if name not in vouched | known.keys()]:
         print(f"warning: no checksum is known of {len(unverified)} files, so they are unverified. Those of what came")
-        print(f"were written to {lock}, against which later downloads are verified:")
-        for name in unverified:
-            print(f"  {sums[name]}  {name}")
+        print(f"were written to {lock}, against which later downloads are verified")
     return target
 
 
@@ -137,19 +131,19 @@ def _verify(path: Path, expected: str, source: str) -> None:
     actual = sha256(path)
     if actual != expected:
         raise UserError(
-            f"{path.name}: wrong checksum: SHA-256 is {actual}, but {source} says {expected}; the file is damaged "
+            f"{path}: wrong checksum: SHA-256 is {actual}, but {source} says {expected}; the file is damaged "
             "or was changed"
         )
 
 
-def _verify_known(directory: Path, known: dict[str, tuple[str, str]], accept_changed: bool) -> None:
+def _verify_known(directory: Path, known: dict[str, tuple[str, str]], accept_changed: bool, advice: str = "") -> None:
     """Verify files against {name: (checksum, who says so)}. A wrong one is an error, or if accepted a warning."""
     for name, (expected, source) in known.items():
         try:
             _verify(directory / name, expected, source)
         except UserError as error:
             if not accept_changed:
-                raise UserError(f"{error} (if you know that it is right, add --accept-changed)") from None
+                raise UserError(f"{error} (if you know that it is right, add --accept-changed){advice}") from None
             print(f"warning: {error}: taken all the same, as --accept-changed says", file=sys.stderr)
 
 
@@ -163,19 +157,10 @@ def _require_files(directory: Path, source: str, target: Path) -> None:
 
 
 def _count(directory: Path, split: str) -> tuple[int, int]:
-    """(documents, sentences) of a split. Raises UserError unless both sides have as many lines and ``<d>`` lines."""
-    counts = []
-    for lang in LANGUAGES:
-        with open_bytes(raw_file(directory, LANGUAGES, split, lang)) as stream:
-            marks = [line.strip() == b"<d>" for line in stream]
-        counts.append((sum(marks), len(marks) - sum(marks)))
-    (documents, sentences), other = counts
-    if counts[0] != other or not documents:
-        raise UserError(
-            f"concatenated_en2de_{split}_*.txt: no aligned documents: {documents} and {other[0]} lines <d>, "
-            f"{sentences} and {other[1]} sentences"
-        )
-    return documents, sentences
+    """(documents, sentences) of a split. Raises UserError as ``read_pairs``, for sides that are not aligned for one."""
+    sides = [raw_file(directory, LANGUAGES, split, lang) for lang in LANGUAGES]
+    counts = [len(document) for document in read_documents(*sides)]
+    return len(counts), sum(counts)
 
 
 def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:
@@ -189,25 +174,21 @@ def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:
         unpack_corpus(fetch(source, fetched / source.rsplit("/", 1)[-1]), corpus, files)
         return files, set()
     sums = {}
-    for folder in (base, f"{base}/{corpus}"):
+    for folder, prefix in ((base, f"{corpus}/"), (f"{base}/{corpus}", "")):
         if path := _fetch_if_there(f"{folder}/{LIST}", fetched, {}):
-            listed = read_sums(path)
-            if folder == base:
-                listed = {name: one for name, one in listed.items() if name.startswith((f"{corpus}/", f"{corpus}."))}
-            sums |= {name.removeprefix(f"{corpus}/"): digest for name, digest in listed.items()}
+            listed = read_sums(path).items()
+            # The base has files of other corpora, too, and archives that bear the corpus's name.
+            sums |= {name.removeprefix(prefix): sha for name, sha in listed if name.startswith((prefix, f"{corpus}."))}
     for name in file_names():
-        if not (files / name).is_file():
-            for ending in COMPRESSIONS:
-                url = f"{base}/{corpus}/{name}{ending}"
-                if path := _fetch_if_there(url, fetched, sums):
-                    try:
-                        with open(path, "rb") as stream:
-                            _write_plain(stream, ending, files / name)
-                    except _DAMAGE as error:
-                        raise UserError(f"{url}: is damaged ({error})") from None
-                    finally:
-                        path.unlink()
-                    break
+        for ending in () if (files / name).is_file() else COMPRESSIONS:
+            url = f"{base}/{corpus}/{name}{ending}"
+            if path := _fetch_if_there(url, fetched, sums):
+                try:
+                    with open(path, "rb") as stream:
+                        _write_plain(stream, ending, files / name)
+                except _DAMAGE as error:
+                    raise UserError(f"{url}: is damaged ({error})") from None
+                break
     if any(files.iterdir()):
         return files, {name for name in file_names() if any(name + ending in sums for ending in COMPRESSIONS)}
     for ending in ARCHIVES:
@@ -218,93 +199,55 @@ def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:
 
 
 def _fetch_if_there(url: str, directory: Path, sums: dict[str, str]) -> Path | None:
-    """Fetch a file and hold it against the source's list; a wrong one is removed, for the next run."""
+    """Fetch a file and hold it against the source's list."""
+    folder, name = url.rsplit("/", 1)
     try:
-        path = fetch(url, directory / url.rsplit("/", 1)[-1])
+        path = fetch(url, directory / name)
     except NotFound:
         return None
-    if path.name in sums:
-        try:
-            _verify(path, sums[path.name], f"{LIST} at {url.rsplit('/', 1)[0]}")
-        except UserError:
-            path.unlink()
-            raise
+    if name in sums:
+        _verify(path, sums[name], f"{LIST} at {folder}")
     return path
 
 
 def fetch(url: str, target: Path) -> Path:
     """Fetch ``url`` (http, https or file) to ``target``; returns ``target``.
 
-    What came over http before a transfer broke off stays as ``target.part``, for the next attempt or the next run.
-    Passing troubles are tried ``ATTEMPTS`` times. Raises NotFound, or UserError for anything else.
+    What lies there already is fetched anew, since it may be a part. Passing troubles are tried ``ATTEMPTS`` times.
+    Raises NotFound, or UserError for anything else.
     """
-    scheme = urllib.parse.urlsplit(url).scheme
-    if scheme not in ("http", "https", "file"):
-        raise UserError(f"{url}: no address to fetch from; it must begin with https://, http:// or file://")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
+    place = urllib.parse.urlsplit(url)
+    if place.scheme == "file":
+        source = Path(urllib.request.url2pathname(place.path))
+        if not source.is_file():
+            raise NotFound(f"{url}: no such file there")
+        shutil.copyfile(source, target)
+        return target
+    if place.scheme not in ("http", "https"):
+        raise UserError(f"{url}: no address to fetch from; it must begin with https://, http:// or file://")
     logging.getLogger("urllib3").setLevel("WARNING")  # fairseq leaves the root logger at DEBUG
-    part = target.with_name(f"{target.name}.part")
-    version = part.with_name(f"{part.name}.version")  # ETag or date of change of what the part is of
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            if scheme == "file":
-                shutil.copyfile(urllib.request.url2pathname(urllib.parse.urlsplit(url).path), part)
-            else:
-                _transfer(url, part, version)
-            break
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            part.unlink(missing_ok=True)
-            raise NotFound(f"{url}: no such file there") from None
+            with requests.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as answer:
+                if answer.status_code in (404, 410):
+                    raise NotFound(f"{url}: no such file there")
+                if not answer.ok and answer.status_code not in PASSING_STATUS:
+                    raise UserError(f"{url}: the server refuses ({answer.status_code} {answer.reason})")
+                answer.raise_for_status()
+                total = int(answer.headers.get("Content-Length") or 0) or None
+                with open(target, "wb") as stream, progress(label=target.name, unit="B", total=total) as bar:
+                    # Raw: of a packed file servers say that it is packed for the way; it stays packed.
+                    while block := answer.raw.read(BLOCK):
+                        stream.write(block)
+                        bar.update(len(block))
+            return target
         except requests.exceptions.InvalidURL as error:
-            raise UserError(f"{url}: no address to fetch from ({_problem(error)})") from None
-        except requests.RequestException as error:
-            if attempt == ATTEMPTS:
-                raise UserError(
-                    f"{url}: cannot be fetched ({_problem(error)}); run the command again, it resumes where it stopped"
-                ) from None
-            time.sleep(attempt)
-    os.replace(part, target)
-    version.unlink(missing_ok=True)
-    return target
-
-
-def _transfer(url: str, part: Path, version: Path) -> None:
-    """Fetch a file over http; what ``part`` holds is continued if the server has still the same file."""
-    have = part.stat().st_size if part.is_file() else 0
-    same = version.read_text(encoding="utf-8") if have and version.is_file() else ""
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-", "If-Range": same} if same else {})
-    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
-        if answer.status_code in (404, 410):
-            raise FileNotFoundError
-        if not answer.ok and answer.status_code not in PASSING_STATUS:
-            raise UserError(f"{url}: the server refuses ({answer.status_code} {answer.reason})")
-        if answer.status_code == 416:  # the part is longer than the file has become
-            part.unlink()
-        answer.raise_for_status()
-        answer.raw.headers.pop("Content-Encoding", None)  # of a packed file servers say it is; it stays packed
-        version.write_text(answer.headers.get("ETag") or answer.headers.get("Last-Modified") or "", encoding="utf-8")
-        resumed = answer.status_code == 206
-        total = int(answer.headers.get("Content-Length") or 0) + have * resumed
-        with (
-            open(part, "ab" if resumed else "wb") as stream,
-            progress(label=part.stem, unit="B", total=total or None, initial=have * resumed) as bar,
-        ):
-            for block in answer.iter_content(BLOCK):
-                stream.write(block)
-                bar.update(len(block))
-
-
-def _problem(error: requests.RequestException) -> str:
-    """What went wrong, without what urllib3 and requests wrap around it."""
-    if isinstance(error, requests.HTTPError):
-        return f"{error.response.status_code} {error.response.reason}"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "broke off"
-    root: BaseException = error
-    while root.__context__ is not None:
-        root = root.__context__
-    return getattr(root, "strerror", None) or str(root) or type(root).__name__
+            raise UserError(f"{url}: no address to fetch from ({error})") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            problem = error
+        time.sleep(attempt)
+    raise UserError(f"{url}: cannot be fetched ({problem}); run the command again")
 
 
 def unpack_corpus(archive: Path, corpus: str, target: Path) -> None:
@@ -323,7 +266,6 @@ def unpack_corpus(archive: Path, corpus: str, target: Path) -> None:
                 found.add(name)
                 _write_plain(member, compression, target / name)
     except _DAMAGE as error:
-        archive.unlink()  # the next run fetches it anew
         raise UserError(f"{archive.name}: is damaged or no archive ({error}); run the command again") from None
 
 

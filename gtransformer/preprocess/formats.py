@@ -70,17 +70,16 @@ def read_with_ids(
     sides do not share, for an id that comes back and for text with tokens of the raw format.
     """
     paths = [path for path in (source, target, ids, target_ids) if path is not None]
-    for number, row in enumerate(zip_longest(*map(read_lines, paths)), 1):
-        if None in row:
-            longer = next(path for path, line in zip(paths, row, strict=True) if line is not None)
-            what = f"the file ends here, but {longer} goes on; text and ids must be aligned line by line"
-            raise fault(paths[row.index(None)], number - 1, what)
     documents: dict[object, list[Pair]] = {}
     ended: dict[str, int] = {}  # id -> last line
     before: list[str] | None = None
     key: object = None
     texts = (text_lines(path) if path in (source, target) else read_lines(path) for path in paths)
-    for number, row in enumerate(zip(*texts, strict=True), 1):
+    for number, row in enumerate(zip_longest(*texts), 1):
+        if None in row:
+            longer = next(path for path, line in zip(paths, row, strict=True) if line is not None)
+            what = f"the file ends here, but {longer} goes on; text and ids must be aligned line by line"
+            raise fault(paths[row.index(None)], number - 1, what)
         left, right = (check_reserved(path, f"line {number}", line) for path, line in zip(paths, row[:2], strict=False))
         names = [name.strip(" \t") for name in row[2:]]
         for path, name in zip(paths[2:], names, strict=True):

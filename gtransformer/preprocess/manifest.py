@@ -143,14 +143,13 @@ def _with_averages(counts: dict[str, Any]) -> dict[str, Any]:
 
 def added(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the counts of a split that was prepared in parts, in the order of ``split_counts``."""
-    return _with_averages(_sums(parts))
 
+    def sums(parts: Sequence[Any]) -> Any:
+        if not isinstance(parts[0], dict):
+            return sum(parts)
+        return {name: sums([part[name] for part in parts]) for name in parts[0]}
 
-def _sums(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        name: _sums([part[name] for part in parts]) if isinstance(value, dict) else sum(part[name] for part in parts)
-        for name, value in parts[0].items()
-    }
+    return _with_averages(sums(parts))
 
 
 def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:

@@ -69,8 +69,6 @@ def _context() -> multiprocessing.context.BaseContext:
     A process with threads must not be forked (a lock that one of them holds stays locked in the child for ever), and a
     caller of the library may have some: PyTorch's, a notebook's, a test runner's.
     """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])  # imported once for all workers
     return context

@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.binarise import MASK, language_symbol
-from gtransformer.preprocess.tokenise import disarm
+from gtransformer.preprocess.tokenise import disarm, one_token
 
 SPACE = "\u2581"  # how SentencePiece writes the blank before a word
 SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory
@@ -44,7 +44,7 @@ class SentencePieces:
         """
         plain = [" ".join(line.split()) for line in lines]
         cut = self._processor.encode(plain, out_type=str)
-        return [disarm(" ".join(pieces)) or unknown(line) for pieces, line in zip(cut, plain, strict=True)]
+        return [disarm(" ".join(pieces)) or one_token(line) for pieces, line in zip(cut, plain, strict=True)]
 
     def words(self) -> list[str]:
         """Return all pieces in their order."""
@@ -82,7 +82,7 @@ class WordPieces:
         """Cut sentences; as many lines come back as went in."""
         self._tokenizer.encode_special_tokens = True  # a text's [SEP] is no symbol; pickling forgets it
         cut = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        return [" ".join(found.tokens) or unknown(line) for found, line in zip(cut, lines, strict=True)]
+        return [" ".join(found.tokens) or one_token(line) for found, line in zip(cut, lines, strict=True)]
 
     def words(self) -> list[str]:
         """Return the vocabulary in its order."""
@@ -93,11 +93,6 @@ class WordPieces:
 def spelled(word: str) -> str:
     """Return a word that was joined of SentencePiece's pieces for show, its bytes (``<0xC3><0xA4>``) as text."""
     return _BYTES.sub(lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word)
-
-
-def unknown(line: str) -> str:
-    """Return one token for a line of which nothing was left (a lone combining mark): no sentence is without words."""
-    return "".join(line.split())
 
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:

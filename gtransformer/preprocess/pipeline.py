@@ -14,28 +14,57 @@ from sacrebleu.metrics import BLEU
 
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.unspaced import bleu_tokenizer
+from gtransformer.errors import UserError
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor
 from gtransformer.preprocess.clean import WHOLE, clean_files
-from gtransformer.preprocess.corpus import DOCUMENT, read_pairs
+from gtransformer.preprocess.corpus import DOCUMENT, find_splits, read_pairs
 from gtransformer.preprocess.instances import sidecar_name, write_instances
-from gtransformer.preprocess.parallel import map_chunks, progress
+from gtransformer.preprocess.parallel import map_chunks, map_file, progress
 from gtransformer.preprocess.pieces import SentencePieces, WordPieces, copy_file, given_dictionary, save_wordpieces
-from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
+from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, check_given, check_vocabulary
 from gtransformer.preprocess.spacing import VERSION as SPACING
 from gtransformer.preprocess.steps import Steps, stamped_inputs
-from gtransformer.preprocess.tokenise import Tokeniser
+from gtransformer.preprocess.tokenise import SCRIPTS, Tokeniser, script_path
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
-from gtransformer.preprocess.workspace import Workspace
 
 CEILING_SENTENCES = 10_000  # more say the same
 
 
-class Preparation(Workspace):
-    """One run of the steps. The public entry is ``prepare``."""
+class Preparation:
+    """Raw files, settings and output of one run of the steps. The public entry is ``prepare``."""
+
+    steps: Steps
+
+    def __init__(self, raw: str | Path, output: str | Path, settings: Settings, overwrite: bool = False):
+        self.output = Path(output)
+        places = [*map(Path, filter(None, [settings.vocabulary])), *([] if overwrite else [self.output])]
+        self.settings = settings = manifest.with_rules(settings, places)
+        if self.output.resolve() == Path(raw).resolve():
+            raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
+        # mBART's languages have a country, too (en_XX); corpora are named without.
+        self.splits = find_splits(raw, *(lang.partition("_")[0] for lang in settings.pair()))
+        number, shards = settings.share("train")
+        if shards > 1 and "train" not in self.splits:
+            raise UserError(f"{raw}: holds no training set, which --shard {settings.shard} is of; leave it out")
+        if number:
+            self.splits = {"train": self.splits["train"]}
+        self.borrowed = check_vocabulary(settings, self.output) if settings.vocabulary else None
+        self.given = settings.vocabulary_files()
+        check_given(settings)
+        if "train" not in self.splits and not self.borrowed:
+            missing = f"concatenated_{settings.source_lang}2{settings.target_lang}_train_{settings.source_lang}.txt"
+            raise UserError(
+                f"{Path(raw) / missing}: no such file; without training data give --vocabulary with a directory "
+                "that was prepared from some"
+            )
+        self.tools = manifest.tool_versions()
+        self.moses = None
+        if settings.moses:
+            self.moses = {name: sha256(script_path(settings.moses, name)) for name in SCRIPTS}
 
     def run(self, command: str) -> dict[str, Any]:
         """Do the steps; returns the manifest."""
@@ -61,11 +90,15 @@ class Preparation(Workspace):
             steps.close()
 
     def _make_or_borrow(self, name: str, inputs: list[Path], output: Path, settings: dict, work: Callable) -> None:
-        """A step that makes a part of the vocabulary, or takes it from the corpus that lends its own."""
+        """A step that makes a part of the vocabulary, or copies it from the corpus that lends its own."""
         if self.borrowed:
-            self.borrow(name, output)
-        else:
-            self.steps.run(name, inputs, [output], settings, work)
+            inputs, settings, (source,) = self.given[name], {"borrowed": True}, self.given[name]
+
+            def work() -> dict[str, Any]:
+                copy_file(source, output)
+                return {"summary": f"borrowed from {source}"}
+
+        self.steps.run(name, inputs, [output], settings, work)
 
     def _check_raw(self) -> None:
         """Read all raw files to their ends before anything is written, so that bad input leaves nothing behind."""
@@ -246,6 +279,44 @@ class Preparation(Workspace):
         lines = read_lines(self.output / folder / f"{split}.{lang}")
         return islice((line for line in lines if line != DOCUMENT), CEILING_SENTENCES)
 
+    def sides(self, folder: str, split: str, langs: tuple[str, ...] | None = None) -> list[Path]:
+        """The files of a split in a folder of the output; both sides, or those of ``langs``."""
+        return [self.output / folder / f"{split}.{lang}" for lang in (self.settings.pair() if langs is None else langs)]
+
+    def dictionaries(self) -> list[Path]:
+        """The dictionary files: one for both sides, or source and target."""
+        two = self.settings.bert or len(self.settings.given_dictionaries()) == 2
+        names = [f"dict.{lang}.txt" for lang in self.settings.pair()] if two else ["dict.txt"]
+        return [self.output / "steps" / name for name in names]
+
+    def moses_version(self, *names: str) -> dict[str, Any]:
+        """For a step's settings: what tokenises and truecases, Moses' scripts of these names or sacremoses."""
+        if self.moses:
+            return {"moses": {name: self.moses[name] for name in names}}
+        return {"sacremoses": self.tools["sacremoses"]}
+
+    def lines(self, split: str) -> int:
+        """Lines of a cleaned split, marks of documents included."""
+        report = self.steps.reports[f"clean:{split}"]
+        return report["sentences"] + report["documents"]
+
+    def map(
+        self, name: str, split: str, source: str, target: str, makers: dict[str, Any], settings: dict, extra: list
+    ) -> None:
+        """A step that turns sides of a split line by line; ``makers`` make the work, one per language."""
+        langs = tuple(makers)
+        if not langs:
+            return
+        inputs, outputs = self.sides(source, split, langs), self.sides(target, split, langs)
+
+        def work() -> dict[str, Any]:
+            for maker, before, after in zip(makers.values(), inputs, outputs, strict=True):
+                label = f"{name} {before.name}"
+                map_file(maker(), before, after, self.settings.workers, label, self.lines(split))
+            return {"summary": f"{len(langs)} x {self.lines(split)} lines"}
+
+        self.steps.run(f"{name}:{split}", [*inputs, *extra], outputs, settings, work)
+
 
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings for the user."""
@@ -262,7 +333,7 @@ def prepare(
     cannot be used, and unless ``overwrite`` for a corpus that was finished there of other text or with other settings,
     before anything is written.
     """
-    preparation = Preparation(raw, output, settings, overwrite)
+    run = Preparation(raw, output, settings, overwrite)
     if not overwrite:
-        manifest.check_same(preparation.output, preparation.settings, preparation.borrowed, preparation.splits)
-    return preparation.run(command)
+        manifest.check_same(run.output, run.settings, run.borrowed, run.splits)
+    return run.run(command)

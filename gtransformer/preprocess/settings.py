@@ -67,34 +67,21 @@ class Settings:
             if value is not None and value < least:
                 raise UserError(f"{option(name)} {value}: give at least {least}")
         shard_numbers(self.shard)
+        if self.source_lang == self.target_lang:
+            raise UserError(f"source and target language are both {self.source_lang}; give two with -s and -t")
+        langs = set(self.langs)
+        if langs and (not set(self.pair()) <= langs or len(langs) < len(self.langs)):
+            given = ",".join(self.langs)
+            raise UserError(f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each")
+        if bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary):
+            raise UserError("--dictionary belongs to --sentencepiece or --bpe-codes; give both, as the model has them")
         cutters = [option(name) for name in ("sentencepiece", "bpe_codes", "bert", "vocabulary") if getattr(self, name)]
-        langs, given = set(self.langs), ",".join(self.langs)
-        for wrong, message in (
-            (
-                self.source_lang == self.target_lang,
-                f"source and target language are both {self.source_lang}; give two with -s and -t",
-            ),
-            (
-                langs and (not set(self.pair()) <= langs or len(langs) < len(self.langs)),
-                f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each",
-            ),
-            (
-                bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary),
-                "--dictionary belongs to --sentencepiece or --bpe-codes; give both, as they came with the model",
-            ),
-            (len(cutters) > 1, f"{' and '.join(cutters)} each settle how text is cut; give one of them"),
-            (
-                self.moses_rules and self.sentencepiece,
-                "--moses-rules: nothing is tokenised where --sentencepiece cuts the text; leave it out",
-            ),
-            (
-                self.shard and self.bert,
-                f"--shard {self.shard}: with --bert every shard would learn target words of its own, and they could "
-                "not be merged; prepare the corpus whole",
-            ),
-        ):
-            if wrong:
-                raise UserError(message)
+        if len(cutters) > 1:
+            raise UserError(f"{' and '.join(cutters)} each settle how text is cut; give one of them")
+        if self.moses_rules and self.sentencepiece:
+            raise UserError("--moses-rules: nothing is tokenised where --sentencepiece cuts the text; leave it out")
+        if self.shard and self.bert:  # every shard would learn target words of its own, and they could not be merged
+            raise UserError(f"--shard {self.shard}: not with --bert; prepare the corpus whole")
         for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):
             if not Path(path).is_file():
                 raise UserError(f"{path}: no such file; give what came with the model")
@@ -167,18 +154,15 @@ def check_given(settings: Settings) -> None:
     """Raise UserError for a pretrained model's codes, pieces and dictionaries that cannot be used, or not together."""
     dictionaries = settings.given_dictionaries()
     words = frozenset(word for path in dictionaries for word in dictionary_words(path))
+    fits, cutter = True, settings.bpe_codes or settings.sentencepiece
     if settings.bert:
         read_wordpiece_tokeniser(settings.bert)
-    fits = True
-    if settings.bpe_codes:
-        fits = codes_fit(read_codes(settings.bpe_codes), words)
+    elif settings.bpe_codes:
+        fits = codes_fit(read_codes(cutter), words)
     elif settings.sentencepiece:
-        fits = not words.isdisjoint(SentencePieces(settings.sentencepiece).words())
+        fits = not words.isdisjoint(SentencePieces(cutter).words())
     if not fits:
-        cutter = settings.bpe_codes or settings.sentencepiece
-        raise UserError(
-            f"{dictionaries[0]}: has none of the pieces that {cutter} makes; give the dictionary that belongs to it"
-        )
+        raise UserError(f"{dictionaries[0]}: has none of the pieces of {cutter}; give the one that belongs to it")
 
 
 def check_vocabulary(settings: Settings, output: Path) -> Path:
@@ -202,10 +186,7 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
         what = f"the dictionary ends in {found} and not in {' '.join(symbols)}; give --langs as it was given there"
         raise fault(dictionary, len(words), what)
     if lent["normalise_punctuation"] != settings.normalise_punctuation:
-        raise UserError(
-            f"{manifest}: prepared with normalise_punctuation {lent['normalise_punctuation']}; use "
-            "--normalise-punctuation in both or in neither"
-        )
+        raise UserError(f"{manifest}: prepared otherwise; use --normalise-punctuation in both or in neither")
     if not moses_rules(lent) and settings.moses_rules is not False:
         rules = f"--moses {settings.moses}" if settings.moses else "--moses-rules"
         raise UserError(f"{manifest}: prepared without {rules}; leave it out here, too")

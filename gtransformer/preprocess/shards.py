@@ -7,7 +7,7 @@ is made by taking documents from the shards in turns. Its binaries are made anew
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -28,7 +28,14 @@ from gtransformer.preprocess.settings import option, shard_numbers
 from gtransformer.preprocess.steps import Steps
 
 MARK = b"<d>\n"
-PARTS = ("settings", "inputs", "outputs", "versions", "splits")  # of a manifest, which are looked at
+# The parts of a manifest that must be the same, and how they become so.
+TOGETHER = {
+    "inputs": "from the same raw files",
+    "settings": "alike",
+    "versions": "with the same programs",
+    "outputs": "with --vocabulary and the same directory",
+}
+PARTS = ("splits", *TOGETHER)  # all that are looked at
 Shard = tuple[Path, dict[str, Any]]  # folder and manifest
 
 
@@ -84,12 +91,12 @@ def read_shards(folders: Sequence[Path]) -> list[Shard]:
         if not path.is_file():
             raise UserError(f"{path}: no such file; finish this shard with scripts/prepare.sh --shard I/N first")
         manifest = read_json(path)
-        if not _is_manifest(manifest):
+        if not (isinstance(manifest, dict) and all(isinstance(manifest.get(part), dict) for part in PARTS)):
             raise UserError(f"{path}: not the manifest of a prepared corpus; prepare this shard again")
         shard = manifest["settings"].get("shard")
         if shard is None:
             raise UserError(f"{folder}: a whole corpus, prepared without --shard; name directories of shards only")
-        number, shards = shard_numbers(shard)
+        number, shards = shard_numbers(str(shard))
         if total not in (None, shards):
             raise UserError(f"{folder}: shard {shard}, but others are of {total}; name the shards of one division")
         if number in found:
@@ -104,21 +111,6 @@ def read_shards(folders: Sequence[Path]) -> list[Shard]:
     return in_order
 
 
-def _is_manifest(value: Any) -> bool:
-    """Whether what a file holds is a manifest with all that is looked at."""
-    try:
-        settings = value["settings"]
-        added([value["splits"]["train"]])
-        words = [settings["source_lang"], settings["target_lang"], *value["outputs"].values()]
-        return (
-            all(isinstance(word, str) for word in words)
-            and isinstance(settings.get("shard"), str | None)
-            and all(isinstance(value[part], dict) for part in PARTS)
-        )
-    except (KeyError, TypeError, AttributeError, ZeroDivisionError):
-        return False
-
-
 def _check_together(first: Shard, other: Shard) -> None:
     """Raise UserError for shards of other raw files, options, programs or words."""
     (one, ours), (two, theirs) = first, other
@@ -127,43 +119,35 @@ def _check_together(first: Shard, other: Shard) -> None:
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{two}: counts other things than {one}; prepare all shards with the same version") from None
     left_aside = {"settings": ("shard",), "versions": ("python",), "outputs": filter(_is_of_training, ours["outputs"])}
-    both = [
-        (part, name)
-        for part in ("inputs", "settings", "versions", "outputs")
-        for name in sorted(ours[part].keys() & theirs[part].keys() - set(left_aside.get(part, ())))
-    ]
-    for part, name in both:
-        wanted, found = ours[part][name], theirs[part][name]
-        if wanted == found or (part == "settings" and name in PLACES and bool(wanted) == bool(found)):
-            continue
-        raise UserError(
-            {
-                "inputs": f"{two}: of another {name} than {one}; prepare all shards from the same raw files",
-                "settings": f"{two}: prepared with other options than {one} ({option(name)}: {found}, not {wanted}); "
-                "prepare all shards alike",
-                "versions": f"{two}: prepared with {name} {found}, {one} with {wanted}; prepare all shards alike",
-                "outputs": f"{two}: has another {name} than {one}; prepare all shards with --vocabulary and the same "
-                "directory",
-            }[part]
-        )
+    for part, advice in TOGETHER.items():
+        for name in sorted(ours[part].keys() & theirs[part].keys() - set(left_aside.get(part, ()))):
+            wanted, found = ours[part][name], theirs[part][name]
+            if wanted != found and not (part == "settings" and name in PLACES and bool(wanted) == bool(found)):
+                what = f"another {name} than {one}"
+                if part == "settings":
+                    what = f"{option(name)} {found}, not {wanted} as {one}"
+                raise UserError(f"{two}: prepared with {what}; prepare all shards {advice}")
     if not theirs["inputs"].keys() <= ours["inputs"].keys():
-        raise UserError(f"{two}: of other raw files than {one}; prepare all shards from the same raw files")
+        raise UserError(f"{two}: of other raw files than {one}; prepare all shards {TOGETHER['inputs']}")
 
 
 def _check_output(output: Path, folders: Sequence[Path], settings: dict[str, Any], first: dict[str, Any]) -> None:
     """Raise UserError if something else was prepared there; ``first``: the manifest of the first shard."""
     if output.resolve() in [folder.resolve() for folder in folders]:
         raise UserError(f"{output}: is one of the shards; give another directory to write to")
-    if (output / "manifest.json").is_file():
+    if not (output / "manifest.json").is_file():
+        return
+
+    def told(manifest: dict[str, Any], settings: dict[str, Any]) -> list[Any]:
+        outputs = manifest["outputs"].items()
+        vocabulary = {name: sha for name, sha in outputs if "/" not in name or name.startswith("bin/dict.")}
+        return [settings, manifest["inputs"], vocabulary]
+
+    with suppress(KeyError, TypeError, AttributeError):  # not that of a prepared corpus
         before = read_json(output / "manifest.json")
-        if not isinstance(before, dict) or not isinstance(before.get("outputs"), dict):
-            raise UserError(f"{output / 'manifest.json'}: not that of a prepared corpus; give another directory")
-        if (before.get("settings"), before.get("inputs")) != (settings, first["inputs"]):
-            raise UserError(f"{output}: holds another prepared corpus; give another directory")
-        for name in sorted(before["outputs"].keys() | first["outputs"].keys()):
-            of_vocabulary = "/" not in name or name.startswith("bin/dict.")
-            if of_vocabulary and before["outputs"].get(name) != first["outputs"].get(name):
-                raise UserError(f"{output}: holds a corpus in another vocabulary ({name}); give another directory")
+        if told(before, before["settings"]) == told(first, settings):
+            return
+    raise UserError(f"{output}: holds another prepared corpus, or in another vocabulary; give another directory")
 
 
 def _is_of_training(name: str) -> bool:

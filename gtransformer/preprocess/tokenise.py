@@ -104,6 +104,11 @@ def disarm(line: str) -> str:
     return _CONTROL.sub(lambda match: f"{match[0][0]} {match[0][1:-1]} {match[0][-1]}", line)
 
 
+def one_token(line: str) -> str:
+    """Return one token for a line of which a tokeniser left nothing, which would lose its place in the alignment."""
+    return "".join(line.split())
+
+
 class Tokeniser:
     """Tokenises lines of one language without escaping, so that the text can be put together again.
 
@@ -137,8 +142,7 @@ class Tokeniser:
             if self._normalizer:
                 lines = [self._normalizer.normalize(line) for line in lines]
             done = [self._line(line) for line in lines]
-        # A line of nothing but characters that a tokeniser throws away would lose its place in the alignment.
-        return [disarm(" ".join(new.split()) or "".join(old.split())) for old, new in zip(lines, done, strict=True)]
+        return [disarm(" ".join(new.split()) or one_token(old)) for old, new in zip(lines, done, strict=True)]
 
     def _line(self, line: str) -> str:
         """Tokenise one line with sacremoses."""

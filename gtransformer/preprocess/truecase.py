@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +40,14 @@ def capital(word: str) -> str:
 def first_word(words: Sequence[str]) -> int | None:
     """Return the place of a line's first word, quotes and dashes being passed over; None where there is none."""
     return next((place for place, word in enumerate(words) if any(map(str.isalnum, word))), None)
+
+
+def sentence_starts(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each word, and whether a sentence starts with it."""
+    at_start = True
+    for word in words:
+        yield word, at_start
+        at_start = word in SENTENCE_END or (at_start and word in BEFORE_START)
 
 
 def count_casings(lines: Iterable[str], exact: bool = False) -> Counter[str]:
@@ -107,17 +115,13 @@ class Truecaser:
 
     def line(self, line: str) -> str:
         """Truecase one tokenised line."""
-        words, at_start = line.split(), True
+        words = line.split()
         if self.exact:
             return " ".join(self._first(words))
-        for position, word in enumerate(words):
-            if at_start or word not in self.known:
-                words[position] = self.best.get(word.lower(), word)
-            if word in SENTENCE_END:
-                at_start = True
-            elif word not in BEFORE_START:
-                at_start = False
-        return " ".join(words)
+        return " ".join(
+            self.best.get(word.lower(), word) if at_start or word not in self.known else word
+            for word, at_start in sentence_starts(words)
+        )
 
     def _first(self, words: list[str]) -> list[str]:
         """The words of a line with the first one in its best casing, if that can be undone."""
@@ -141,21 +145,14 @@ def without_marks(line: str) -> str:
 
 def detruecase_line(line: str, exact: bool = False) -> str:
     """Give sentence starts of a tokenised line their capital back, as Moses' detruecaser does; ``exact``: see above."""
-    words, at_start = line.split(), True
-    if exact:
-        place = first_word(words)
-        if words[:1] == [LOWER]:
-            del words[0]
-        elif place is not None:
-            words[place] = capital(words[place])
-        return " ".join(words)
-    for position, word in enumerate(words):
-        if at_start:
-            words[position] = capital(word)
-        if word in SENTENCE_END:
-            at_start = True
-        elif word not in BEFORE_START:
-            at_start = False
+    words = line.split()
+    if not exact:
+        return " ".join(capital(word) if at_start else word for word, at_start in sentence_starts(words))
+    place = first_word(words)
+    if words[:1] == [LOWER]:
+        del words[0]
+    elif place is not None:
+        words[place] = capital(words[place])
     return " ".join(words)
 
 

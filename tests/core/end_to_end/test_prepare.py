@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,10 @@ from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.tokenise import SCRIPTS
 from tests.core.preprocess.perl_scripts import write_scripts
-from tests.processes import run_group, start
+from tests.processes import start
 from tests.raw_corpus import OPTIONS, documents, lines, run
 
 ROOT = Path(__file__).resolve().parents[3]
-SHARED = ROOT.parent / "shared" / "data"
 
 
 def snapshot(output: Path) -> dict[str, str]:
@@ -111,33 +109,6 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
                     if bpe is not None and "<unk>" not in bpe:
                         assert remove_bpe(bpe) == tok[position]
                         assert processor.plain(bpe) == plain[position]
-
-
-def test_dictionary_and_greedy_rule(prepared):
-    words = lines(prepared / "bin" / "dict.de.txt")
-    assert words[-3:] == ["[en] 1", "[de] 1", "<mask> 1"]
-    counts = Counter(
-        word
-        for lang in ("en", "de")
-        for line in lines(prepared / "instances" / f"train.{lang}")
-        for word in line.split()
-    )
-    del counts["<s>"], counts["</s>"]
-    assert words[:-3] == [
-        f"{word} {count}" for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    sides = [[split_instance(line) for line in lines(prepared / "instances" / f"test.{lang}")] for lang in ("en", "de")]
-    costs = [
-        [max(len(part.split()) for part in pair) + 2 for pair in zip(*instance, strict=True)]
-        for instance in zip(*sides, strict=True)
-    ]
-    sidecar = Sidecar.load(prepared / "instances" / "test.en-de.instances.json")
-    for place, (cost, (document, first, count)) in enumerate(zip(costs, sidecar.instances, strict=True)):
-        assert len(cost) == count and (count == 1 or sum(cost) < 128)
-        if place and document == sidecar.instances[place - 1][0]:
-            end = sum(sidecar.instances[place - 1][1:])
-            assert first == end + ((document, end) in sidecar.dropped)
-            assert first > end or sum(costs[place - 1]) + cost[0] >= 128
 
 
 def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
@@ -271,28 +242,3 @@ def test_moses_scripts_and_the_opposite_direction(raw, prepared, tmp_path):
     assert any("[de]" in line for line in plain) and not any("[de]" in line for line in tokens)
     assert ["".join(line.split()).lower() for line in plain] == ["".join(line.split()).lower() for line in tokens]
     assert Sidecar.load(output / "bin" / "test.de-en.instances.json").source_lang == "de"
-
-
-@pytest.mark.slow
-def test_real_slice_through_the_script(tmp_path):
-    source = SHARED / "news" / "concatenated_en2de_dev_en.txt.xz"
-    if not source.is_file():
-        pytest.skip(f"real corpora not found at {SHARED}")
-    environment = os.environ | {"GTRANSFORMER_VENV": str(Path(sys.executable).parents[1])}
-    if not Path(environment["GTRANSFORMER_VENV"], "setup.stamp").is_file():
-        pytest.skip("this Python is not in an environment made by scripts/setup.sh, which the script would set up")
-    (tmp_path / "raw").mkdir()
-    for lang in ("en", "de"):
-        for split in ("train", "dev"):
-            shutil.copy(
-                SHARED / "news" / f"concatenated_en2de_dev_{lang}.txt.xz",
-                tmp_path / "raw" / f"concatenated_en2de_{split}_{lang}.txt.xz",
-            )
-    command = ["bash", str(ROOT / "scripts" / "prepare.sh"), "raw", "out", "--bpe-merges", "1000"]
-    done = run_group(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
-    assert done.returncode == 0, done.stderr
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["splits"]["train"]["sentences"] == 2169 and manifest["splits"]["train"]["documents"] == 81
-    assert manifest["splits"]["valid"]["unknown_tokens"] == {"en": 0, "de": 0}
-    assert 300 < manifest["splits"]["train"]["tokens_per_instance"]["de"] < 512
-    assert manifest["command"] == "scripts/prepare.sh raw out --bpe-merges 1000"

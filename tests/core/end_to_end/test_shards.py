@@ -98,45 +98,38 @@ def failure(capsys, *arguments) -> str:
 def test_shards_that_cannot_be_merged(corpus, prepared, tmp_path, capsys):
     first, second, third = shards(corpus)
     output = tmp_path / "merged"
-    assert "shards named" in (err := failure(capsys, output, first, third)) and "1/3 missing" in err
-    assert f"{second} and {second} are both shard 1/3" in failure(capsys, output, first, second, second, third)
-    assert "a whole corpus, prepared without --shard" in failure(capsys, output, first, corpus / "whole")
-    assert "finish this shard with" in failure(capsys, output, first, tmp_path / "none")
-    assert "is one of the shards" in failure(capsys, first, first, second, third)
-    assert "holds another prepared corpus" in failure(capsys, prepared, first, second, third)
-    for part, name, value, message in (
-        ("settings", "max_sents", 4, "(--max-sents: 4, not None); prepare all shards alike"),
-        ("settings", "shard", "1/4", "shard 1/4, but others are of 3; name the shards of one division"),
-        ("versions", "sacremoses", "0.0", "prepared with sacremoses 0.0, "),
-        ("settings", "shard", 5, "not the manifest of a prepared corpus; prepare this shard again"),
-        ("settings", "source_lang", None, "not the manifest of a prepared corpus; prepare this shard again"),
-        ("splits", "train", {}, "not the manifest of a prepared corpus; prepare this shard again"),
-        ("inputs", "concatenated_en2de_train_en.txt", "0", "of another concatenated_en2de_train_en.txt than"),
-        ("outputs", "bpe.codes", "0", "has another bpe.codes than"),
-        ("outputs", "text/train.en", "0", "text/train.en: is not as it was prepared; prepare this shard again"),
+    for named, shown in (
+        ((output, first, third), "1/3 missing"),
+        ((output, first, second, second, third), "both shard 1/3"),
+        ((output, first, corpus / "whole"), "a whole corpus"),
+        ((output, first, tmp_path / "none"), "no such file"),
+        ((first, first, second, third), "is one of the shards"),
+        ((prepared, first, second, third), "holds another prepared corpus"),
+    ):
+        assert shown in failure(capsys, *named)
+    for part, name, value, shown in (
+        ("settings", "max_sents", 4, "--max-sents 4, not None"),
+        ("settings", "shard", "1/4", "shard 1/4"),
+        ("settings", "shard", 5, "--shard 5"),
+        ("settings", "source_lang", None, "--source-lang None"),
+        ("versions", "sacremoses", "0.0", "another sacremoses"),
+        ("splits", "train", {}, "counts other things"),
+        ("inputs", "concatenated_en2de_train_en.txt", "0", "another concatenated_en2de_train_en.txt"),
+        ("outputs", "bpe.codes", "0", "another bpe.codes"),
+        ("outputs", "text/train.en", "0", "text/train.en: is not as it was prepared"),
+        (None, "bin/train.en-de.instances.json", b"{", "instances.json: is not as it was prepared"),
+        (None, "manifest.json", b"[]", "not the manifest of a prepared corpus"),
     ):
         other = tmp_path / "other"
         shutil.copytree(second, other)
-        manifest = json.loads((other / "manifest.json").read_text())
-        manifest[part][name] = value
-        (other / "manifest.json").write_text(json.dumps(manifest))
-        assert message in failure(capsys, output, first, other, third).split("\n")[0]
+        if part is None:
+            (other / name).write_bytes(value)
+        else:
+            manifest = json.loads((other / "manifest.json").read_text())
+            manifest[part][name] = value
+            (other / "manifest.json").write_text(json.dumps(manifest))
+        assert shown in failure(capsys, output, first, other, third)
         assert not output.exists()
-        shutil.rmtree(other)
-    shutil.copytree(second, tmp_path / "damaged")
-    (tmp_path / "damaged" / "manifest.json").write_text("[]")
-    assert "not the manifest of a prepared corpus" in failure(capsys, output, first, tmp_path / "damaged", third)
-
-
-def test_a_damaged_part_is_found_before_it_is_read(corpus, tmp_path, capsys):
-    first, second, third = shards(corpus)
-    for name in ("bin/train.en-de.instances.json", "instances/train.en"):
-        other = tmp_path / "other"
-        shutil.copytree(second, other)
-        (other / name).write_bytes((other / name).read_bytes()[:40])
-        err = failure(capsys, tmp_path / "merged", first, other, third)
-        assert f"{name}: is not as it was prepared; prepare this shard again" in err
-        assert not (tmp_path / "merged").exists()
         shutil.rmtree(other)
 
 
@@ -153,11 +146,8 @@ def test_a_merged_corpus_keeps_its_vocabulary(corpus, prepared, tmp_path, capsys
     assert other_vocabulary(merged, Settings(vocabulary=str(prepared)).vocabulary_files()) is None
     manifest = json.loads((merged / "manifest.json").read_text())
     manifest["outputs"]["bpe.codes"] = "0"
-    for content, message in (
-        (json.dumps(manifest), f"{merged}: holds a corpus in another vocabulary (bpe.codes); give another directory"),
-        ("[]", "manifest.json: not that of a prepared corpus; give another directory"),
-    ):
+    for content in (json.dumps(manifest), "[]"):
         (merged / "manifest.json").write_text(content)
         capsys.readouterr()
-        assert message in failure(capsys, merged, *shards(corpus))
+        assert f"{merged}: holds another prepared corpus" in failure(capsys, merged, *shards(corpus))
         assert (merged / "manifest.json").read_text() == content

@@ -11,7 +11,6 @@ from fairseq.data import Dictionary
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from tests.support import ROOT
 
@@ -35,15 +34,8 @@ def instances(tmp_path):
 @pytest.fixture
 def dictionary(instances, tmp_path):
     files = [instances / f"train.{lang}" for lang in LINES]
-    assert build_dictionary(files, ["en", "de"], tmp_path / "dict.txt") == 4 + 8 + 2
+    assert build_dictionary(files, ["de", "fr", "en"], tmp_path / "dict.txt") == 4 + 8 + 3
     return tmp_path / "dict.txt"
-
-
-def test_dictionary_file(dictionary):
-    assert list(read_lines(dictionary)) == [
-        *("a 3", "b 2", "x@@ 2", "c 1", "d 1", "y 1", "é 1"),
-        *("[en] 1", "[de] 1", "<mask> 1"),
-    ]
 
 
 def test_order_is_that_of_fairseq(instances, dictionary, tmp_path):
@@ -53,14 +45,9 @@ def test_order_is_that_of_fairseq(instances, dictionary, tmp_path):
     other.finalize(padding_factor=1)
     ours = Dictionary.load(str(dictionary))
     # fairseq counts <s>, </s> and its own end of line as the symbols they are.
-    assert ours.symbols[:-3] == other.symbols
+    assert ours.symbols[:-4] == other.symbols and ours.count[4:7] == [3, 2, 2]
     assert [ours.index(symbol) for symbol in ("<s>", "</s>")] == [0, 2]
-    assert ours.symbols[-3:] == ["[en]", "[de]", "<mask>"]
-
-
-def test_order_of_languages(instances, tmp_path):
-    build_dictionary([instances / "train.en"], ["de", "fr", "en"], tmp_path / "dict.txt")
-    assert dictionary_words(tmp_path / "dict.txt")[-4:] == ["[de]", "[fr]", "[en]", "<mask>"]
+    assert ours.symbols[-4:] == ["[de]", "[fr]", "[en]", "<mask>"]
 
 
 def test_reserved_symbol_in_the_text(write, tmp_path):
@@ -76,19 +63,27 @@ def test_damaged_dictionary(write, line):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("two", [False, True])
-def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_path, two):
-    """File by file, with one dictionary or two, and words that it lacks."""
+def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_path):
+    """File by file, with two dictionaries, and words that they lack."""
     (instances / "test.de").write_text("<s> b zz </s> <s> <unk> </s>\n<s> [de] e </s>\n")
     other = tmp_path / "other.txt"
     other.write_text("b 7\na 3\n[de] 1\n")
-    dictionaries = [dictionary, other] if two else [dictionary]
-    unknown = binarise(instances, ["train", "test"], ("en", "de"), dictionaries, tmp_path / "bin", workers=2)
-    assert unknown == {"train": {"en": 0, "de": 3 * two}, "test": {"en": 0, "de": 2}}
-    options = ["--srcdict", dictionary, *(["--tgtdict", other] if two else ["--joined-dictionary"])]
+    unknown = binarise(instances, ["train", "test"], ("en", "de"), [dictionary, other], tmp_path / "bin", workers=2)
+    assert unknown == {"train": {"en": 0, "de": 3}, "test": {"en": 0, "de": 2}}
     command = [sys.executable, "-P", "-m", "fairseq_cli.preprocess", "--user-dir", ROOT / "gtransformer"]
-    command += ["--task", "translation_doc", "-s", "en", "-t", "de", "--destdir", tmp_path / "fairseq", *options]
-    command += ["--trainpref", instances / "train", "--testpref", instances / "test"]
+    command += [
+        "--task",
+        "translation_doc",
+        "-s",
+        "en",
+        "-t",
+        "de",
+        "--destdir",
+        tmp_path / "fairseq",
+        "--srcdict",
+        dictionary,
+    ]
+    command += ["--tgtdict", other, "--trainpref", instances / "train", "--testpref", instances / "test"]
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
     names = binary_names(["train", "test"], ("en", "de"))
     assert sorted(path.name for path in (tmp_path / "bin").iterdir()) == sorted(names)

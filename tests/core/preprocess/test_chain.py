@@ -9,7 +9,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.cli.postprocess import main
 from gtransformer.errors import UserError
-from gtransformer.preprocess.chain import Postprocessor, TextEncoder, text_files
+from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.tokenise import moses_as_prepared
 
 PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "moses": None, "normalise_punctuation": False}
@@ -27,13 +27,6 @@ def pieces(tmp_path):
     settings = PLAIN | {"sentencepiece": "/elsewhere/sentence.bpe.model"}
     (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
     return tmp_path
-
-
-def test_files():
-    assert text_files(PLAIN) == ["bpe.codes", "truecase.en_XX", "truecase.de_DE"]
-    assert text_files(PLAIN | {"sentencepiece": "x"}) == ["sentencepiece.model"]
-    assert text_files(PLAIN | {"bpe_codes": True}) == ["bpe.codes"]
-    assert text_files(PLAIN | {"bert": True}) == ["wordpieces.json", "bpe.codes", "truecase.de_DE"]
 
 
 def test_tokenised_text_is_detokenised_before_pieces_are_cut(pieces):

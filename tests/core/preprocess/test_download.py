@@ -82,14 +82,12 @@ def test_command_fetches_and_records_then_verifies(mirror: Path, tmp_path: Path)
     (data / "news" / file_names()[0]).write_text("changed\n")
     third = command("news", data, mirror.as_uri())
     assert third.returncode == 1
-    message = third.stderr.splitlines()[-1]
-    assert message.startswith("error: ") and "wrong checksum" in message and "Traceback" not in third.stderr
+    assert third.stderr.splitlines()[-1].startswith("error: ") and "Traceback" not in third.stderr
 
 
-@pytest.mark.parametrize("ending", [".xz", ".gz"])
-def test_compressed_files_with_a_list_of_checksums(mirror: Path, tmp_path: Path, ending: str, capsys):
-    compress = {".xz": lzma.compress, ".gz": gzip.compress}[ending]
-    for name in file_names():
+def test_compressed_files_with_a_list_of_checksums(mirror: Path, tmp_path: Path, capsys):
+    for number, name in enumerate(file_names()):
+        ending, compress = ((".xz", lzma.compress), (".gz", gzip.compress))[number % 2]
         (mirror / "news" / f"{name}{ending}").write_bytes(compress(content(name)))
         (mirror / "news" / name).unlink()
     (mirror / "news" / "SHA256SUMS").write_text(sums_of(mirror / "news"))
@@ -104,7 +102,7 @@ def test_wrong_checksum_at_the_source_leaves_nothing(mirror: Path, tmp_path: Pat
     data = tmp_path / "data"
     with pytest.raises(UserError, match=f"{victim}: wrong checksum"):
         download("news", data, mirror.as_uri())
-    assert not (data / "news").exists() and not list(data.rglob(victim))
+    assert not (data / "news").exists() and not list(data.rglob(f"files/{victim}"))
     (mirror / "news" / victim).write_bytes(content(victim))  # put right, the next run succeeds
     assert_complete(download("news", data, mirror.as_uri()))
 
@@ -151,7 +149,7 @@ def test_missing_file_and_missing_corpus(mirror: Path, tmp_path: Path):
 def test_sides_of_unequal_length(mirror: Path, tmp_path: Path):
     path = mirror / "news" / "concatenated_en2de_dev_de.txt"
     path.write_bytes(path.read_bytes() + b"one more\n")
-    with pytest.raises(UserError, match="dev_.*3 and 4 sentences"):
+    with pytest.raises(UserError, match="dev_en.txt, line 5: "):
         download("news", tmp_path / "data", mirror.as_uri())
 
 
@@ -161,7 +159,7 @@ def test_damaged_compression(mirror: Path, tmp_path: Path):
     (mirror / "news" / name).unlink()
     with pytest.raises(UserError, match=f"{name}.xz: is damaged"):
         download("news", tmp_path / "data", mirror.as_uri())
-    assert not list((tmp_path / "data").rglob(f"{name}*"))
+    assert not list((tmp_path / "data").rglob(name))
 
 
 def zip_of(members: dict[str, bytes]) -> bytes:
@@ -225,31 +223,20 @@ def test_damaged_archive_is_fetched_anew(mirror: Path, tmp_path: Path):
 
 
 class Interrupting(http.server.BaseHTTPRequestHandler):
-    """Serves one file with ranges; breaks off after ``limit`` bytes of each answer."""
+    """Serves one file, of which each answer has ``limits.pop(0)`` bytes at most, and says that it is packed."""
 
-    body = bytes(range(256)) * 4000
-    limit = 300_000
-    version = '"1"'
-    encoding = ""
-    seen: list[str | None] = []
+    body = gzip.compress(random.Random(1).randbytes(400_000))
+    limits: list[int] = []
+    refusal = 404
 
     def do_GET(self):
-        if self.path != "/file":
-            return self.send_error(404)
-        wanted = self.headers.get("Range")
-        self.seen.append(wanted)
-        start = 0
-        if wanted and self.headers.get("If-Range") == self.version:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-        if start > len(self.body):
-            return self.send_error(416)
-        self.send_response(206 if start else 200)
-        self.send_header("ETag", self.version)
-        if self.encoding:
-            self.send_header("Content-Encoding", self.encoding)
-        self.send_header("Content-Length", str(len(self.body) - start))
+        if self.path != "/file.gz":
+            return self.send_error(self.refusal)
+        self.send_response(200)
+        self.send_header("Content-Encoding", "x-gzip")
+        self.send_header("Content-Length", str(len(self.body)))
         self.end_headers()
-        self.wfile.write(self.body[start : start + self.limit])
+        self.wfile.write(self.body[: self.limits.pop(0)])
 
     def log_message(self, *arguments):
         """Quiet."""
@@ -265,76 +252,40 @@ def waits(monkeypatch) -> list[float]:
 
 @pytest.fixture
 def server():
-    handler = type("Handler", (Interrupting,), {"seen": []})
+    handler = type("Handler", (Interrupting,), {})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as instance:
-        thread = threading.Thread(target=instance.serve_forever, daemon=True)
+        thread = threading.Thread(target=instance.serve_forever, args=[0.01], daemon=True)
         thread.start()
         yield handler, f"http://127.0.0.1:{instance.server_port}"
         instance.shutdown()
         thread.join()
 
 
-def test_interrupted_transfer_goes_on(server, waits, tmp_path: Path):
+def test_a_transfer_that_broke_off_is_tried_again(server, waits, tmp_path: Path):
+    """What is packed on the server's disk stays packed, though it says that it is packed for the way."""
     handler, address = server
-    assert fetch(f"{address}/file", tmp_path / "file").read_bytes() == handler.body
-    assert handler.seen == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
-    assert waits == [1, 2, 3]
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_packed_file_stays_packed(server, waits, tmp_path: Path):
-    """Servers say of what is packed on their disk that it is packed for the way; broken off, it goes on."""
-    handler, address = server
-    handler.body = gzip.compress(random.Random(1).randbytes(400_000))
-    handler.encoding = "x-gzip"
-    assert fetch(f"{address}/file", tmp_path / "file.gz").read_bytes() == handler.body
-    assert handler.seen == [None, "bytes=300000-"]
-
-
-def test_interrupted_transfer_of_an_earlier_run(server, waits, tmp_path: Path):
-    handler, address = server
-    handler.limit = 100_000
-    with pytest.raises(UserError, match="/file: "):
-        fetch(f"{address}/file", tmp_path / "file")
-    assert (tmp_path / "file.part").stat().st_size == 400_000 and not (tmp_path / "file").exists()
-    handler.limit = 10**9
-    assert fetch(f"{address}/file", tmp_path / "file").read_bytes() == handler.body
-    assert handler.seen[-1] == "bytes=400000-"
-
-
-def test_file_that_changed_in_between_is_begun_anew(server, waits, tmp_path: Path):
-    handler, address = server
-    handler.limit = 100_000
-    with pytest.raises(UserError):
-        fetch(f"{address}/file", tmp_path / "file")
-    handler.limit, handler.version, handler.body = 10**9, '"2"', handler.body[::-1]
-    assert fetch(f"{address}/file", tmp_path / "file").read_bytes() == handler.body
+    handler.limits = [1000, 300_000, 10**9]
+    assert fetch(f"{address}/file.gz", tmp_path / "file").read_bytes() == handler.body
+    assert waits == [1, 2]
+    handler.limits = [1000] * 4
+    with pytest.raises(UserError, match="/file.gz: cannot be fetched"):
+        fetch(f"{address}/file.gz", tmp_path / "other")
 
 
 def test_unreachable_server(waits, tmp_path: Path):
     with pytest.raises(UserError, match="Connection refused"):
         fetch("http://127.0.0.1:9/file", tmp_path / "file")
-    assert len(waits) == 3
+    assert len(waits) == 4
 
 
 def test_what_is_refused_is_not_tried_again(server, waits, tmp_path: Path):
     handler, address = server
     with pytest.raises(NotFound, match="/other"):
         fetch(f"{address}/other", tmp_path / "file")
-    handler.send_error = lambda self, status: http.server.BaseHTTPRequestHandler.send_error(self, 403)
+    handler.refusal = 403
     with pytest.raises(UserError, match="403"):
         fetch(f"{address}/other", tmp_path / "file")
     assert not waits
-
-
-def test_part_that_is_longer_than_the_file_has_become(server, waits, tmp_path: Path):
-    handler, address = server
-    handler.limit = 100_000
-    with pytest.raises(UserError):
-        fetch(f"{address}/file", tmp_path / "file")
-    handler.limit, handler.body = 10**9, handler.body[:1000]
-    assert fetch(f"{address}/file", tmp_path / "file").read_bytes() == handler.body
-    assert handler.seen[-2:] == ["bytes=400000-", None]
 
 
 @pytest.mark.parametrize("address", ["/data/mirror/file", "gopher://x/file"])

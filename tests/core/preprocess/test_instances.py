@@ -8,8 +8,13 @@ import pytest
 
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-from gtransformer.preprocess.corpus import read_documents
-from gtransformer.preprocess.instances import document_instances, instance_line, sentence_costs, split_instance
+from gtransformer.preprocess.instances import (
+    document_instances,
+    instance_line,
+    sentence_costs,
+    split_instance,
+    write_instances,
+)
 
 
 def whole(source, target, limit, max_sents=None):
@@ -45,12 +50,6 @@ def whole(source, target, limit, max_sents=None):
 )
 def test_greedy_rule(source, target, limit, expected):
     assert whole(source, target, limit) == expected
-
-
-def test_max_sents():
-    assert whole([1] * 5, [1] * 5, 512, 1) == [(i, 1) for i in range(5)]
-    assert whole([1] * 5, [1] * 5, 512, 2) == [(0, 2), (2, 2), (4, 1)]
-    assert whole([4] * 4, [4] * 4, 13, 3) == [(0, 2), (2, 2)]
 
 
 def test_unequal_sides_are_refused():
@@ -101,55 +100,32 @@ def test_lines_that_are_no_instances(line):
         split_instance(line)
 
 
-def cut(documents, limit, most=None, longest=None):
-    """Instance lines of both sides and the sidecar of documents of (source, target) pairs."""
-    sidecar = Sidecar("test", "en", "de", documents=len(documents))
-    lines = []
-    for number, document in enumerate(documents):
-        lengths = [[len(sentence.split()) for sentence in pair] for pair in document]
-        source, target = [pair[0] for pair in lengths], [pair[1] for pair in lengths]
-        cuts, dropped = document_instances(source, target, limit, most, longest)
-        for first, count in cuts:
-            sidecar.instances.append((number, first, count))
-            lines.append([instance_line(pair[side] for pair in document[first : first + count]) for side in (0, 1)])
-        sidecar.dropped += [(number, position) for position in dropped]
-    return lines, sidecar
-
-
-def test_splitting_and_joining_random_documents(tmp_path):
+def test_what_is_written_is_the_documents_again(tmp_path):
+    """Of random documents, by the sidecar; and counted."""
     random.seed(2)
-    for trial in range(20):
+    for trial in range(10):
         documents = [
             [
-                tuple(" ".join(f"w{random.randint(0, 99)}" for _ in range(random.randint(1, 30))) for _ in range(2))
+                [" ".join(f"w{random.randint(0, 99)}" for _ in range(random.randint(1, 30))) for _ in range(2)]
                 for _ in range(random.randint(1, 25))
             ]
             for _ in range(random.randint(1, 12))
         ]
-        longest = random.choice([None, 25])
-        lines, sidecar = cut(documents, random.randint(5, 150), random.choice([None, 1, 3]), longest)
-        path = tmp_path / f"{trial}.json"
-        sidecar.save(path)
-        assert Sidecar.load(path) == sidecar
-        for side in (0, 1):
-            joined = join(Sidecar.load(path), [split_instance(line[side]) for line in lines])
-            for found, document in zip(joined, documents, strict=True):
-                wanted = [
+        longest, folder = random.choice([None, 25]), tmp_path / f"{trial}"
+        folder.mkdir()
+        for side, name in enumerate(("source", "target")):
+            lines = "".join("<d>\n" + "".join(f"{pair[side]}\n" for pair in document) for document in documents)
+            (folder / name).write_text(lines)
+        limits = {"max_tokens": random.randint(5, 150), "max_sents": random.choice([None, 1, 3])}
+        report = write_instances(
+            folder / "source", folder / "target", folder, "test", ("en", "de"), **limits, max_sentence_tokens=longest
+        )
+        sidecar = Sidecar.load(folder / "test.en-de.instances.json")
+        assert report.instances == len(sidecar.instances) and report.dropped_too_long == len(sidecar.dropped)
+        for side, lang in enumerate(("en", "de")):
+            instances = [split_instance(line) for line in (folder / f"test.{lang}").read_text().splitlines()]
+            for found, document in zip(join(sidecar, instances), documents, strict=True):
+                assert found == [
                     None if longest and max(len(part.split()) for part in pair) > longest else pair[side]
                     for pair in document
                 ]
-                assert found == wanted
-
-
-@pytest.mark.parametrize("corpus", ["ted", "newstest2019"])
-def test_splitting_and_joining_real_documents(shared, corpus):
-    files = [shared / corpus / f"concatenated_en2de_test_{lang}.txt.xz" for lang in ("en", "de")]
-    documents = [
-        [tuple(" ".join(line.split()) for line in pair) for pair in document] for document in read_documents(*files)
-    ]
-    assert sum(map(len, documents)) > 1900
-    lines, sidecar = cut(documents, 512)
-    assert len(lines) < sum(map(len, documents)) / 5
-    for side in (0, 1):
-        joined = join(sidecar, [split_instance(line[side]) for line in lines])
-        assert joined == [[pair[side] for pair in document] for document in documents]

@@ -14,8 +14,7 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.parallel import map_chunks, map_file
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support import ROOT
 
 
 def upper(lines):
@@ -27,10 +26,6 @@ def die(lines):
 
 
 def process(lines):
-    return os.getpid()
-
-
-def slow(lines):
     time.sleep(0.05)
     return os.getpid()
 
@@ -84,9 +79,9 @@ def test_workers_end_when_their_starter_is_killed():
     """kill -9 leaves neither workers nor their server behind."""
     program = (
         "import os\nfrom gtransformer.preprocess.parallel import map_chunks\n"
-        "from tests.core.preprocess.test_parallel import slow\n"
+        "from tests.core.preprocess.test_parallel import process\n"
         "print(os.getpid(), flush=True)\n"
-        "for pid in map_chunks(slow, map(str, range(1000)), 2, size=1):\n    print(pid, flush=True)\n"
+        "for pid in map_chunks(process, map(str, range(1000)), 2, size=1):\n    print(pid, flush=True)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

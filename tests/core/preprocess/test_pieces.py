@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import random
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,13 @@ LINES = ["Das Haus ist alt.", "Die Häuser, die wir sehen, sind grün.", "Anna s
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
+    """A model that falls back to bytes, and has what may be control symbols in a dictionary among its pieces."""
     folder = tmp_path_factory.mktemp("pieces")
-    draw = random.Random(1)
-    text = folder / "text"
-    words = [word for line in LINES for word in line.split()]
-    text.write_text("".join(" ".join(draw.choices(words, k=8)) + "\n" for _ in range(200)), encoding="utf-8")
+    (folder / "text").write_text("".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8")
     SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(folder / "m"), vocab_size=60, hard_vocab_limit=False, minloglevel=2
-    )
+        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330, hard_vocab_limit=False,
+        byte_fallback=True, user_defined_symbols=["<mask>", "[de_DE]"], minloglevel=2,
+    )  # fmt: skip
     return folder / "m.model"
 
 
@@ -50,26 +48,14 @@ def wordpieces(tmp_path_factory) -> Path:
 def test_cut_and_undone(model: Path):
     """Also from another process, for which the work is pickled."""
     cut = pickle.loads(pickle.dumps(SentencePieces(model)))(LINES)
-    assert all(" " in line and line.startswith("\u2581") for line in cut)
+    assert all(line.startswith("\u2581") for line in cut)
     assert SentencePieces(model).join(cut) == LINES
     assert SentencePieces(model).join([""]) == [""] and SentencePieces(model).join([]) == []
 
 
-@pytest.fixture(scope="module")
-def with_bytes(tmp_path_factory) -> Path:
-    """A model that falls back to bytes, and has what may be control symbols in a dictionary among its pieces."""
-    folder = tmp_path_factory.mktemp("bytes")
-    (folder / "text").write_text("".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8")
-    SentencePieceTrainer.train(
-        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330, hard_vocab_limit=False,
-        byte_fallback=True, user_defined_symbols=["<mask>", "[de_DE]"], minloglevel=2,
-    )  # fmt: skip
-    return folder / "m.model"
-
-
-def test_bytes_are_the_librarys_to_join(with_bytes: Path):
+def test_bytes_are_the_librarys_to_join(model: Path):
     """What is not among the pieces is cut into bytes, and comes back; bytes that are no text do as little harm."""
-    pieces = SentencePieces(with_bytes)
+    pieces = SentencePieces(model)
     text = ["Café in 中国, naïve Häuser", "😀 <0x43> x"]
     cut = pieces(text)
     assert "<0xC3>" in cut[0] and "af<" not in " ".join(cut)
@@ -80,10 +66,10 @@ def test_bytes_are_the_librarys_to_join(with_bytes: Path):
     ]
 
 
-def test_words_for_show_are_the_texts(with_bytes: Path):
+def test_words_for_show_are_the_texts(model: Path):
     """Those of pages and of P-CXMI, which are joined of pieces one by one."""
     text = "Café in 中国, naïve Häuser"
-    cut = SentencePieces(with_bytes)([text])[0].split()
+    cut = SentencePieces(model)([text])[0].split()
     assert any(piece.startswith("<0x") for piece in cut)
     assert [word for word, _, _ in spans(cut, True)] == text.split()
     assert side_of(cut, [0] * len(cut), (), True).words == text.split()
@@ -91,9 +77,9 @@ def test_words_for_show_are_the_texts(with_bytes: Path):
 
 
 @pytest.mark.parametrize("text", ["A <mask> b", "x[de_DE] [de_DE]", "x <s> </s> <pad> <unk>", "<mask>"])
-def test_no_piece_is_a_control_symbol_and_text_comes_back(with_bytes: Path, text: str):
+def test_no_piece_is_a_control_symbol_and_text_comes_back(model: Path, text: str):
     """As of the tokeniser (``test_tokenise``)."""
-    pieces = SentencePieces(with_bytes)
+    pieces = SentencePieces(model)
     cut = pieces([text])
     assert not {"<mask>", "[de_DE]", "<pad>", "<unk>", "<s>", "</s>"} & set(cut[0].split())
     assert pieces.join(cut) == [text]

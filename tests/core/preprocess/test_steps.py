@@ -60,28 +60,22 @@ def test_once(world):
     assert (world.output / "second").read_text() == "111"
 
 
-def test_changed_setting_redoes_what_depends_on_it(world):
+@pytest.mark.parametrize(
+    ("name", "content", "did"),
+    [
+        ("../in", "5", ["one", "two"]),
+        ("first", None, ["one"]),
+        ("second", "damaged", ["two"]),
+        ("steps/two.json", '{"settings": ', ["two"]),
+    ],
+)
+def test_what_changed_is_done_again_and_what_depends_on_it(world, name, content, did):
     world.run()
-    world.run(setting=2)
-    assert world.did == ["two"]
-
-
-def test_changed_input(world):
+    path = world.output / name
+    path.unlink() if content is None else path.write_text(content)
     world.run()
-    world.input.write_text("5")
-    world.run()
-    assert world.did == ["one", "two"]
-    assert (world.output / "second").read_text() == "551"
-
-
-def test_changed_or_missing_output(world):
-    world.run()
-    (world.output / "second").write_text("damaged")
-    world.run()
-    assert world.did == ["two"]
-    (world.output / "first").unlink()
-    world.run()
-    assert world.did == ["one"]
+    assert world.did == did
+    assert (world.output / "second").read_text() == ("551" if name == "../in" else "111")
 
 
 def test_failure_leaves_no_stamp_and_no_final(world):
@@ -92,13 +86,6 @@ def test_failure_leaves_no_stamp_and_no_final(world):
     world.run(setting=2)
     assert world.did == ["two"]
     assert (world.output / "final").read_text() == "all"
-
-
-def test_damaged_stamp(world):
-    world.run()
-    (world.output / "steps" / "two.json").write_text('{"settings": ')
-    world.run()
-    assert world.did == ["two"]
 
 
 def test_leftovers_of_a_killed_run_are_swept(world):

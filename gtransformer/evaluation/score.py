@@ -16,7 +16,7 @@ from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, USUAL, Score
-from gtransformer.evaluation.prepared_split import RAW, check_reference, find_sidecar, read_target, reference_files
+from gtransformer.evaluation.prepared_split import find_sidecar, read_side, reference_files
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
@@ -153,15 +153,11 @@ def score_translations(
             raise UserError(f"unknown reference {name!r}; choose from: {', '.join(REFERENCES)}")
         if name != "raw" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
-        check_reference(prepared, sidecar, name)
         if generated:
-            made = render(name, prepared, sidecar, translations, tokenizer, moses)
-            detokeniser = made.detokeniser
-            segments = segments_of_translations(
-                translations, sidecar, made.reference, made.hypotheses, made.tokenizer, alignment
-            )
+            reference, texts, unit, detokeniser = render(name, prepared, sidecar, translations, tokenizer, moses)
+            segments = segments_of_translations(translations, sidecar, reference, texts, unit, alignment)
         else:
-            reference, detokeniser = read_target(prepared, sidecar, RAW), None
+            reference, detokeniser = read_side(prepared, sidecar, sidecar.target_lang), None
             (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
             unit = raw_tokenizer(reference, tokenizer, sidecar.target_lang)
             text, misaligned = _read_text(hypotheses, reference, like, unit, alignment)

@@ -17,7 +17,7 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import COUNTED, USUAL
-from gtransformer.evaluation.prepared_split import find_sidecar, read_source
+from gtransformer.evaluation.prepared_split import find_sidecar, read_side
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
@@ -171,7 +171,8 @@ def main(argv: list[str] | None = None) -> None:
 def source_documents(args: argparse.Namespace) -> Documents:
     """The source of what is scored."""
     if args.prepared:
-        return read_source(args.prepared, Sidecar.load(find_sidecar(args.prepared, args.split)))
+        sidecar = Sidecar.load(find_sidecar(args.prepared, args.split))
+        return read_side(args.prepared, sidecar, sidecar.source_lang)
     _, _, (source,) = read_aligned(args.reference_file, [args.source_file])
     return source
 

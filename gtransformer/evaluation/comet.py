@@ -56,7 +56,15 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
     check_pairs(pairs.hypotheses, pairs.references)
     sides = [given, pairs.hypotheses, pairs.references]
     if context:
-        mark = enable_context(loaded, model)
+        # The model pools the last sentence of a text alone, if it can; a separator of its own stands between sentences.
+        getattr(loaded, "enable_context", lambda: None)()
+        if not getattr(loaded, "use_context", False):
+            raise UserError(
+                f"the COMET model {model} takes no context: that needs average pooling, as Unbabel/wmt22-comet-da has "
+                "it, and a version of unbabel-comet with enable_context; choose another with --comet-model, or leave "
+                "out --comet-context"
+            )
+        mark = loaded.encoder.tokenizer.sep_token
         befores = given, pairs.references, pairs.references
         sides = [
             behind(side, before, segments.places, context, mark) for side, before in zip(sides, befores, strict=True)
@@ -69,21 +77,6 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
         version = "unknown"
     signature = f"comet:{model}|version:{version}" + (f"|context:{context}|of:reference" if context else "")
     return Score(float(output.system_score), segments.signed(signature, SENTENCES), len(data))
-
-
-def enable_context(loaded, model: str) -> str:
-    """Make a model pool the last sentence of a text alone; returns what has to stand between sentences.
-
-    Raises UserError where it cannot.
-    """
-    getattr(loaded, "enable_context", lambda: None)()
-    if not getattr(loaded, "use_context", False):
-        raise UserError(
-            f"the COMET model {model} takes no context: that needs average pooling, as Unbabel/wmt22-comet-da has it, "
-            "and a version of unbabel-comet with enable_context; choose another with --comet-model, or leave out "
-            "--comet-context"
-        )
-    return loaded.encoder.tokenizer.sep_token
 
 
 def behind(

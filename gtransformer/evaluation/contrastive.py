@@ -8,7 +8,7 @@ right one is strictly more probable than every wrong one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
@@ -113,12 +113,10 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
         given = entry if isinstance(entry, dict) else {}
         wrong, others = given.get("wrong"), given.get("others", [])
         fits = {key: isinstance(given.get(key), kind) for key, kind in kinds.items()}
-        fits["wrong"] = bool(wrong) and _texts(wrong)
+        fits["wrong"] = bool(wrong) and are_texts(wrong)
         fits |= {key: isinstance(given[key], int) for key in OPTIONAL if key in given}
-        fits["others"] = isinstance(others, list) and all(_texts(row) and len(row) > 1 for row in others)
-        for key, right in fits.items():
-            if not right:
-                raise UserError(f"{path}: entry {number} of 'items' has no valid {key!r}; correct it")
+        fits["others"] = isinstance(others, list) and all(are_texts(row) and len(row) > 1 for row in others)
+        check_entry(f"{path}: entry {number} of 'items'", fits)
         more = {key: given[key] for key in OPTIONAL if key in given}
         more |= {key: given[key] for key in kinds if key != "correct"}
         wrong, *others = (tuple(map(clean_line, texts)) for texts in (wrong, *others))  # as the corpus's text
@@ -128,8 +126,16 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
     return data["split"], items
 
 
-def _texts(value: object) -> bool:
+def are_texts(value: object) -> bool:
+    """Whether something read from a file is a list of texts."""
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def check_entry(where: str, valid: Mapping[str, bool]) -> None:
+    """UserError for the first key of an entry whose value is not valid."""
+    for key, right in valid.items():
+        if not right:
+            raise UserError(f"{where} has no valid {key!r}; correct it")
 
 
 def score_items(

@@ -28,8 +28,8 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, standard_error
 from gtransformer.evaluation.accuracy import report as accuracy_report
-from gtransformer.evaluation.contrastive import Item, check_right_translation
-from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_target
+from gtransformer.evaluation.contrastive import Item, check_entry, check_right_translation
+from gtransformer.evaluation.prepared_split import find_sidecar, read_side
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, read_lines
@@ -121,7 +121,8 @@ def judge_translations(
     items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: str = ORDER
 ) -> list[Judged]:
     """The outcomes of all items in a system's translation of their split, a file as ``score_translations`` takes it."""
-    references = read_target(prepared, Sidecar.load(find_sidecar(prepared, split)), RAW)
+    sidecar = Sidecar.load(find_sidecar(prepared, split))
+    references = read_side(prepared, sidecar, sidecar.target_lang)
     evaluation = score_translations(prepared, split, hypotheses, metrics=(), alignment=alignment)
     return judge(items, evaluation.scores["raw"].documents, references)
 
@@ -140,13 +141,12 @@ def read_expectations(path: Path) -> list[dict[str, Any]]:
     for number, entry in enumerate(data):
         given = entry if isinstance(entry, dict) else {}
         expected, distance = given.get("expected"), given.get("ante distance")
-        for key, valid in (
-            ("expected", isinstance(expected, str) and bare(expected)),
-            ("rule", isinstance(given.get("rule"), str)),
-            ("ante distance", distance is None or (isinstance(distance, int) and distance >= 0)),
-        ):
-            if not valid:
-                raise UserError(f"{path}: entry {number} has no valid {key!r}; correct it")
+        valid = {
+            "expected": isinstance(expected, str) and bool(bare(expected)),
+            "rule": isinstance(given.get("rule"), str),
+            "ante distance": distance is None or (isinstance(distance, int) and distance >= 0),
+        }
+        check_entry(f"{path}: entry {number}", valid)
     return data
 
 

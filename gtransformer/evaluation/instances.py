@@ -77,12 +77,10 @@ class Capacity:
         made = self.last_ones(*(side[:end] for side in lengths), [(0, end)])
         first, target_first = int(made.source[-1, 0]), int(made.target[-1, 0])
         borders = self._borders(*lengths)
-        while self.behind and end < len(source):
-            if self.sentences is not None and end - first >= self.sentences:
-                break
-            if self.tokens is not None and borders[end + 1] - borders[first] > self.tokens:
-                break
-            end += 1
+        if self.behind:
+            last = len(source) if self.sentences is None else min(len(source), max(end, first + self.sentences))
+            while end < last and (self.tokens is None or borders[end + 1] - borders[first] <= self.tokens):
+                end += 1
         return range(first, end), range(target_first, end)
 
     def _borders(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:

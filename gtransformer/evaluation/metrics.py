@@ -48,9 +48,8 @@ class Metric:
 
     Attributes:
         columns: over which segments it is taken: of each kind, the key in result files and the title in tables.
-        measure: from the name of sacrebleu's tokeniser, what computes it; None for what is no function of sums.
-        needs: what it needs besides translation and reference. The command has options of its own for that, and there
-            are neither tests nor breakdowns of such a metric.
+        measure: from the name of sacrebleu's tokeniser, what computes it; None for what is no function of sums. The
+            command has options of its own for that, and there are neither tests nor breakdowns of such a metric.
         usual: whether it is computed unless others are asked for.
         lower_is_better: as of a number of errors.
         digits: shown behind the decimal point.
@@ -58,7 +57,6 @@ class Metric:
 
     columns: Mapping[str, tuple[str, str]]
     measure: Callable[[str], Measure] | None
-    needs: tuple[str, ...] = ()
     usual: bool = True
     lower_is_better: bool = False
     digits: int = 2
@@ -138,10 +136,8 @@ METRICS = {
     ),
     "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer: _sacrebleu(CHRF())),
     "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, lower_is_better=True),
-    "comet": Metric({SENTENCES: ("comet", "COMET")}, None, needs=("source", "model"), digits=4),
-    "comet_context": Metric(
-        {SENTENCES: ("comet_context", "COMET with context")}, None, needs=("source", "model", "context"), digits=4
-    ),
+    "comet": Metric({SENTENCES: ("comet", "COMET")}, None, digits=4),
+    "comet_context": Metric({SENTENCES: ("comet_context", "COMET with context")}, None, digits=4),
 }
 
 
@@ -157,7 +153,7 @@ class Column:
 COLUMNS = {
     key: Column(title, name, level) for name, one in METRICS.items() for level, (key, title) in one.columns.items()
 }
-COUNTED = tuple(name for name, metric in METRICS.items() if not metric.needs)  # those that --metrics can name
+COUNTED = tuple(name for name, metric in METRICS.items() if metric.measure)  # those that --metrics can name
 USUAL = tuple(name for name in COUNTED if METRICS[name].usual)
 # What tables of several systems show, by key; instances are not the same for all of them.
 USUAL_TITLES = {

@@ -54,27 +54,20 @@ def references_available(prepared: Path, split: str, target: str | None = None) 
     return tuple(name for name, paths in files.items() if all(path.is_file() for path in paths))
 
 
-def check_reference(prepared: Path, sidecar: Sidecar, reference: str) -> None:
-    """UserError where a reference lacks a file, of those that are not raw text, which is read anyway."""
-    for path in reference_files(prepared, sidecar.split, sidecar.target_lang)[reference]:
-        if reference != "raw" and not path.is_file():
-            raise UserError(
-                f"{path}: no such file, but the reference '{reference}' is read from it; score against another "
-                "(--reference raw), or prepare the corpus again"
-            )
-
-
-def read_target(prepared: Path, sidecar: Sidecar, folder: str) -> Documents:
-    """The target side of a split in ``RAW`` or ``TOKENISED``, documents of sentences; the source need not be there.
+def read_side(prepared: Path, sidecar: Sidecar, lang: str, folder: str = RAW) -> Documents:
+    """One side of a split in ``RAW`` or ``TOKENISED``, documents of sentences; the other need not be there.
 
     Raises UserError if there is none, or if its documents are not those of the sidecar.
     """
-    return _read_side(prepared / folder / f"{sidecar.split}.{sidecar.target_lang}", sidecar)
-
-
-def read_source(prepared: Path, sidecar: Sidecar) -> Documents:
-    """The untouched source side of a split, documents of sentences. Raises UserError as ``read_target``."""
-    return _read_side(prepared / RAW / f"{sidecar.split}.{sidecar.source_lang}", sidecar)
+    path = prepared / folder / f"{sidecar.split}.{lang}"
+    documents, _ = read_plain(path)
+    expected = [len(document) for document in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
+    if [len(document) for document in documents] != expected:
+        raise UserError(
+            f"{path}: {len(documents)} documents of {sum(map(len, documents))} sentences, but the sidecar of "
+            f"{sidecar.split} has {len(expected)} of {sum(expected)}; prepare the corpus again"
+        )
+    return documents
 
 
 def read_target_pieces(prepared: Path, sidecar: Sidecar) -> list[list[str]]:
@@ -96,14 +89,3 @@ def read_target_pieces(prepared: Path, sidecar: Sidecar) -> list[list[str]]:
     except UserError as error:
         raise UserError(f"{path}: {error}; prepare the corpus again") from None
     return instances
-
-
-def _read_side(path: Path, sidecar: Sidecar) -> Documents:
-    documents, _ = read_plain(path)
-    expected = [len(document) for document in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
-    if [len(document) for document in documents] != expected:
-        raise UserError(
-            f"{path}: {len(documents)} documents of {sum(map(len, documents))} sentences, but the sidecar of "
-            f"{sidecar.split} has {len(expected)} of {sum(expected)}; prepare the corpus again"
-        )
-    return documents

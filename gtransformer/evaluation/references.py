@@ -13,13 +13,12 @@ those of all later sentences.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
-from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
+from gtransformer.evaluation.prepared_split import TOKENISED, read_side, read_target_pieces, references_available
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import is_exact, postprocessor_for
 from gtransformer.preprocess.instances import END
@@ -36,23 +35,6 @@ REFERENCES = {
 }
 OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``paper`` is another word for ``release``
 TOGETHER = ("raw", "release")  # "both"
-
-
-@dataclass(frozen=True)
-class Rendering:
-    """Both sides of a split as text, for one reference.
-
-    Attributes:
-        reference: documents of sentences; an empty string for a sentence that no instance holds.
-        hypotheses: the translation of every instance, sentences as they were produced.
-        tokenizer: sacrebleu's, for BLEU.
-        detokeniser: what has detokenised; None where nothing was.
-    """
-
-    reference: Documents
-    hypotheses: list[list[str]]
-    tokenizer: str
-    detokeniser: str | None
 
 
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
@@ -72,24 +54,25 @@ def render(
     translations: Sequence[TranslatedInstance],
     tokenizer: str | None = None,
     moses: str | None = None,
-) -> Rendering:
-    """Both sides for the reference ``name`` of ``REFERENCES``.
+) -> tuple[Documents, list[list[str]], str, str | None]:
+    """Both sides of a split as text, for the reference ``name`` of ``REFERENCES``.
 
     Args:
         tokenizer: sacrebleu's for the raw reference; that of the others is part of their definition.
         moses: a folder with the Moses scripts that detokenise for the raw reference.
 
+    Returns the reference as documents of sentences (empty for one that no instance holds); the translation of every
+    instance, sentences as they were produced; sacrebleu's tokeniser for BLEU; and what has detokenised, if anything.
     Raises UserError where the corpus lacks what the reference is read from, or it is not the sidecar's.
     """
     lang, produced = sidecar.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
         processor = postprocessor_for(prepared, lang, moses)
         texts = by_instance(produced, processor.plain_lines)
-        reference = read_target(prepared, sidecar, RAW)
-        return Rendering(reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name)
+        reference = read_side(prepared, sidecar, lang)
+        return reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name
     if name == "tokenised":
-        texts = by_instance(produced, remove_bpe_lines)
-        return Rendering(read_target(prepared, sidecar, TOKENISED), texts, "none", None)
+        return read_side(prepared, sidecar, lang, TOKENISED), by_instance(produced, remove_bpe_lines), "none", None
     text = ReleaseText(prepared, lang)
     pieces = join(sidecar, read_target_pieces(prepared, sidecar))
     wanted = []
@@ -99,7 +82,7 @@ def render(
         wanted.append(translation.taken(text.instance(instance)))
     documents = join(taken_from(translations, sidecar), wanted)
     reference = [[sentence or "" for sentence in document] for document in documents]
-    return Rendering(reference, [text.instance(sentences) for sentences in produced], "13a", text.detokeniser)
+    return reference, [text.instance(sentences) for sentences in produced], "13a", text.detokeniser
 
 
 def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:

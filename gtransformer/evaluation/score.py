@@ -6,7 +6,7 @@ former can be scored against each of ``references.REFERENCES``, plain text again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, USUAL, Score
-from gtransformer.evaluation.prepared_split import RAW, check_reference, find_sidecar, read_target, reference_files
+from gtransformer.evaluation.prepared_split import find_sidecar, read_side, reference_files
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
@@ -24,6 +24,7 @@ from gtransformer.evaluation.significance import allowed, compare
 from gtransformer.files import sha256
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
 
+COUNTS = ("documents", "instances", "sentences", "left_out_sentences", "misaligned_instances")
 BREAKDOWNS: dict[str, Callable[[Segments, Sequence[str]], list[dict]]] = {
     "document": Segments.by_document,
     "position": Segments.by_position,
@@ -153,15 +154,11 @@ def score_translations(
             raise UserError(f"unknown reference {name!r}; choose from: {', '.join(REFERENCES)}")
         if name != "raw" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
-        check_reference(prepared, sidecar, name)
         if generated:
-            made = render(name, prepared, sidecar, translations, tokenizer, moses)
-            detokeniser = made.detokeniser
-            segments = segments_of_translations(
-                translations, sidecar, made.reference, made.hypotheses, made.tokenizer, alignment
-            )
+            reference, texts, unit, detokeniser = render(name, prepared, sidecar, translations, tokenizer, moses)
+            segments = segments_of_translations(translations, sidecar, reference, texts, unit, alignment)
         else:
-            reference, detokeniser = read_target(prepared, sidecar, RAW), None
+            reference, detokeniser = read_side(prepared, sidecar, sidecar.target_lang), None
             (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
             unit = raw_tokenizer(reference, tokenizer, sidecar.target_lang)
             text, misaligned = _read_text(hypotheses, reference, like, unit, alignment)
@@ -169,9 +166,9 @@ def score_translations(
         scores[name] = Scores(segments.scores(metrics), segments, detokeniser)
     instances = len(translations) if generated else len(sidecar.instances)
     sentences = sum(count for *_, count in sidecar.instances)
-    counts = _counts(sidecar.documents, instances, sentences, len(sidecar.dropped), misaligned)
+    counts = sidecar.documents, instances, sentences, len(sidecar.dropped), misaligned
     langs = sidecar.source_lang, sidecar.target_lang
-    return Evaluation(split, *langs, counts, scores, hypotheses, metrics, alignment)
+    return Evaluation(split, *langs, dict(zip(COUNTS, counts, strict=True)), scores, hypotheses, metrics, alignment)
 
 
 def score_text(
@@ -194,7 +191,7 @@ def score_text(
     unit = raw_tokenizer(wanted, tokenizer)
     text, misaligned = _read_text(hypotheses, wanted, reference, unit, alignment)
     segments = segments_of_text(text, wanted, unit, alignment=alignment)
-    counts = _counts(len(wanted), 0, sum(map(len, wanted)), 0, misaligned)
+    counts = dict(zip(COUNTS, (len(wanted), 0, sum(map(len, wanted)), 0, misaligned), strict=True))
     scores = {"raw": Scores(segments.scores(metrics), segments)}
     return Evaluation(None, None, None, counts, scores, hypotheses, metrics, alignment, borders)
 
@@ -206,16 +203,6 @@ def _read_text(
     if alignment == MWER:
         return read_realigned(hypotheses, reference, like, tokenizer)
     return read_shaped(hypotheses, [len(document) for document in reference], like), 0
-
-
-def _counts(documents: int, instances: int, sentences: int, left_out: int, misaligned: int) -> dict[str, int]:
-    return {
-        "documents": documents,
-        "instances": instances,
-        "sentences": sentences,
-        "left_out_sentences": left_out,
-        "misaligned_instances": misaligned,
-    }
 
 
 def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:
@@ -289,19 +276,15 @@ def compare_systems(systems: Sequence[Evaluation], tests: Sequence[str], samples
         segments = {system.name: system.scores[reference].segments for system in systems}
         for key in scores.values:
             # COMET's own significance tool needs its scores by sentence; instances may differ, or overlap.
-            possible = [test for test in dict.fromkeys(tests) if allowed(key, test)]
-            if COLUMNS[key].level == INSTANCES and not _same_instances(segments):
-                possible = []
+            if COLUMNS[key].level == INSTANCES:
+                first, *others = (one.instances and one.instances.references for one in segments.values())
+                if first is None or any(other != first for other in others):
+                    continue
             row: dict[str, dict] = {system.name: {} for system in systems[1:]}
-            for test in possible:
-                for name, result in compare(segments, key, test, samples).items():
-                    row[name][test] = result.to_json()
+            for test in dict.fromkeys(tests):
+                if allowed(key, test):
+                    for name, result in compare(segments, key, test, samples).items():
+                        row[name][test] = result.to_json()
             if any(row.values()):
                 results.setdefault(reference, {})[key] = row
     return results
-
-
-def _same_instances(systems: Mapping[str, Segments]) -> bool:
-    """Whether all systems translated the same instances, and these do not overlap."""
-    first, *others = (segments.instances and segments.instances.references for segments in systems.values())
-    return first is not None and all(other == first for other in others)

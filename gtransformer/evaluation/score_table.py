@@ -8,10 +8,8 @@ from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, Scores
-from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES
+from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES, SIGN
 from gtransformer.evaluation.text_table import align, difference_cell
-
-TEST_NAMES = {"documents": "documents exchanged", "sentences": "sentences exchanged", "sign": "sign test"}
 
 
 def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
@@ -72,8 +70,8 @@ def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
 def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
     """A row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
     for test in next(iter(results.values()), {}):
-        parts = [found[test] for found in results.values()]
-        yield ["", f"  p {SIDES}, {TEST_NAMES[test]}", "-", *map(difference_cell, parts), "", parts[0]["signature"]]
+        parts, name = [found[test] for found in results.values()], "sign test" if test == SIGN else f"{test} exchanged"
+        yield ["", f"  p {SIDES}, {name}", "-", *map(difference_cell, parts), "", parts[0]["signature"]]
 
 
 def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:

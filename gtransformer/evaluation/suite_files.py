@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.contrastive import are_texts, check_entry
 from gtransformer.evaluation.suites import Example
 from gtransformer.files import read_json, read_lines
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
+TEXTS = ("src segment", "ref segment", "src pronoun", "ref pronoun")
 FAR = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 # How the published files of Voita et al. are called, and what they test.
@@ -95,17 +97,6 @@ def _has_key(data: object, key: str) -> bool:
     return isinstance(data, list) and bool(data) and isinstance(data[0], dict) and key in data[0]
 
 
-def _check(entry: dict, where: str, valid: dict[str, bool]) -> None:
-    """UserError for the first key whose value is not valid."""
-    for key, right in valid.items():
-        if not right:
-            raise UserError(f"{where} has no valid {key}; correct it")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 # ContraPro as JSON
 
 
@@ -114,20 +105,15 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
     wanted = before + behind > 0
     for number, entry in enumerate(data):
         given = entry if isinstance(entry, dict) else {}
-        errors = given.get("errors")
-        valid = {
-            repr(key): _is_text(given.get(key)) for key in ("src segment", "ref segment", "src pronoun", "ref pronoun")
-        }
-        valid |= {repr(key): key in given for key in ("ante distance", "intrasegmental")}
-        valid["'errors' (list of objects with a text 'contrastive')"] = (
-            isinstance(errors, list)
-            and bool(errors)
-            and all(isinstance(one, dict) and _is_text(one.get("contrastive")) for one in errors)
-        )
-        if wanted:
-            found = "document id" in given and str(given.get("segment id", "")).isdecimal()
-            valid["'document id' and whole 'segment id' to find its context by"] = found
-        _check(given, f"{path}: entry {number}", valid)
+        valid = {key: are_texts([given.get(key)]) for key in TEXTS}
+        valid |= {key: key in given for key in ("ante distance", "intrasegmental")}
+        errors = given.get("errors") if isinstance(given.get("errors"), list) else []
+        texts = [one.get("contrastive") if isinstance(one, dict) else None for one in errors]
+        valid["errors"] = bool(texts) and are_texts(texts)
+        if wanted:  # to find its context by
+            valid["document id"] = "document id" in given
+            valid["segment id"] = str(given.get("segment id", "")).isdecimal()
+        check_entry(f"{path}: entry {number}", valid)
     if wanted and documents is None:
         raise UserError(
             f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
@@ -293,13 +279,11 @@ def _voita_examples(data: list, path: Path) -> list[Example]:
     for number, entry in enumerate(data):
         where, given = f"{path}: entry {number}", entry if isinstance(entry, dict) else {}
         candidates, right, distance = given.get("dst"), given.get("true_ind"), given.get("ctx_dist")
-        several = isinstance(candidates, list) and len(candidates) > 1 and all(map(_is_text, candidates))
-        _check(given, where, {
-            "'src' (text)": _is_text(given.get("src")),
-            "'dst' (list of at least two texts)": several,
-            "'true_ind' (one of 'dst', from 0)": several and type(right) is int and 0 <= right < len(candidates),
-            "'ctx_dist' (number of sentences)": distance is None or isinstance(distance, int),
-        })  # fmt: skip
+        several = are_texts(candidates) and len(candidates) > 1
+        valid = {"src": are_texts([given.get("src")]), "dst": several}
+        valid["true_ind"] = several and type(right) is int and 0 <= right < len(candidates)
+        valid["ctx_dist"] = distance is None or isinstance(distance, int)
+        check_entry(where, valid)
         source, *targets = map(_split_sentences, (given["src"], *candidates))
         for target in targets:
             if len(target) != len(source):

@@ -70,17 +70,17 @@ class Lexicon:
     Args:
         pairs: source and target sentences.
         documents: whose terms will be asked about, in ``targets``; other words are not counted.
-        most: of source words in more than this share of the sentences nothing but that is known: they are no terms.
+        most: source words in more than this share of the sentences are no terms, and nothing else is known of them.
     """
 
-    def __init__(self, pairs: Pairs, documents: Documents, targets: Iterable[Documents], most: float = 1.0):
+    def __init__(self, pairs: Pairs, documents: Documents, targets: Iterable[Documents], most: float = MOST):
         source = frozenset(word for document in documents for word in repeated(document))
         sentences = (sentence for text in targets for document in text for sentence in document)
         target = frozenset(word for sentence in sentences for word in words_of(sentence))
-        self.sentences, self._target = len(pairs), Counter()
+        self.sentences, self.most, self._target = len(pairs), most, Counter()
         asked = [source.intersection(words_of(one)) for one, _ in progress(pairs, "source words")]
         self._source = Counter(word for words in asked for word in words)
-        rare = frozenset(word for word in source if self.is_term(word, most))
+        rare = frozenset(word for word in source if self.is_term(word))
         self._both: dict[str, Counter] = {word: Counter() for word in source}
         for words, (_, other) in zip(asked, progress(pairs, "target words"), strict=True):
             theirs = target.intersection(words_of(other))
@@ -93,9 +93,9 @@ class Lexicon:
         both = self._both[source][target]
         return 2 * both / (self._source[source] + self._target[target]) if both else 0.0
 
-    def is_term(self, word: str, most: float) -> bool:
-        """Whether a source word is in one sentence at least, and in no more than a share of them."""
-        return 0 < self._source[word] <= most * self.sentences
+    def is_term(self, word: str) -> bool:
+        """Whether a source word is in one sentence at least, and in no more than a share ``most`` of them."""
+        return 0 < self._source[word] <= self.most * self.sentences
 
     def translation(self, word: str, sentence: str) -> str | None:
         """The word of a target sentence that translates a source word; None where none does."""
@@ -104,12 +104,12 @@ class Lexicon:
         return best if best is not None and found[best] >= LEAST else None
 
 
-def consistency(source: Documents, target: Documents, lexicon: Lexicon, most: float = MOST) -> np.ndarray:
+def consistency(source: Documents, target: Documents, lexicon: Lexicon) -> np.ndarray:
     """(documents, len(COUNTS)) float64, what is counted of each document; ``target`` has the shape of ``source``."""
     rows = np.zeros((len(source), len(COUNTS)))
     for row, original, translated in zip(rows, source, target, strict=True):
         for word, places in repeated(original).items():
-            if not lexicon.is_term(word, most):
+            if not lexicon.is_term(word):
                 continue
             found = [lexicon.translation(word, translated[place]) for place in places]
             known = [one for one in found if one is not None]
@@ -162,7 +162,7 @@ def score_files(
     pairs = [pair for documents in zip(*sides, strict=True) for pair in zip(*documents, strict=True)]
     lexicon = Lexicon(pairs, original, [wanted, *texts], most)
     all_texts = zip([*systems, REFERENCE], [*texts, wanted], strict=True)
-    rows = {name: consistency(original, text, lexicon, most) for name, text in all_texts}
+    rows = {name: consistency(original, text, lexicon) for name, text in all_texts}
     sums = {name: found.sum(axis=0) for name, found in rows.items()}
     if not sums[REFERENCE][COUNTS.index("terms")]:
         raise UserError(

@@ -38,7 +38,7 @@ MISSING = [["Machen.", "Hier.", "Ein Ordner!", "Diese."], ["Ja.", "Nein."]]
 
 @pytest.fixture
 def lexicon():
-    return Lexicon(TRAINING, SOURCE, [ALIKE, MIXED, MISSING])
+    return Lexicon(TRAINING, SOURCE, [ALIKE, MIXED, MISSING], 0.5)
 
 
 def test_which_word_goes_with_which(lexicon):
@@ -50,40 +50,40 @@ def test_which_word_goes_with_which(lexicon):
     assert lexicon.dice("folder", "tabelle") == lexicon.dice("folder", "unheard") == 0.0
     assert lexicon.translation("folder", "Das Verzeichnis, der ORDNER") == "ordner"
     assert lexicon.translation("folder", "Keine Ahnung.") is None is lexicon.translation("folder", "")
-    assert lexicon.is_term("folder", 0.5) and not lexicon.is_term("folder", 0.49)
+    assert lexicon.is_term("folder") and not Lexicon(TRAINING, SOURCE, [ALIKE], 0.49).is_term("folder")
 
 
 def test_score_by_hand(lexicon):
     """Terms of the first document: folder in three sentences, table in two; of the second none, folder being once."""
-    first = dict(zip(COUNTS, consistency(SOURCE, ALIKE, lexicon, 0.5)[0], strict=True))
+    first = dict(zip(COUNTS, consistency(SOURCE, ALIKE, lexicon)[0], strict=True))
     assert first == {"ltcr": 2, "ltcr_stem": 2, "terms": 2, "occurrences": 5, "translated": 5}
-    rows = consistency(SOURCE, MIXED, lexicon, 0.5)
+    rows = consistency(SOURCE, MIXED, lexicon)
     # folder: Ordner, Verzeichnis, Ordner, one pair of three; table: die (Tabellen goes with tables alone), Tabelle.
     assert rows[0].tolist() == pytest.approx([1 / 3, 1 / 3, 2, 5, 5]) and not rows[1].any()
     assert ratios(rows.sum(axis=0)) == pytest.approx([1 / 6, 1 / 6])
     # What is not translated agrees with nothing, not even with another that is not.
-    assert consistency(SOURCE, MISSING, lexicon, 0.5)[0].tolist() == [0, 0, 2, 5, 1]
-    assert not consistency(SOURCE, ALIKE, lexicon, 0.1).any()
-    assert np.isnan(ratios(consistency(SOURCE, ALIKE, lexicon, 0.1).sum(axis=0))).all()
+    assert consistency(SOURCE, MISSING, lexicon)[0].tolist() == [0, 0, 2, 5, 1]
+    none = consistency(SOURCE, ALIKE, Lexicon(TRAINING, SOURCE, [ALIKE], 0.1)).sum(axis=0)
+    assert not none.any() and np.isnan(ratios(none)).all()
 
 
 def test_inflected_forms_agree_by_stem():
     source = [["A table.", "The table.", "One table."]]
     target = [["Eine Tabelle.", "Der Tabellen.", "Eine Tafel."]]
     pairs = [("table", "Tabelle"), ("table", "Tabellen"), ("table", "Tafel"), *[("x", "y")] * 6]
-    assert ratios(consistency(source, target, Lexicon(pairs, source, [target]), 0.5)[0]) == pytest.approx([0, 1 / 3])
+    assert ratios(consistency(source, target, Lexicon(pairs, source, [target], 0.5))[0]) == pytest.approx([0, 1 / 3])
 
 
 def test_where_a_word_stands_does_not_matter():
     """gizmo goes with dingsda and sofort in the same pairs; with more pairs, the better known one is taken."""
     pairs = [("gizmo", "das dingsda sofort"), ("x", "y"), ("gizmo here", "sofort dingsda"), ("one", "drei zwei")]
     source, target = [["gizmo works", "one gizmo"]], [["sofort, dingsda", "dingsda sofort"]]
-    lexicon = Lexicon(pairs, source, [target])
+    lexicon = Lexicon(pairs, source, [target], 0.5)
     assert {lexicon.translation("gizmo", sentence) for sentence in target[0]} == {"dingsda"}
-    assert ratios(consistency(source, target, lexicon, 0.5)[0]) == pytest.approx([1, 1])
+    assert ratios(consistency(source, target, lexicon)[0]) == pytest.approx([1, 1])
     # Dice 2 * 1 / (2 + 2) and 2 * 2 / (2 + 6).
     uneven = [("gizmo", "apfel birne"), ("gizmo", "birne"), ("x", "apfel"), *[("x", "birne")] * 4]
-    lexicon = Lexicon(uneven, source, [[["apfel birne"]]])
+    lexicon = Lexicon(uneven, source, [[["apfel birne"]]], 0.5)
     assert lexicon.dice("gizmo", "apfel") == lexicon.dice("gizmo", "birne") == 0.5
     assert lexicon.translation("gizmo", "apfel birne") == "birne"
 
@@ -93,7 +93,7 @@ def test_words_that_are_no_terms_are_not_counted_with_others(lexicon):
     few = Lexicon(TRAINING, SOURCE, [ALIKE, MIXED, MISSING], 0.4)
     assert few.dice("folder", "ordner") == 0 < lexicon.dice("folder", "ordner")
     assert few.dice("table", "tabelle") == lexicon.dice("table", "tabelle") > 0
-    assert not few.is_term("folder", 0.4) and few.is_term("table", 0.4) and not few.is_term("unheard", 0.4)
+    assert not few.is_term("folder") and few.is_term("table") and not few.is_term("unheard")
 
 
 def test_documents_are_exchanged():

@@ -110,7 +110,10 @@ def explain(error: BaseException) -> str | None:
         seen.add(id(link))
         if isinstance(link, UserError):
             return str(link)
-        if message := _unusable_file(link) or _unfit_checkpoint(link) or _bad_override(link):
+        if (type(link).__module__, type(link).__name__) == ("omegaconf.errors", "ValidationError"):
+            # of --model-overrides; of other options the command line's parser says it
+            return f"{link.full_key}: {str(link).splitlines()[0]}; give another value"
+        if message := _unusable_file(link) or _unfit_checkpoint(link):
             return message
         link = link.__cause__ or link.__context__
     return None
@@ -158,13 +161,6 @@ def _unfit_checkpoint(error: BaseException) -> str | None:
         f"checkpoint {last_checkpoint} does not fit this model: {' and '.join(reasons)}; use the architecture options "
         "and the data (dictionary) that it was trained with, or another --save-dir"
     )
-
-
-def _bad_override(error: BaseException) -> str | None:
-    """OmegaConf's, of a value of ``--model-overrides``: the command line's own parser says it of its options."""
-    if (type(error).__module__, type(error).__name__) != ("omegaconf.errors", "ValidationError"):
-        return None
-    return f"{error.full_key}: {str(error).splitlines()[0]}; give another value"
 
 
 def unreadable_checkpoint(error: Exception) -> str | None:

@@ -152,29 +152,10 @@ def _name(path: Path) -> str:
 
 
 def listing() -> str:
-    """One line for each recipe: its name, what it is, and the tables of papers that it belongs to."""
+    """One line for each recipe: its name and what it is."""
     recipes = [load_recipe(name) for name in recipe_names()]
     width = max((len(recipe.name) for recipe in recipes), default=0)
-    return "\n".join(f"  {recipe.name:{width}}  {recipe.description}{_places(recipe)}" for recipe in recipes)
-
-
-def _places(recipe: Recipe) -> str:
-    named = [key.rpartition(" ") for key in recipe.rows]
-    places = [f"{paper} {'' if paper == 'section' else 'Table '}{table}".lstrip() for paper, _, table in named]
-    return f" [{', '.join(places)}]" if places else ""
-
-
-def recipes_of_rows() -> dict[tuple[str, str], str]:
-    """The recipe of every (table, row) of a paper that one reproduces; tables as in ``Recipe.rows``.
-
-    Raises UserError where two recipes claim the same row.
-    """
-    found: dict[tuple[str, str], str] = {}
-    for name in recipe_names():
-        for place in load_recipe(name).rows.items():
-            if place[1] is not None and found.setdefault(place, name) != name:
-                raise UserError(f"recipes '{found[place]}' and '{name}' both claim row '{place[1]}' of {place[0]}")
-    return found
+    return "\n".join(f"  {recipe.name:{width}}  {recipe.description}" for recipe in recipes)
 
 
 def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
@@ -195,9 +176,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         _name(path),
         content.get("description") or "",
         content.get("devices", 1),
-        content.get("prepared-from"),
-        content.get("vocabulary-from"),
-        content.get("pretrained-from"),
+        *(content.get(name) for name in OTHERS),
         {section: _present(content[section]) for section in SECTIONS},
         dict(content.get("rows") or {}),
         real,

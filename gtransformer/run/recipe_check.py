@@ -7,7 +7,6 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,32 +52,28 @@ def check_recipe(recipe: Recipe, stages: Sequence[str], extra: Sequence[str] = (
 
 
 def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None:
-    """UserError unless the program of a stage takes the recipe's options."""
+    """UserError, with the recipe's name, unless the program of a stage takes the recipe's options."""
     if {"-h", "--help"} & set(extra):
         return
     own = {"prepare": recipe.preparing, "train": recipe.training}
     options = own[stage]() if stage in own else recipe.options(*SECTIONS[stage])
-    arguments = [*NEEDED[stage], *to_arguments(options), *extra]
     import_user_dir(options.get("user-dir"))
-    if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
-        _refuse(recipe.name, stage, "user-dir stands in section train alone; write it into task, which both read")
-    if stage == "train":
-        parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
-    elif stage == "generate":
-        parser, parse = fairseq_options.get_generation_parser(), fairseq_options.parse_args_and_arch
+    if stage in ("train", "generate"):
+        make = fairseq_options.get_training_parser if stage == "train" else fairseq_options.get_generation_parser
+        parser, parse = make(), fairseq_options.parse_args_and_arch
     else:
         parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
-    parser.error = partial(_refuse, recipe.name, stage)
+    parser.error = _refuse
     try:
-        given = parse(parser, arguments)
+        if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
+            _refuse("user-dir stands in section train alone; write it into task, which both read")
+        given = parse(parser, [*NEEDED[stage], *to_arguments(options), *extra])
         if stage == "train":
             if given.task == "translation_doc":
                 check_freezing(given)
             check_averaging(recipe.averaged, given)
-    except _Refused:
-        raise
     except UserError as error:
-        _refuse(recipe.name, stage, str(error))
+        raise UserError(f"recipe '{recipe.name}', stage {stage}: {error}"[:400]) from None
 
 
 def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
@@ -121,21 +116,11 @@ def check_freezing(given: argparse.Namespace) -> None:
         check_rounding(given, said.removeprefix("with "))
 
 
-class _Refused(UserError):
-    """A recipe's options were refused, and it is said which recipe it is."""
-
-
-def _refuse(name: str, stage: str, message: str) -> NoReturn:
-    raise _Refused(f"recipe '{name}', stage {stage}: {_shortened(message)}"[:400])
-
-
-def _shortened(message: str) -> str:
+def _refuse(message: str) -> NoReturn:
     """What argparse says, without the names of functions, and of a long list of choices those like the value."""
     message = LAMBDA.sub(r"cannot be read: \1; give a number, or several with commas between them", message)
     found = CHOICES.search(message)
-    if not found or len(found[0]) <= 200:
-        return message
-    choices = [choice.strip(" '") for choice in found[2].split(",")]
-    like = difflib.get_close_matches(found[1], choices) or choices[:3]
-    known = f"{len(choices)} are known, {', '.join(like)} and others"
-    return f"{message[: found.start()]}invalid choice: '{found[1]}'; {known}"
+    if found and len(found[0]) > 200:
+        like = difflib.get_close_matches(found[1], re.findall(r"[\w/-]+", found[2]))
+        message = f"{message[: found.start()]}invalid choice: '{found[1]}'; like it are {', '.join(like) or 'none'}"
+    raise UserError(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,6 @@ from gtransformer.run.run_places import (
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, had_best, is_cut_short, training_done
 from gtransformer.tasks.generation import NONE
-from gtransformer.tasks.training import spoken
 from gtransformer.work import read_record
 
 SPLITS = ("train", "valid", "test")
@@ -170,9 +168,9 @@ class Run:
         others = [last, self.model] if self.recipe.averaged else []
         if any(path.is_file() and not is_cut_short(path) for path in (best, *others)):
             return True
-        if not self.recipe.averaged and not best.exists() and last.is_file() and not is_cut_short(last):
-            if not had_best(last):
-                return False
+        whole = last.is_file() and not is_cut_short(last)
+        if not self.recipe.averaged and not best.exists() and whole and not had_best(last):
+            return False
         raise UserError(
             f"{others[0] if others else best}: missing or cut short, though the training was finished; put it back, or "
             f"remove {checkpoints} to train again"
@@ -184,7 +182,7 @@ class Run:
         command = python_command("gtransformer.cli.average", str(self.model.parent), options)
         earlier = [part for part in command if part != "--or-fewer"]  # as it was before there was that option
         if self.dry:
-            self._print("average", command)
+            print(f"# average\n{as_typed_by_hand(command + self.extra)}")
         elif not (self.model.is_file() and any(was_run("average", one, self.directory) for one in (command, earlier))):
             run_stage("average", command, self.directory, {"model": str(self.model)})
 
@@ -258,14 +256,11 @@ class Run:
     def _note_corpus(self) -> None:
         self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))
 
-    def _print(self, name: str, command: list[str]) -> None:
-        print(f"# {name.partition('.')[0]}\n{as_typed_by_hand(command + self.extra)}")
-
     def _run(self, name: str, command: list[str], results: Options) -> None:
         """Run a stage's program; its record also says what was changed in the recipe, here and before."""
-        if self.dry:
-            return self._print(name, command)
         stage = name.partition(".")[0]
+        if self.dry:
+            return print(f"# {stage}\n{as_typed_by_hand(command + self.extra)}")
         changes = [*noted_changes(self._sources(stage)), *stage_changes(stage, self.recipe.changes, self.extra)]
         noted = {"recipe": self.recipe.name, "changes": list(dict.fromkeys(changes)), "raw": str(self.raw.resolve())}
         if self.start_on:
@@ -274,10 +269,9 @@ class Run:
         try:
             run_stage(name, command + self.extra, self.directory, noted | results)
         except KeyboardInterrupt:
-            kept, last = "nothing; the same command begins it anew", last_checkpoint(self.directory)
+            last, kept = last_checkpoint(self.directory), "nothing; the same command begins it anew"
             if stage == "train" and last.is_file():
-                age = spoken(time.time() - last.stat().st_mtime)
-                kept = f"{last} (update {training_done(last).updates}, written {age} ago); the same command goes on"
+                kept = f"{last} (update {training_done(last).updates}); the same command goes on"
             elif stage == "prepare":
                 kept = f"the steps that are done, in {self.prepared}; the same command goes on"
             print(f"\n[{name}] kept of this stage: {kept}", flush=True)

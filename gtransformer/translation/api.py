@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,7 +16,7 @@ from gtransformer.data.instances import MARKS
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
-from gtransformer.translation.engine import Engine, Hypothesis
+from gtransformer.translation.engine import Engine
 from gtransformer.translation.lines import (
     START,
     InputLine,
@@ -240,8 +241,9 @@ class GTransformer:
             many = min(many, ON_CPU)
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
-        if not walks_within_instances(walk):
-            return windows(checked(lines, walk), math.inf, many)
+        within = walk.kind == FULL or (walk.kind == SEQUENTIAL and walk.tokens is None and walk.context is None)
+        if not within:  # of the model's instances, as fairseq-generate does
+            return windows(map(partial(checked, walk), lines), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
             return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
@@ -294,23 +296,17 @@ class GTransformer:
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
         for references, nbest in zip(written, found, strict=True):
-            ranked = [with_text(hypothesis, plain) for hypothesis in nbest]
+            ranked = [[Translation(next(plain), score) for score in hypothesis.scores] for hypothesis in nbest]
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
         return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
 
 
-def walks_within_instances(walk: Strategy) -> bool:
-    """Say whether a way through documents stays within the model's instances, as ``fairseq-generate`` does."""
-    return walk.kind == FULL or (walk.kind == SEQUENTIAL and walk.tokens is None and walk.context is None)
-
-
-def checked(lines: Iterable[InputLine], walk: Strategy) -> Iterator[InputLine]:
-    """Yield the lines; raises UserError, with its place, for a sentence that no window holds."""
-    for line in lines:
-        for tokens in line.tokens:
-            walk.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
-        yield line
+def checked(walk: Strategy, line: InputLine) -> InputLine:
+    """Return the line; raises UserError, with its place, for a sentence that no window holds."""
+    for tokens in line.tokens:
+        walk.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
+    return line
 
 
 def as_documents(text: Sequence[str] | Sequence[Sequence[str]]) -> tuple[bool, list[list[str]]]:
@@ -337,11 +333,6 @@ def _items(value: Iterable[Any]) -> list[Any]:
 def _wanted(given: Any) -> TypeError:
     found = "a string" if isinstance(given, str) else "None" if given is None else type(given).__name__
     return TypeError(f"wanted are a list of sentences, or a list of documents that are lists of sentences, not {found}")
-
-
-def with_text(hypothesis: Hypothesis, plain: Iterator[str]) -> list[Translation]:
-    """Return the sentences of a hypothesis, their plain text taken from ``plain``."""
-    return [Translation(next(plain), score) for _, score in zip(hypothesis.sentences, hypothesis.scores, strict=True)]
 
 
 def join(parts: list[list[Translation]]) -> list[Translation]:

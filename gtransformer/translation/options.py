@@ -19,6 +19,7 @@ from gtransformer.search.strategies import (
     Strategy,
     check_sentence_rule,
 )
+from gtransformer.settings import dashed
 
 WAY = ("strategy", "window_tokens", "context_sentences")
 
@@ -133,11 +134,6 @@ def check_type(name: str, kind: str, value: Any) -> None:
         fits, give = numbers and math.isfinite(value), "a whole number" if wanted == "int" else "a number"
     if not fits:
         raise UserError(f"--{dashed(name)} {repr(value)[:80]}: give {give}")
-
-
-def dashed(name: str) -> str:
-    """Return the option's name on the command line."""
-    return name.replace("_", "-")
 
 
 def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model directory's") -> None:

@@ -137,15 +137,7 @@ def test_after_an_error_the_old_file_stands_and_nothing_else(tmp_path, error):
         stream.write("half")
         raise error("stop")
     assert path.read_text() == "old" and names(tmp_path) == ["out.txt"]
-    path.unlink()
-    with pytest.raises(error), atomic_write(path):
-        raise error("stop")
-    assert names(tmp_path) == []
-
-
-def test_a_path_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="out.txt: cannot be written"), atomic_write(tmp_path / "file" / "out.txt"):
+    with pytest.raises(UserError, match="out.txt: cannot be written"), atomic_write(path / "out.txt"):
         pass
 
 

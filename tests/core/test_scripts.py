@@ -52,51 +52,6 @@ def test_a_check_on_a_gpu_without_network_uses_the_python_there(tmp_path: Path):
     assert bash(script, GPU_PACK=str(tmp_path), **options).returncode == 1
 
 
-def test_ci_runs_the_tests():
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK) and "scripts/test.sh" in script.read_text()
-
-
-@pytest.mark.parametrize(
-    ("there", "terminal", "installs"),
-    [
-        ({"google-chrome-stable": 0}, False, False),
-        ({"chromium": 1, "chromium-browser": 0}, False, False),
-        ({"chromium-browser": 1}, False, True),
-        ({}, False, True),
-        ({}, True, False),
-    ],
-)
-def test_ci_installs_a_browser_where_none_runs(tmp_path: Path, there: dict, terminal: bool, installs: bool):
-    """And not for somebody who sits at a terminal. Programs of the system are small scripts here."""
-    programs, checkout = tmp_path / "bin", tmp_path / "checkout"
-    for name in (".ci", "scripts"):
-        (checkout / name).mkdir(parents=True)
-    shutil.copy(ROOT / ".ci" / "run", checkout / ".ci")
-    (checkout / "scripts" / "test.sh").write_text("echo tests\n")
-    programs.mkdir()
-    for name in ("bash", "dirname", "readlink", "timeout"):
-        (programs / name).symlink_to(shutil.which(name))
-    said = {name: f"exit {status}" for name, status in there.items()}
-    for name, what in (said | {"id": "echo 0", "apt-get": f'echo "$*" >>"{tmp_path}/installed"'}).items():
-        (programs / name).write_text(f"#!{shutil.which('bash')}\n{what}\n")
-        (programs / name).chmod(0o755)
-    reader, writer = os.openpty() if terminal else os.pipe()
-    done = subprocess.run([programs / "bash", ".ci/run"], cwd=checkout, env={"PATH": str(programs)}, stdout=writer)
-    os.close(writer)
-    output = os.read(reader, 10_000).decode()
-    os.close(reader)
-    assert done.returncode == 0 and output.endswith(("tests\n", "tests\r\n"))
-    assert (tmp_path / "installed").exists() == installs
-    assert ("no Chromium: tests of pages in a browser are skipped" in output) == (0 not in there.values())
-
-
-def test_no_hyperparameters_in_shell():
-    options = ("--lr", "--dropout", "--max-tokens", "--warmup-updates", "--beam", "--arch")
-    for script in SCRIPTS:
-        assert not [option for option in options if f"{option} " in script.read_text()], script
-
-
 def one_error(result: subprocess.CompletedProcess, *words: str) -> None:
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
@@ -169,9 +124,3 @@ def test_finished_setup_is_recognised_at_once_and_a_changed_one_is_not(tmp_path:
         "-c", f"source {common}; setup_complete", GTRANSFORMER_VENV=str(tmp_path), GTRANSFORMER_TORCH="torch==2.8.*"
     )
     assert changed.returncode == 1
-
-
-@pytest.mark.parametrize("name", ["train", "generate"])
-def test_stage_scripts_need_recipe_and_corpus(name: str):
-    result = bash(str(ROOT / f"scripts/{name}.sh"), "base")
-    assert result.returncode and "usage: " in result.stderr

@@ -115,17 +115,11 @@ def test_what_a_finished_training_noted_of_its_corpus_comes_back(training):
     assert noted.read_bytes() == before and training.did == ["train"]
 
 
-def test_the_mean_is_the_model_and_no_option_of_the_training(training):
-    run = training.run(*OPTIONS)
-    assert run.checkpoint == run.directory / "checkpoints" / AVERAGE
-    assert training.run().checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
-    assert "average-checkpoints" in run.recipe.options("train") and "average-checkpoints" not in run.recipe.training()
-
-
 def test_the_mean_is_made_when_training_has_ended(training):
     """Once for each end of a training; another number of checkpoints is another mean."""
     training.epochs, training.leaves = 2, []
     run = training.run(*OPTIONS)
+    assert run.checkpoint == run.directory / "checkpoints" / AVERAGE
     run.train(), run.train()
     assert torch.load(run.checkpoint)["model"]["weight"].tolist() == [1.5, 1.5] and training.did == ["train", "average"]
     run.checkpoint.unlink()
@@ -183,14 +177,11 @@ def test_who_starts_from_a_recipe_starts_from_its_mean(corpus, tmp_path):
     [
         ((), False),  # as the recipe has it: the best and the last
         (("train.no-epoch-checkpoints=",), True),
-        (("train.no-epoch-checkpoints=", "train.keep-last-epochs=5"), True),
         (("train.no-epoch-checkpoints=", "train.keep-last-epochs=4"), False),
         ((*EVERY, "train.keep-interval-updates=4"), False),
         (("train.no-epoch-checkpoints=", "train.max-epoch=4", "train.save-interval=5"), False),
         (("train.no-epoch-checkpoints=", "train.max-update=1"), True),  # it may be an epoch
-        ((*EVERY, "train.max-update=100"), True),
         ((*EVERY, "train.max-update=99"), False),
-        (("train.no-epoch-checkpoints=", "train.max-epoch=3", *EVERY, "train.max-update=99"), True),
         ((*EVERY, "train.max-epoch=1"), True),  # of how many updates is not known
     ],
 )
@@ -200,9 +191,6 @@ def test_a_training_leaves_what_is_to_be_averaged(changes: tuple[str, ...], enou
         return check_recipe(recipe, ["train"])
     with pytest.raises(UserError, match="recipe 'base', stage train: average-checkpoints is 5, but training"):
         check_recipe(recipe, ["train"])
-
-
-@pytest.mark.parametrize("number", ["1", "five", "-2", "true"])
-def test_what_is_no_number_of_checkpoints(number: str):
-    with pytest.raises(UserError, match="average-checkpoints"):
-        check_recipe(load_recipe("base", [f"train.average-checkpoints={number}"]), ["train"])
+    for number in ("1", "five", "-2"):
+        with pytest.raises(UserError, match="average-checkpoints"):
+            check_recipe(load_recipe("base", [f"train.average-checkpoints={number}"]), ["train"])

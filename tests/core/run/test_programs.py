@@ -16,7 +16,7 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.run import jobs, stage
 from gtransformer.run import pipeline as pipeline_module
-from gtransformer.run.jobs import last_error, run_logged
+from gtransformer.run.jobs import run_logged
 from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.run.stage import run_stage, was_run
 from gtransformer.work import read_record, take_lock
@@ -127,7 +127,7 @@ def test_a_failure_ends_the_others_and_what_they_started(tmp_path):
     """The lock, which all of them inherit, is free when the last is gone."""
     sleep = "import time; time.sleep(60)"
     slow = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{sleep}'], close_fds=False)"
-    fails = "import sys, time; time.sleep(1); print('error: no corpus'); print('error: train stopped'); sys.exit(3)"
+    fails = "import time; time.sleep(1); print('a.py: error: no corpus'); print('error: train stopped'); exit(3)"
     with pytest.raises(UserError, match=r"trial: bad stopped with exit status 3: no corpus \(its output: .*bad.log\)"):
         run(tmp_path, program(tmp_path, "slow", slow), program(tmp_path, "bad", fails))
     take_lock(tmp_path / "stages" / "lock", tmp_path, "something is still there", patience=20).close()
@@ -147,11 +147,6 @@ def test_what_ends_together_with_a_failure(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="trial: a stopped with exit status 1"):
         run(tmp_path, *stages, at_once=3)
     assert read_record(tmp_path / "stages" / "b.json")["done"] is True
-
-
-def test_the_reason_of_a_failure_may_be_said_by_argparse(tmp_path):
-    (tmp_path / "log").write_text("train.py: error: no --foo\nerror: train stopped\n")
-    assert last_error(tmp_path / "log") == "no --foo"
 
 
 # Adds an x to a file and its process id to another, then sleeps.

@@ -83,6 +83,8 @@ def test_every_recipe_is_listed():
     for line, name in zip(lines, recipe_names(), strict=True):
         description = load_recipe(name).description
         assert description and description in line, name
+    claimed = [(name, place) for name in recipe_names() for place in load_recipe(name).rows.items() if place[1]]
+    assert len({place for _, place in claimed}) == len(claimed) > 10, "a row has one recipe"
     assert load_recipe("cpu_small").rows == {}, "rows are not inherited"
 
 

@@ -241,12 +241,9 @@ def test_translations_of_another_test_set_are_not_scored(corpus, stages, tmp_pat
     ("wanted", "present", "own", "expected"),
     [
         (4, 0, {}, {"update-freq": 4}),
-        (4, 2, {"update-freq": 3}, {"update-freq": 6, "distributed-world-size": 2}),
         (4, 3, {}, {"update-freq": 2, "distributed-world-size": 2}),
-        (8, 6, {}, {"update-freq": 2, "distributed-world-size": 4}),
         (4, 3, {"update-freq": "3,2"}, {"update-freq": "6,4", "distributed-world-size": 2}),
         (4, 1, {"update-freq": [1, 2]}, {"update-freq": "4,8"}),
-        (1, 2, {}, {"update-freq": 1, "distributed-world-size": 1}),
     ],
 )
 def test_devices_are_used_so_that_updates_stay_as_large(wanted, present, own, expected):

@@ -173,11 +173,6 @@ def test_a_model_keeps_its_rule_of_sentences(model, tmp_path):
     assert trained.translate(DOCUMENT, **way) == model.translate(DOCUMENT, **way)
 
 
-def test_half_precision_needs_a_gpu(saved_model):
-    with pytest.raises(UserError, match="--fp16 is for GPUs"):
-        GTransformer.from_pretrained(saved_model, device="cpu", fp16=True)
-
-
 def test_a_device_that_is_not_there(saved_model):
     missing = f"cuda:{torch.cuda.device_count()}"
     with pytest.raises(UserError, match=rf"device '{missing}': PyTorch finds \d+ GPUs here; give 'cpu'"):

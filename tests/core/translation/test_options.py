@@ -23,8 +23,8 @@ from gtransformer.translation.options import SearchOptions, add_search_options
             {"sentence_rule": "off", "strategy": "sequential", "context_sentences": 1},
             "--sentence-rule off: --strategy sequential",
         ),
+        ({"strategy": "sliding", "nbest": 2}, "makes one translation of each line"),
         ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
-        ({"strategy": "sequential", "context_sentences": -1}, "--context-sentences -1: --strategy sequential"),
     ],
 )
 def test_mistakes(values, message):
@@ -43,8 +43,11 @@ def test_the_command_line_replaces_what_it_gives():
 
 def test_what_is_left_open_is_not_recorded():
     """So that what was begun, or exported, before there was the option is gone on with."""
-    assert not {"strategy", "window_tokens", "context_sentences", "sentence_rule"} & SearchOptions().recorded().keys()
-    assert SearchOptions(sentence_rule="off").recorded()["sentence_rule"] == "off"
+    open_ = {"strategy", "window_tokens", "context_sentences", "sentence_rule", "batch_sentences"}
+    assert not open_ & SearchOptions().recorded().keys()
+    for chosen in ({"sentence_rule": "off"}, {"batch_sentences": 4}, {"strategy": "sliding", "window_tokens": 9}):
+        options = SearchOptions(**chosen)
+        assert chosen.items() <= options.recorded().items() and SearchOptions(**options.recorded()) == options
 
 
 def test_a_way_through_documents_does_not_take_the_model_directorys_rule():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -11,9 +10,7 @@ import sys
 import time
 
 import pytest
-from tqdm import tqdm
 
-from gtransformer.cli import translate
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.translation.lines import TextPosition
@@ -199,15 +196,3 @@ def test_a_file_of_usual_size_is_kept_as_it_grows(saved_model, tmp_path, monkeyp
     assert f"{kept} lines are kept in {tmp_path / 'out.part'}" in capsys.readouterr().err
     assert main(line) == 0
     assert f"after line {kept}" in capsys.readouterr().err and len((tmp_path / "out").read_text().splitlines()) == 300
-
-
-def test_the_bar_is_drawn_while_nothing_moves(monkeypatch):
-    drawn = io.StringIO()
-    monkeypatch.setattr(translate, "EVERY", 0.1)
-    handler = signal.getsignal(signal.SIGALRM)
-    bar = tqdm(total=9, file=drawn, mininterval=60, leave=False, delay=0.05)
-    with bar, translate.ticking(bar):
-        before = drawn.getvalue().count("\r")
-        time.sleep(0.45)
-        assert drawn.getvalue().count("\r") >= before + 3
-    assert signal.getsignal(signal.SIGALRM) == handler and drawn.getvalue().endswith("\r"), "it is gone at the end"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -80,11 +79,9 @@ def test_what_is_left_open_the_models_instances_decide(model):
     [
         ({"max_sents": 1}, {"strategy": "sequential"}, "was trained on single sentences"),
         ({"max_instance_tokens": None}, {"strategy": "sliding"}, "give --window-tokens W"),
-        ({}, {"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0"),
         ({}, {"strategy": "sliding", "context_sentences": 2}, "--context-sentences 2 means nothing"),
         ({}, {"strategy": "sliding", "window_tokens": 0}, "--window-tokens 0: give at least 1"),
         ({}, {"window_tokens": 9}, "--window-tokens 9 means nothing with --strategy full"),
-        ({}, {"strategy": "sliding", "nbest": 2}, "makes one translation of each line"),
         ({}, {"strategy": "sliding", "window_tokens": 6}, "sentence 1 of document 1 has .* --window-tokens 6"),
         ({}, {"strategy": "sliding", "window_tokens": 10_000_000}, "the model takes"),
     ],
@@ -105,14 +102,6 @@ def test_the_command(saved_model, model, tmp_path):
     documents = [DOCUMENT, DOCUMENT[2:5], DOCUMENT[:1]]
     first, second, third = model.translate(documents, strategy="sequential", context_sentences=1)
     assert found == [*first, "", *second, "<d>", *third]
-
-
-def test_what_files_record():
-    """Those of full are as they always were."""
-    assert not {"strategy", "window_tokens", "context_sentences"} & SearchOptions().recorded().keys()
-    chosen = SearchOptions(strategy="sliding", window_tokens=9)
-    assert SearchOptions(**json.loads(json.dumps(chosen.recorded()))) == chosen
-    assert SearchOptions(**SearchOptions(beam=3).recorded()) == SearchOptions(beam=3)
 
 
 def test_another_strategy_than_the_model_directorys():

@@ -11,7 +11,6 @@ from gtransformer.errors import UserError
 from gtransformer.lab.cli.inspect_document import main as inspect
 from gtransformer.translation.api import GTransformer, Translation
 from gtransformer.translation.export import Sources, export
-from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.two_passes import TwoPasses
 from tests import saved_model as saved
 
@@ -203,8 +202,3 @@ def test_not_inspected(parts, tmp_path, capsys):
     line = ["--model", str(parts / "docflat"), str(tmp_path / "text"), "-o", str(tmp_path / "out"), "--cpu"]
     assert inspect(line) == 1
     assert "the model reads consecutive sentences of a document as one batch" in capsys.readouterr().err
-
-
-def test_what_files_record():
-    assert "batch_sentences" not in SearchOptions().recorded()
-    assert SearchOptions(batch_sentences=4).recorded()["batch_sentences"] == 4

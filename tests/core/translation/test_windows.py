@@ -9,7 +9,6 @@ import pytest
 
 from gtransformer.data.instances import MARKS, greedy
 from gtransformer.translation.lines import MOST_LINES, START, InputLine, cut, read_text, windows
-from tests.hard_text import hard_lines
 
 LIMIT = 30
 
@@ -104,19 +103,6 @@ def test_blank_lines_of_a_text_that_opens_with_a_mark_are_empty_sentences(first)
     places = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
     assert places == [(3, 1, 1), (4, 1, 2), (5, 1, 3), (7, 2, 1)]
     assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1] and lines[-1].place.borders == "opened by <d>"
-
-
-def test_hard_lines_are_hard():
-    """The file that other tests use has what it promises."""
-    text = hard_lines(400, 60, 500)
-    assert len(text) == 400
-    runs, run = [], 0
-    for line in read_text(text, words):
-        run = 0 if line.breaks else run + 1
-        runs.append(run)
-    assert max(runs) == 60 and max(len(line.split()) for line in text) == 500
-    joined = "\n".join(text)
-    assert all(sign in joined for sign in ("\U0001f600", "\u0627", "\x00", "\u2028", "\r", "<d>", "\n\n", "[de]"))
 
 
 def test_sentences_that_are_too_long_are_cut_in_parts():

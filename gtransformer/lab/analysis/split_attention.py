@@ -25,6 +25,7 @@ from torch.nn import functional
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import group_tags, tag_of_newest, without_context
 from gtransformer.errors import UserError
+from gtransformer.evaluation.text_table import align
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
@@ -164,14 +165,15 @@ def _record(means: Tensor) -> dict[str, float | None]:
 
 def share_table(result: dict) -> str:
     """``ShareMeter.to_json`` in lines: each attention, the gated layers, and the mean."""
-    lines = ["attention on the aligned source sentence (%)", "reach     layer    flat   share"]
-    lines += [_line(one["reach"], one["layer"], one) for one in result["attentions"]]
-    lines += [_line("gated", one["layer"], one) for one in result["layers"] if one["gate"] is not None]
-    return "\n".join([*lines, _line("mean", "", {"share": result["mean"], "flat": result["flat"]})])
+    rows = [["reach", "layer", "flat", "share"]]
+    rows += [_row(one["reach"], str(one["layer"]), one) for one in result["attentions"]]
+    rows += [_row("gated", str(one["layer"]), one) for one in result["layers"] if one["gate"] is not None]
+    rows.append(_row("mean", "", {"flat": result["flat"], "share": result["mean"]}))
+    return f"attention on the aligned source sentence (%)\n{align(rows)}"
 
 
-def _line(name: str, layer: int | str, values: dict) -> str:
-    return f"{name:8} {layer:>6}  {100 * values['flat']:6.2f}  {100 * values['share']:6.2f}"
+def _row(name: str, layer: str, values: dict) -> list[str]:
+    return [name, layer, *(f"{100 * values[key]:.2f}" for key in ("flat", "share"))]
 
 
 @torch.no_grad()
@@ -285,8 +287,8 @@ def with_translations(
 
 def entropy_table(records: Sequence[dict]) -> str:
     """A line for each layer."""
-    lines = ["part     reach   layer    flat  entropy (bits)"]
+    rows = [["part", "reach", "layer", "flat", "entropy (bits)"]]
     for one in records:
         bits = " ".join(f"{value:7.4f}" for value in one["bits"])
-        lines.append(f"{one['part']:8} {one['reach']:7} {one['layer']:4d}  {one['flat']:7.4f}  {bits}")
-    return "\n".join(lines)
+        rows.append([one["part"], one["reach"], str(one["layer"]), f"{one['flat']:.4f}", bits])
+    return align(rows)

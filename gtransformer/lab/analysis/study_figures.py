@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtransformer.lab.analysis.figures import Curves, new_figure, save_figure, whole_ticks
+from gtransformer.lab.analysis.figures import new_figure, save_figure, whole_ticks
 from gtransformer.lab.report.pages.colours import shades, system_colours
 
 AXES = {
@@ -50,7 +50,7 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     quantity = panel.get("quantity", "d_bleu")
     values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
     systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
-    drawn, colours = Curves(), system_colours(result["systems"])
+    colours = system_colours(result["systems"])
     for system in systems:
         lines = [line for line in panel["lines"] if line["system"] == system and line.get(quantity)]
         if not lines:
@@ -62,9 +62,8 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         below = [max(0.0, one["mean"] - one["min"]) for one in scores]
         above = [max(0.0, one["max"] - one["mean"]) for one in scores]
         color = colours[system]
-        name, marked = drawn.add(result["systems"][system], list(zip(places, mean, strict=True)))
-        look = {"marker": "o", "markersize": 4, "capsize": 3, "color": color, **marked}
-        axes.errorbar(places, mean, yerr=[below, above], label=name, **look)
+        look = {"marker": "o", "markersize": 4, "capsize": 3, "color": color, "label": result["systems"][system]}
+        axes.errorbar(places, mean, yerr=[below, above], **look)
         dots = [(place, value) for place, one in zip(places, scores, strict=True) for value in one["values"]]
         axes.plot(*zip(*dots, strict=True), ".", color=color, alpha=0.4)
     axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
@@ -75,17 +74,15 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
 
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """A colour a system, a shade of it a line, a stroke a seed; dotted what flat attention over all keys would have."""
-    systems, known = {line["system"] for line in panel["lines"]}, Curves()
+    systems = {line["system"] for line in panel["lines"]}
     for line, colour in zip(panel["lines"], _line_colours(panel["lines"], result), strict=True):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
         found = [result["runs"][run]["curves"] for run in line["runs"]]
         # The first seed that has the curve, not the first seed: that one may lack it.
         for drawn, curves in enumerate(curves for curves in found if curves.get(line["curve"])):
-            look = {"color": colour, "linewidth": 1.0, "alpha": 0.8}
-            if not drawn:
-                label, marked = known.add(label, curves[line["curve"]])
-            axes.plot(*zip(*curves[line["curve"]], strict=True), label=None if drawn else label, **look | marked)
+            look = {"color": colour, "linewidth": 1.0, "alpha": 0.8, "label": None if drawn else label}
+            axes.plot(*zip(*curves[line["curve"]], strict=True), **look)
         flat = next(filter(None, (curves.get(f"{line['curve']}_flat") for curves in found)), None)
         if line["flat"] and flat:
             axes.plot(*zip(*flat, strict=True), ":", color=colour, label=f"{label}, if flat")

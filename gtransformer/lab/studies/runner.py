@@ -16,7 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
-from gtransformer.lab.status import batch_status, training_status
+from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL, check_changes, load_study

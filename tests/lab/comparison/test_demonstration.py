@@ -8,8 +8,16 @@ import pytest
 
 from gtransformer.lab.analysis.curves import Curve
 from gtransformer.lab.cli.demo import build_parser
-from gtransformer.lab.comparison.demonstration import RECIPES, STEPS, Demo
-from gtransformer.lab.comparison.demonstration_report import Outcome, conclusion, failed_checks, samples, table
+from gtransformer.lab.comparison.demonstration import (
+    RECIPES,
+    STEPS,
+    Demo,
+    Outcome,
+    conclusion,
+    failed_checks,
+    samples,
+    table,
+)
 from tests.pretended import pretend
 
 ALL = ["corpus", "prepare", *(f"{step}-{system}" for step in STEPS for system in RECIPES)]
@@ -72,7 +80,6 @@ def test_conclusion_claims_no_more_than_the_numbers(ours, other, contrast) -> No
     pair = {"gtransformer": system("Ours", ours, 97, 0), "transformer": system("Other", other, 2, 80)}
     said = conclusion(pair, 550)
     assert ("plateau" in said) == contrast and ("has arrived" in said.splitlines()[0]) == (ours < 1.5)
-    assert "80 % of the contrastive items" in said
     assert conclusion({"gtransformer": pair["gtransformer"]}, 550).count("\n") == 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -61,7 +61,7 @@ class PlannedRun:
     minutes: float | None = None
     precious: bool = True
     alone: bool = False
-    measures: Sequence[Callable[[PlannedRun], Stage]] = ()
+    measures: Sequence[Measure] = ()
 
     @property
     def model(self) -> Path:
@@ -74,6 +74,9 @@ class PlannedRun:
         return run_command(
             self.argument, self.raw, "train", {"output": self.folder, "prepared": self.prepared}, changes
         )
+
+
+Measure = Callable[[PlannedRun], Stage]  # what is measured of a run
 
 
 class Planner:
@@ -177,42 +180,35 @@ class Translation:
         return Stage(self.name.format(run.name), settings, outputs, work, after)
 
 
-@dataclass(frozen=True)
-class ModelMeasure:
-    """A measure that needs a run's model and a prepared corpus: contrastive choices, CXMI. It leaves NAME.json."""
+def model_measure(
+    name: str, command: str, prepared: Path, options: Options | None = None, after: Sequence[str] = ()
+) -> Measure:
+    """Return a measure that needs a run's model and a prepared corpus: contrastive choices, CXMI. It leaves NAME.json.
 
-    name: str
-    command: str  # a module of the package
-    prepared: Path
-    options: Options = field(default_factory=dict)
-    after: Sequence[str] = ()
+    ``command``: a module of the package.
+    """
 
-    def __call__(self, run: PlannedRun) -> Stage:
-        """Return the stage of a run, which is a program."""
-        log, output = run.folder / f"{self.name}.log", run.folder / f"{self.name}.json"
-        options = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **self.options}
-        command = python_command(f"gtransformer.{self.command}", str(self.prepared), options | {"output": output})
-        work = Program(command, log, partial(batch_status, log))
-        return Stage(f"{self.name}-{run.name}", {}, [output], work, [f"train-{run.name}", *self.after])
+    def stage(run: PlannedRun) -> Stage:
+        log, output = run.folder / f"{name}.log", run.folder / f"{name}.json"
+        given = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **(options or {})}
+        line = python_command(f"gtransformer.{command}", str(prepared), given | {"output": output})
+        work = Program(line, log, partial(batch_status, log))
+        return Stage(f"{name}-{run.name}", {}, [output], work, [f"train-{run.name}", *after])
+
+    return stage
 
 
-@dataclass(frozen=True)
-class TextMeasure:
-    """A measure of a run's translation, by a command in this process whose table goes to a log; it leaves ``file``."""
+def text_measure(
+    name: str, command: str, settings: Any, options: Options, file: str, after: Sequence[str] = ()
+) -> Measure:
+    """Return a measure of a run's translation, by a command in this process whose table goes to a log."""
 
-    name: str
-    command: str
-    settings: Any
-    options: Options
-    file: str
-    after: Sequence[str] = ()
+    def stage(run: PlannedRun) -> Stage:
+        given = {"hypotheses": run.folder / "test.jsonl", **options, "output": run.folder / file}
+        work = partial(call_quietly, command, run.prepared, given)
+        return Stage(f"{name}-{run.name}", settings, [given["output"]], work, [f"translate-{run.name}", *after])
 
-    def __call__(self, run: PlannedRun) -> Stage:
-        """Return the stage of a run."""
-        output = run.folder / self.file
-        options = {"hypotheses": run.folder / "test.jsonl", **self.options, "output": output}
-        work = partial(call_quietly, self.command, run.prepared, options)
-        return Stage(f"{self.name}-{run.name}", self.settings, [output], work, [f"translate-{run.name}", *self.after])
+    return stage
 
 
 def call_quietly(command: str, prepared: Path, options: Options) -> None:

@@ -32,7 +32,7 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
     if not (prepared / "bin").is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
     model, task = load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
-    if not has_attention_across(model):
+    if next(across_batch(model), None) is None:
         raise UserError(
             f"{checkpoint}: no model that attends across its batch (docflat, abd); scripts/export.sh makes others "
             "ready to be looked at"
@@ -42,11 +42,6 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
     with torch.no_grad(), recording(model, found):
         model(**sample["net_input"])
     return found
-
-
-def has_attention_across(model: nn.Module) -> bool:
-    """Whether either side of a model attends across its batch."""
-    return next(across_batch(model), None) is not None
 
 
 def document_batch(task: TranslationDocTask, model: nn.Module, split: str, number: int) -> dict:

@@ -216,7 +216,9 @@ def measure(
             dataset = with_translations(task, dataset, translations)
         elif dataset.tgt is None:
             raise UserError(f"{prepared}: split {split!r} has no target side; give --translations, or another split")
-        current = current_sentences(dataset)
+        places, current = dataset.places(), None
+        if places and places[0].current is not None:  # None where instances are as stored
+            current = torch.tensor([place.current[1] for place in places])
         batches = task.get_batch_iterator(
             dataset,
             max_tokens=max_tokens,
@@ -250,14 +252,6 @@ def run(model: nn.Module, inputs: dict, decoding: bool) -> None:
     layout.whole = False
     with model.decoder.autocast():
         model.decoder.extract_ragged(inputs["prev_output_tokens"], layout, memory)
-
-
-def current_sentences(dataset: DocumentPairDataset) -> torch.Tensor | None:
-    """(instances,) int64, how many sentences of each instance are current; None where instances are as stored."""
-    places = dataset.places()
-    if not places or places[0].current is None:
-        return None
-    return torch.tensor([place.current[1] for place in places])
 
 
 def with_translations(

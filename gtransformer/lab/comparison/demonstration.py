@@ -18,7 +18,7 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
 from gtransformer.lab.demo.corpus import ITEMS
-from gtransformer.lab.planner import ModelMeasure, PlannedRun, Planner, Translation
+from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure
 from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
@@ -90,7 +90,7 @@ class Demo(Planner):
             measures=[
                 Translation(),
                 self._scores,
-                ModelMeasure("contrastive", "cli.contrastive", self.prepared, {"items": self.raw / ITEMS}),
+                model_measure("contrastive", "cli.contrastive", self.prepared, {"items": self.raw / ITEMS}),
             ],
         )
 

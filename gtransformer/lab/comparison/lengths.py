@@ -14,7 +14,7 @@ from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
-from gtransformer.lab.planner import PlannedRun, Planner, TextMeasure, Translation
+from gtransformer.lab.planner import PlannedRun, Planner, Translation, text_measure
 from gtransformer.run.recipe import Options, load_recipe
 from gtransformer.run.run import make_run
 
@@ -70,7 +70,7 @@ class Lengths(Planner):
         checkpoint = self.run.checkpoint
         stage = Translation(split=split, settings=settings | {"split": split}, checkpoint=checkpoint)(run)
         options = {**self.scoring, "hypotheses": stage.outputs[0], "split": split}
-        scores = TextMeasure("score", "score", self.scoring, options, f"{split}.scores.json")(run)
+        scores = text_measure("score", "score", self.scoring, options, f"{split}.scores.json")(run)
         self.pipeline.add(stage, scores)
 
     def folder(self, name: str) -> Path:

@@ -21,7 +21,7 @@ from gtransformer.lab.arena.statistics import (
     scores_of,
     spread,
 )
-from gtransformer.lab.arena.table import arena_text, main_distance, reach_table
+from gtransformer.lab.arena.table import arena_text, reach_table
 from gtransformer.lab.cli.arena import build_parser
 from tests.support import ROOT
 
@@ -191,10 +191,6 @@ def test_table_by_distance():
         ["ours", "75.0", "±35.4", "50.0", "±50.0"],
         ["(+75.0", "±35.4)", "(+0.0", "±100.0)"],
     ]
-    old = result()["systems"]
-    for system in old.values():
-        del system["accuracy"]["by_distance_both"]
-    assert (main_distance(result()["systems"]), main_distance(old)) == ("distance_both", "distance_target")
 
 
 def test_text_of_a_corpus_without_a_set():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.lab.analysis.curves import Curve
-from gtransformer.lab.cli.demo import build_parser
+from gtransformer.lab.cli.demo import build_parser, main
 from gtransformer.lab.comparison.demonstration import (
     RECIPES,
     STEPS,
@@ -100,3 +100,12 @@ def test_samples_show_context_and_every_translation() -> None:
     shown = samples(items, texts, found).splitlines()
     assert "it -> sie" in shown[0]
     assert [line.split()[1] for line in shown[1:]] == ["s0", "s3", "r3", "right", "(nothing)"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--max-update", "0"), ("--documents", "0"), ("--set", "training.seed=2")]
+)
+def test_bad_input(tmp_path, capsys, option: str, value: str) -> None:
+    assert main(["--output", str(tmp_path / "out"), option, value]) == 1
+    error = capsys.readouterr().err
+    assert value.partition(".")[0] in error and error.count("\n") == 1 and not (tmp_path / "out").exists()

@@ -26,12 +26,12 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import group_tags, tag_of_newest, without_context
 from gtransformer.errors import UserError
 from gtransformer.evaluation.text_table import align
+from gtransformer.lab.analysis.batch_attention import load_for_analysis
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.tasks.generation import check_alone, translates_last_only
 from gtransformer.tasks.loading import Loader
-from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
@@ -197,14 +197,10 @@ def measure(
     Raises UserError for a missing file, another model, a split without a target or without instances, or an instance
     that does not fit the model's positions, unless ``skip_too_long``.
     """
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such file; train the model first")
-    if not (prepared / "bin").is_dir():
-        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
     empty = next((file for file in sorted((prepared / "bin").glob(f"{split}.*.bin")) if not file.stat().st_size), None)
     if empty is not None:
         raise UserError(f"{empty}: holds no text; give another split")
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
+    model, task = load_for_analysis(prepared, checkpoint)
     check_alone(model, str(checkpoint))
     on_gpu = torch.cuda.is_available() and not cpu
     model = model.cuda() if on_gpu else model

@@ -84,20 +84,16 @@ class Runner:
                 remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
                 self.data(run)  # files that were cut since are made again
         say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
-        left, failures = len(todo), {}
+        left, failures = iter(range(len(todo) - 1, -1, -1)), {}
 
         def finished(stage: Stage, seconds: float) -> None:
-            nonlocal left
-            left -= 1
             score = read_json(stage.outputs[0])["scores"].get("d_bleu")
             done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
-            say(f"{stage.name}: {done}, {spoken(seconds)}; {left} to go")
+            say(f"{stage.name}: {done}, {spoken(seconds)}; {next(left)} to go")
 
         def failed(stage: Stage, reason: str) -> None:
-            nonlocal left
-            left -= 1
             failures[stage.name] = reason
-            say(f"{stage.name} {reason} (its output: {stage.work.log}); {left} to go")
+            say(f"{stage.name} {reason} (its output: {stage.work.log}); {next(left)} to go")
 
         for run in todo:
             write_json(self.folder(run) / ORDER, self.order(run))

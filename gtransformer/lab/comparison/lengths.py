@@ -22,16 +22,6 @@ from gtransformer.run.run import make_run
 INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-context-sentences", "max-pair-tokens")
 
 
-def lengths_of(tokens: list[int], sentences: list[int]) -> dict[str, Options]:
-    """Return names of lengths, shortest first, and how instances are made: filled up to N tokens, or of N sentences."""
-    by_sentences = {n: {"instances": "disjoint", "context-sentences": n - 1} for n in sorted(set(sentences))}
-    by_tokens = {n: {"instances": "greedy", "instance-tokens": n} for n in sorted(set(tokens))}
-    return {
-        **{f"{n} sentences": options for n, options in by_sentences.items()},
-        **{f"{n} tokens": options for n, options in by_tokens.items()},
-    }
-
-
 class Lengths(Planner):
     """The translations and scores that are missing, in a directory of their own."""
 
@@ -40,7 +30,11 @@ class Lengths(Planner):
         check_counts(args, "jobs")
         if not (args.tokens or args.sentences) or min(args.tokens + args.sentences) < 1:
             raise UserError("give lengths of at least 1 with --tokens or --sentences")
-        self.args, self.lengths = args, lengths_of(args.tokens, args.sentences)
+        self.args, self.lengths = args, {}  # names of lengths, shortest first, and how instances are made
+        for n in sorted(set(args.sentences)):
+            self.lengths[f"{n} sentences"] = {"instances": "disjoint", "context-sentences": n - 1}
+        for n in sorted(set(args.tokens)):
+            self.lengths[f"{n} tokens"] = {"instances": "greedy", "instance-tokens": n}
         rest = {"output": args.run, "model_of": None, "start_on": None, "extra": [], "again": False, "dry_run": False}
         self.run = make_run(argparse.Namespace(**{**vars(args), **rest}))
         manifest = self.run.prepared / "manifest.json"

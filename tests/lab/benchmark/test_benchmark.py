@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
-from gtransformer.lab.benchmark.measure import alternate
+from gtransformer.lab.benchmark.measure import alternate, machine
 from gtransformer.lab.benchmark.report import add_ratios, by_length, cost, curve, length_table, table
 from gtransformer.lab.benchmark.systems import BATCHED, SYSTEMS, Kept, Setting, System
 from gtransformer.lab.cli.benchmark import build_parser, main, make_workloads
@@ -270,3 +270,10 @@ def test_what_cannot_be_measured(capsys, options, named):
     except SystemExit as ended:
         status = ended.code
     assert status and named in capsys.readouterr().err
+
+
+def test_what_a_result_says_of_the_machine(tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu avx2 sse2\n")
+    monkeypatch.setenv("OMP_NUM_THREADS", "5,1")
+    found = machine(tmp_path / "cpuinfo")
+    assert (found["processor"], found["instructions"], found["threads"]) == ("AMD EPYC", ["avx2"], 5)

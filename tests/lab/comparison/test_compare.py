@@ -265,6 +265,7 @@ def test_results_say_what_the_fine_tuned_model_had_before():
     curve = Curve(train=curve.train, valid=curve.valid)
     tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, {"cpu_small_sent": 45})
     assert "45 of cpu_small_sent" in tuned["note"] and tuned["minutes_with_pretraining"] == 75
+    assert tuned["sentences_per_instance"] == "as many as fit"
 
 
 @pytest.mark.parametrize("misaligned", [0, 3])

@@ -16,22 +16,11 @@ from tests.processes import interrupt_when, run_group
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
-TINY = {
-    "prepare.bpe-merges": 200,
-    "prepare.workers": 1,
-    "train.arch": "gtransformer_mini",
-    "train.encoder-layers": 2,
-    "train.decoder-layers": 2,
-    "train.encoder-embed-dim": 32,
-    "train.decoder-embed-dim": 32,
-    "train.max-tokens": 1200,
-    "train.max-update": 3,
-    "train.save-interval-updates": 1,
-    "train.validate-interval-updates": 1,
-    "train.log-interval": 1,
-    "train.num-workers": 0,
-    "generate.beam": 1,
-}
+TINY = """
+prepare.bpe-merges=200 prepare.workers=1 train.arch=gtransformer_mini train.encoder-layers=2 train.decoder-layers=2
+train.encoder-embed-dim=32 train.decoder-embed-dim=32 train.max-tokens=1200 train.max-update=3
+train.save-interval-updates=1 train.validate-interval-updates=1 train.log-interval=1 train.num-workers=0 generate.beam=1
+""".split()
 TUNED = """\
 description: fine-tuned on the Transformer over documents
 based-on: cpu_small_finetune
@@ -49,7 +38,7 @@ def arguments(tmp_path_factory) -> list[str]:
     (folder / "tuned.yaml").write_text(TUNED)
     result = [str(folder / "demo"), str(folder / "out"), "--recipes", f"{folder / 'tuned.yaml'},cpu_small_doc"]
     result += ["--minutes", "5", "--every", "2", "--jobs", "2"]  # one thread each, which a busy machine slows down less
-    return result + [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
+    return result + [text for change in TINY for text in ("--set", change)]
 
 
 @pytest.fixture(scope="module")

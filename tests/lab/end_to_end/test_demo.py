@@ -39,16 +39,9 @@ def small(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
 
 
 UPDATES = 225
-CHANGES = {
-    "encoder-layers": 2,
-    "decoder-layers": 2,
-    "max-tokens": 1000,
-    "lr": "3e-3",
-    "warmup-updates": 60,
-    "total-num-update": 400,
-}
+CHANGES = "encoder-layers=2 decoder-layers=2 max-tokens=1000 lr=3e-3 warmup-updates=60 total-num-update=400".split()
 OPTIONS = ("--documents", "300", "--test-documents", "4", "--max-update", str(UPDATES))
-OPTIONS += tuple(text for key, value in CHANGES.items() for text in ("--set", f"train.{key}={value}"))
+OPTIONS += tuple(text for change in CHANGES for text in ("--set", f"train.{change}"))
 
 
 @pytest.mark.slow

@@ -7,15 +7,15 @@ that they print; what a training, a translation or a measure is stands here once
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from gtransformer.evaluation.provenance import device_name
-from gtransformer.lab.status import BATCHES, batch_status, last_line, training_status
 from gtransformer.modules.processor import processor_fields
 from gtransformer.run.commands import call_command, python_command, run_command
 from gtransformer.run.pipeline import Pipeline, Program, Stage
@@ -24,6 +24,8 @@ from gtransformer.run.run_places import model_file
 
 # The budget is the same for all, so no training stops early; curves are read from the log.
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")
+# What makes fairseq-generate say how far it is as ``batch_status`` reads it, and nothing else.
+BATCHES = ("generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class PlannedRun:
     minutes: float | None = None
     precious: bool = True
     alone: bool = False
-    measures: Sequence[Callable[[PlannedRun], Stage]] = ()
+    measures: Sequence[Measure] = ()
 
     @property
     def model(self) -> Path:
@@ -72,6 +74,9 @@ class PlannedRun:
         return run_command(
             self.argument, self.raw, "train", {"output": self.folder, "prepared": self.prepared}, changes
         )
+
+
+Measure = Callable[[PlannedRun], Stage]  # what is measured of a run
 
 
 class Planner:
@@ -175,42 +180,35 @@ class Translation:
         return Stage(self.name.format(run.name), settings, outputs, work, after)
 
 
-@dataclass(frozen=True)
-class ModelMeasure:
-    """A measure that needs a run's model and a prepared corpus: contrastive choices, CXMI. It leaves NAME.json."""
+def model_measure(
+    name: str, command: str, prepared: Path, options: Options | None = None, after: Sequence[str] = ()
+) -> Measure:
+    """Return a measure that needs a run's model and a prepared corpus: contrastive choices, CXMI. It leaves NAME.json.
 
-    name: str
-    command: str  # a module of the package
-    prepared: Path
-    options: Options = field(default_factory=dict)
-    after: Sequence[str] = ()
+    ``command``: a module of the package.
+    """
 
-    def __call__(self, run: PlannedRun) -> Stage:
-        """Return the stage of a run, which is a program."""
-        log, output = run.folder / f"{self.name}.log", run.folder / f"{self.name}.json"
-        options = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **self.options}
-        command = python_command(f"gtransformer.{self.command}", str(self.prepared), options | {"output": output})
-        work = Program(command, log, partial(batch_status, log))
-        return Stage(f"{self.name}-{run.name}", {}, [output], work, [f"train-{run.name}", *self.after])
+    def stage(run: PlannedRun) -> Stage:
+        log, output = run.folder / f"{name}.log", run.folder / f"{name}.json"
+        given = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **(options or {})}
+        line = python_command(f"gtransformer.{command}", str(prepared), given | {"output": output})
+        work = Program(line, log, partial(batch_status, log))
+        return Stage(f"{name}-{run.name}", {}, [output], work, [f"train-{run.name}", *after])
+
+    return stage
 
 
-@dataclass(frozen=True)
-class TextMeasure:
-    """A measure of a run's translation, by a command in this process whose table goes to a log; it leaves ``file``."""
+def text_measure(
+    name: str, command: str, settings: Any, options: Options, file: str, after: Sequence[str] = ()
+) -> Measure:
+    """Return a measure of a run's translation, by a command in this process whose table goes to a log."""
 
-    name: str
-    command: str
-    settings: Any
-    options: Options
-    file: str
-    after: Sequence[str] = ()
+    def stage(run: PlannedRun) -> Stage:
+        given = {"hypotheses": run.folder / "test.jsonl", **options, "output": run.folder / file}
+        work = partial(call_quietly, command, run.prepared, given)
+        return Stage(f"{name}-{run.name}", settings, [given["output"]], work, [f"translate-{run.name}", *after])
 
-    def __call__(self, run: PlannedRun) -> Stage:
-        """Return the stage of a run."""
-        output = run.folder / self.file
-        options = {"hypotheses": run.folder / "test.jsonl", **self.options, "output": output}
-        work = partial(call_quietly, self.command, run.prepared, options)
-        return Stage(f"{self.name}-{run.name}", self.settings, [output], work, [f"translate-{run.name}", *self.after])
+    return stage
 
 
 def call_quietly(command: str, prepared: Path, options: Options) -> None:
@@ -234,3 +232,42 @@ def stop_hours(minutes: float) -> str:
 def machine() -> dict[str, Any]:
     """Return what an experiment ran on; the processor as Linux names it, None where that cannot be read."""
     return {"device": device_name(), "processor": processor_fields().get("model name")}
+
+
+# How far a program is, read from the end of its log
+
+
+def _tail(path: Path, size: int = 4096) -> str:
+    """The last bytes of a file as text, empty if there is none."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(0, 2)
+            stream.seek(max(0, stream.tell() - size))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def training_status(log: Path, updates: int | None) -> str | None:
+    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log; the end may be unknown."""
+    text = _tail(log)
+    done = re.findall(r'num_updates": "(\d+)"', text)
+    if not done:
+        return None
+    parts = [f"{done[-1]}/{updates} updates" if updates else f"{done[-1]} updates"]
+    for kind, name in (("ppl", "perplexity"), ("valid_ppl", "validation")):
+        found = re.findall(rf'"{kind}": "([\d.]+)"', text)
+        parts += [f"{name} {found[-1]}"] if found else []
+    return ", ".join(parts)
+
+
+def batch_status(log: Path) -> str | None:
+    """``3/8 batches``, from the progress line of generation or of the contrastive command."""
+    found = re.findall(r"(\d+) ?/ ?(\d+)(?: \[|\s)", _tail(log))
+    return f"{found[-1][0]}/{found[-1][1]} batches" if found else None
+
+
+def last_line(log: Path) -> str | None:
+    """The last line of a log, in short."""
+    lines = re.split(r"[\r\n]+", _tail(log).strip())
+    return lines[-1].removeprefix("| ")[:70] or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.lab.status import batch_status, last_line, training_status
+from gtransformer.lab.planner import batch_status, last_line, training_status
 
 
 def test_what_is_said_of_logs(tmp_path):

@@ -27,12 +27,8 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
 
     Raises UserError for a missing file, a model with no such attention, and a document that is not there.
     """
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such file; train the model first")
-    if not (prepared / "bin").is_dir():
-        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
-    if not has_attention_across(model):
+    model, task = load_for_analysis(prepared, checkpoint)
+    if next(across_batch(model), None) is None:
         raise UserError(
             f"{checkpoint}: no model that attends across its batch (docflat, abd); scripts/export.sh makes others "
             "ready to be looked at"
@@ -44,9 +40,13 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
     return found
 
 
-def has_attention_across(model: nn.Module) -> bool:
-    """Whether either side of a model attends across its batch."""
-    return next(across_batch(model), None) is not None
+def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, TranslationDocTask]:
+    """A trained model and its task over a prepared corpus whose text is read as it is; UserError for a missing file."""
+    if not checkpoint.is_file():
+        raise UserError(f"{checkpoint}: no such file; train the model first")
+    if not (prepared / "bin").is_dir():
+        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
+    return load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
 
 
 def document_batch(task: TranslationDocTask, model: nn.Module, split: str, number: int) -> dict:

@@ -8,15 +8,17 @@ set have its name before every key: ``valid_ppl``. A resumed training appends to
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, read_lines
-from gtransformer.lab.analysis.figures import Curves, new_figure, save_figure
+from gtransformer.lab.analysis.figures import new_figure, save_figure
 from gtransformer.lab.report.pages.colours import system_colours
 
 
@@ -49,63 +51,60 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
     all resumptions. Entries that an interrupted training has cut off are passed over. Raises UserError if the file is
     missing or holds no curve.
     """
-    curve = Curve()
-    epochs: list[tuple[int, float]] = []
-    losses: list[tuple[int, float]] = []
-    walls: list[float] = []
-    for line in read_lines(path):
-        stats = _entry(line)
-        for prefix, points in (("", curve.train), ("train_", epochs), (f"{valid}_", curve.valid)):
-            if f"{prefix}num_updates" not in stats:
-                continue  # train_inner has a key train_wall, too, which is something else
-            if f"{prefix}ppl" in stats:
-                _append(points, stats[f"{prefix}num_updates"], stats[f"{prefix}ppl"])
-            if f"{prefix}word_nll_loss" in stats:
-                _append(curve.words, stats[f"{prefix}num_updates"], round(2 ** stats[f"{prefix}word_nll_loss"], 4))
-            if prefix == f"{valid}_" and f"{prefix}loss" in stats:
-                _append(losses, stats[f"{prefix}num_updates"], stats[f"{prefix}loss"])
-            if f"{prefix}wall" in stats:
-                walls.append(stats[f"{prefix}wall"])
+    curve, epochs, losses, walls = Curve(), [], [], []
+    kinds = {"": curve.train, "train_": epochs, f"{valid}_": curve.valid}
+    for prefix, updates, values in _entries(path):
+        if prefix not in kinds:
+            continue
+        if "ppl" in values:
+            _append(kinds[prefix], updates, values["ppl"])
+        if "word_nll_loss" in values:
+            _append(curve.words, updates, round(2 ** values["word_nll_loss"], 4))
+        if prefix == f"{valid}_" and "loss" in values:
+            _append(losses, updates, values["loss"])
+        if "wall" in values:
+            walls.append(values["wall"])
     curve.train = curve.train or epochs
     curve.best = min(reversed(losses), key=itemgetter(1), default=(None,))[0]
     if not curve.train and not curve.valid:
         raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
     if walls:
         # The clock starts again at 0 whenever training is resumed.
-        ends = [wall for wall, following in zip(walls, [*walls[1:], -1.0], strict=True) if following < wall]
-        curve.seconds = sum(ends)
+        curve.seconds = sum(wall for wall, following in pairwise([*walls, -1.0]) if following < wall)
     return curve
 
 
-def read_series(path: str | Path, names: Sequence[str], valid: str = "valid") -> dict[str, list[tuple[int, float]]]:
+def read_series(path: str | Path, names: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
     """Whatever a log of fairseq holds over updates, by name: (updates, value), ascending.
 
     ``names`` are keys of its entries, or patterns such as ``valid_entropy_*``; what is not there is not in the result.
     Where a resumed training repeats updates, the later values stand. Raises UserError if the file is missing.
     """
     series: dict[str, list[tuple[int, float]]] = {}
-    for line in read_lines(path):
-        stats = _entry(line)
-        for key, value in stats.items():
-            counter = f"{valid}_num_updates" if key.startswith(f"{valid}_") else "num_updates"
-            if counter in stats and any(fnmatchcase(key, name) for name in names):
-                _append(series.setdefault(key, []), stats[counter], value)
+    for prefix, updates, values in _entries(path):
+        for key in (f"{prefix}{bare}" for bare in values):
+            if any(fnmatchcase(key, name) for name in names):
+                _append(series.setdefault(key, []), updates, values[key.removeprefix(prefix)])
     return series
 
 
-def _entry(line: str) -> dict[str, float]:
-    """The numbers of the JSON object at the end of a line, empty if there is none; counters are whole."""
-    try:
-        stats = json.loads(line[line.index("{") :])
-    except NO_JSON:
-        return {}
-    found = {}
-    for key, value in stats.items() if isinstance(stats, dict) else ():
+def _entries(path: str | Path) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Yield what stands before every key of an entry (``valid_``), its updates, and its numbers by the rest of the key.
+
+    Of keys that lack what stands before that of the updates (``train_wall`` beside ``num_updates``) all is kept.
+    """
+    for line in read_lines(path):
         try:
-            found[key] = int(value) if key.endswith("num_updates") else float(value)
-        except (TypeError, ValueError, OverflowError):
-            continue
-    return found
+            entry = json.loads(line[line.index("{") :])
+            counter = next(key for key in entry if key.endswith("num_updates"))
+            prefix, updates = counter.removesuffix("num_updates"), int(entry[counter])
+        except (*NO_JSON, TypeError, StopIteration):
+            continue  # another line, or one that was cut off
+        values = {}
+        for key, value in entry.items():
+            with suppress(TypeError, ValueError, OverflowError):  # not all entries are numbers
+                values[key.removeprefix(prefix)] = float(value)
+        yield prefix, updates, values
 
 
 def _append(points: list[tuple[int, float]], updates: int, perplexity: float) -> None:
@@ -125,7 +124,7 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     figure = new_figure(7.5, 4.5, dpi=150)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes, drawn = figure.add_subplot(), Curves()
+    axes = figure.add_subplot()
     colours = system_colours(curves)
     for name, curve in curves.items():
         validated = curve.words if by_words else curve.valid
@@ -133,9 +132,8 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
             if points:
                 updates, perplexities = zip(*points, strict=True)
                 look = {"marker": "o", "markersize": 3.5} if kind == validation else {"alpha": 0.5}
-                label, marked = drawn.add(f"{name}, {kind}", points)
-                look = {"linestyle": style, "color": colours[name], **look, **marked}
-                axes.plot(updates, perplexities, label=label, **look)
+                look |= {"linestyle": style, "color": colours[name], "label": f"{name}, {kind}"}
+                axes.plot(updates, perplexities, **look)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -56,16 +56,19 @@ def inspect_document(
         top: source sentences listed for each.
         by_word: keep what each word drew on, too.
     """
+    dictionary = model.engine.target
+    bos, eos = dictionary.bos(), dictionary.eos()
     costs = [len(line.tokens[0]) + MARKS for line in document]
     cuts = greedy(costs, model.max_instance_tokens, model.directory.max_sents)
     for number, (first, last) in enumerate(cuts, 1):
         lines = document[first:last]
         read = document[max(0, first - (model.directory.sentences_beside or 0)) : last]
-        target = given[first:last] if given else translate(model, read, options)
         pieces = [line.tokens[0] for line in read]
+        target = given[first:last] if given else model.engine.translate([pieces], options)[0][0].sentences
         words = WordWatch(word_sides(model, pieces, target)) if by_word else None
         source = model.engine.instance_tokens(pieces).tolist()
-        found = inspect(model.engine.model, source, target_tokens(model, target), words)
+        written = [index for text in target for index in (bos, *map(dictionary.index, text.split()), eos)]
+        found = inspect(model.engine.model, source, written, words)
         several = len(cuts) > 1
         end = f".{number}" if several else ""
         here = f"{title}, sentences {first + 1} to {last}" if several else title
@@ -110,18 +113,6 @@ def given_translation(path: str, number: int, document: list[InputLine], model: 
         raise UserError(f"{path}: has {len(lines)} lines, but the text has {number}; give a line for each line")
     texts = [lines[line.place.lines - 1] for line in document]
     return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
-
-
-def translate(model: GTransformer, lines: list[InputLine], options) -> list[str]:
-    """The model's own best translation, in BPE."""
-    return model.engine.translate([[line.tokens[0] for line in lines]], options)[0][0].sentences
-
-
-def target_tokens(model: GTransformer, sentences: list[str]) -> list[int]:
-    """``<s> a b </s> <s> c </s>`` as indices."""
-    dictionary = model.engine.target
-    bos, eos = dictionary.bos(), dictionary.eos()
-    return [index for text in sentences for index in (bos, *map(dictionary.index, text.split()), eos)]
 
 
 def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,33 +30,6 @@ def whole_ticks(*directions: Any) -> None:
 
     for axis in directions:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-
-
-class Curves:
-    """The curves of some axes; one that lies upon an earlier one, all along, is dashed and says so.
-
-    ``add``: what a curve that goes through ``points`` is to be called, and further arguments of matplotlib's ``plot``.
-    """
-
-    def __init__(self) -> None:
-        self._known: list[tuple[str, list[tuple[float, float]]]] = []
-
-    def add(self, label: str, points: Sequence[tuple[float, float]]) -> tuple[str, dict[str, Any]]:
-        """Upon each other lie curves of the same places, at least 3, whose heights differ by less than a thousandth.
-
-        On axes that begin at 0, and on logarithmic ones, that is less than a line's width. It says nothing of the
-        numbers, which may differ where they are printed; fewer points are marks with values of their own.
-        """
-        points = list(points)
-        for other, theirs in self._known:
-            same = len(points) == len(theirs) and all(
-                one[0] == two[0] and math.isclose(one[1], two[1], rel_tol=1e-3)
-                for one, two in zip(points, theirs, strict=True)
-            )
-            if len(points) >= 3 and same:
-                return f"{label} (on {other}'s line)", {"linestyle": (0, (4, 4)), "zorder": 3}
-        self._known.append((label, points))
-        return label, {}
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

@@ -25,12 +25,13 @@ from torch.nn import functional
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import group_tags, tag_of_newest, without_context
 from gtransformer.errors import UserError
+from gtransformer.evaluation.text_table import align
+from gtransformer.lab.analysis.batch_attention import load_for_analysis
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.tasks.generation import check_alone, translates_last_only
 from gtransformer.tasks.loading import Loader
-from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
@@ -164,14 +165,15 @@ def _record(means: Tensor) -> dict[str, float | None]:
 
 def share_table(result: dict) -> str:
     """``ShareMeter.to_json`` in lines: each attention, the gated layers, and the mean."""
-    lines = ["attention on the aligned source sentence (%)", "reach     layer    flat   share"]
-    lines += [_line(one["reach"], one["layer"], one) for one in result["attentions"]]
-    lines += [_line("gated", one["layer"], one) for one in result["layers"] if one["gate"] is not None]
-    return "\n".join([*lines, _line("mean", "", {"share": result["mean"], "flat": result["flat"]})])
+    rows = [["reach", "layer", "flat", "share"]]
+    rows += [_row(one["reach"], str(one["layer"]), one) for one in result["attentions"]]
+    rows += [_row("gated", str(one["layer"]), one) for one in result["layers"] if one["gate"] is not None]
+    rows.append(_row("mean", "", {"flat": result["flat"], "share": result["mean"]}))
+    return f"attention on the aligned source sentence (%)\n{align(rows)}"
 
 
-def _line(name: str, layer: int | str, values: dict) -> str:
-    return f"{name:8} {layer:>6}  {100 * values['flat']:6.2f}  {100 * values['share']:6.2f}"
+def _row(name: str, layer: str, values: dict) -> list[str]:
+    return [name, layer, *(f"{100 * values[key]:.2f}" for key in ("flat", "share"))]
 
 
 @torch.no_grad()
@@ -195,14 +197,10 @@ def measure(
     Raises UserError for a missing file, another model, a split without a target or without instances, or an instance
     that does not fit the model's positions, unless ``skip_too_long``.
     """
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such file; train the model first")
-    if not (prepared / "bin").is_dir():
-        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
     empty = next((file for file in sorted((prepared / "bin").glob(f"{split}.*.bin")) if not file.stat().st_size), None)
     if empty is not None:
         raise UserError(f"{empty}: holds no text; give another split")
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
+    model, task = load_for_analysis(prepared, checkpoint)
     check_alone(model, str(checkpoint))
     on_gpu = torch.cuda.is_available() and not cpu
     model = model.cuda() if on_gpu else model
@@ -214,7 +212,9 @@ def measure(
             dataset = with_translations(task, dataset, translations)
         elif dataset.tgt is None:
             raise UserError(f"{prepared}: split {split!r} has no target side; give --translations, or another split")
-        current = current_sentences(dataset)
+        places, current = dataset.places(), None
+        if places and places[0].current is not None:  # None where instances are as stored
+            current = torch.tensor([place.current[1] for place in places])
         batches = task.get_batch_iterator(
             dataset,
             max_tokens=max_tokens,
@@ -250,14 +250,6 @@ def run(model: nn.Module, inputs: dict, decoding: bool) -> None:
         model.decoder.extract_ragged(inputs["prev_output_tokens"], layout, memory)
 
 
-def current_sentences(dataset: DocumentPairDataset) -> torch.Tensor | None:
-    """(instances,) int64, how many sentences of each instance are current; None where instances are as stored."""
-    places = dataset.places()
-    if not places or places[0].current is None:
-        return None
-    return torch.tensor([place.current[1] for place in places])
-
-
 def with_translations(
     task: TranslationDocTask, dataset: DocumentPairDataset, documents: Sequence[Sequence[str]]
 ) -> DocumentPairDataset:
@@ -285,8 +277,8 @@ def with_translations(
 
 def entropy_table(records: Sequence[dict]) -> str:
     """A line for each layer."""
-    lines = ["part     reach   layer    flat  entropy (bits)"]
+    rows = [["part", "reach", "layer", "flat", "entropy (bits)"]]
     for one in records:
         bits = " ".join(f"{value:7.4f}" for value in one["bits"])
-        lines.append(f"{one['part']:8} {one['reach']:7} {one['layer']:4d}  {one['flat']:7.4f}  {bits}")
-    return "\n".join(lines)
+        rows.append([one["part"], one["reach"], str(one["layer"]), f"{one['flat']:.4f}", bits])
+    return align(rows)

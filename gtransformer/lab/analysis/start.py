@@ -33,8 +33,6 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 
 Progress = Callable[[Iterable], Iterable]
 NEUTRAL = "neutral"  # in place of a gate's bias: half open, and changing nothing
-# Positions through the document, gates at random.
-AS_IN_THE_PAPER = {"positions": DOCUMENT, "gate_bias": None, "neutral_gates": False}
 PAPER = "paper"  # all as in the paper
 
 
@@ -71,10 +69,15 @@ def measure(
     whole = [Request(*sides, name=f"instance {number}") for number, sides in enumerate(documents)]
     layers = {f"{part}_ctxlayers": context_layers for part in ("encoder", "decoder", "cross")}
     dictionaries = task.source_dictionary, task.target_dictionary
-    start, costs = start_options(checkpoint, task), {}
+    start, costs = GTransformerConfig(sentence_model=str(checkpoint), doc_mode="partial"), {}
+    start.max_source_positions = start.max_target_positions = UNLIMITED_POSITIONS
+    start_from_sentence_model(start, None, task)
     for gate in gates:
-        model = document_model(start, task, seed, **layers, **_gates(gate))
-        costs[name_of(gate)] = _costs(SentenceScorer(_placed(model, cpu), *dictionaries, max_tokens), whole, progress)
+        torch.manual_seed(seed)
+        model = GTransformerModel.build_model(dataclasses.replace(start, **layers, **_gates(gate)), task)
+        model.load_state_dict(read_state(Path(start.sentence_model))["model"])
+        scorer = SentenceScorer(_placed(model.eval(), cpu), *dictionaries, max_tokens)
+        costs[gate if isinstance(gate, str) else f"{gate:g}"] = _costs(scorer, whole, progress)
     model, known, own = sentence_model(checkpoint, task)
     layouts = None if own else tuple(joined_layout(one, "") for one in known)
     alone = [Request([one], [other]) for sides in documents for one, other in zip(*sides, strict=True)]
@@ -96,15 +99,10 @@ def measure(
     }
 
 
-def name_of(gate: float | str) -> str:
-    """How a start is called in results."""
-    return gate if isinstance(gate, str) else f"{gate:g}"
-
-
 def _gates(gate: float | str) -> dict[str, Any]:
-    """What makes a model of ``start_options`` begin with these gates."""
-    if gate == PAPER:
-        return AS_IN_THE_PAPER
+    """What makes a model begin with these gates."""
+    if gate == PAPER:  # positions through the document, gates at random
+        return {"positions": DOCUMENT, "gate_bias": None, "neutral_gates": False}
     return {"gate_bias": 0.0 if gate == NEUTRAL else gate, "neutral_gates": gate == NEUTRAL}
 
 
@@ -117,27 +115,11 @@ def _costs(scorer: SentenceScorer, requests: Sequence[Request], progress: Progre
     return [-value for parts in scorer.score_tokens(requests, progress) for part in parts for value in part]
 
 
-def start_options(checkpoint: Path, task: TranslationDocTask) -> GTransformerConfig:
-    """The options of the model that training begins with. Raises UserError as ``start_from_sentence_model``."""
-    cfg = GTransformerConfig(sentence_model=str(checkpoint), doc_mode="partial")
-    cfg.max_source_positions = cfg.max_target_positions = UNLIMITED_POSITIONS
-    start_from_sentence_model(cfg, None, task)
-    return cfg
-
-
-def document_model(cfg: GTransformerConfig, task: TranslationDocTask, seed: int = 1, **changes: Any) -> nn.Module:
-    """The model of ``start_options``, with ``changes``; in float32."""
-    torch.manual_seed(seed)
-    model = GTransformerModel.build_model(dataclasses.replace(cfg, **changes), task)
-    model.load_state_dict(read_state(Path(cfg.sentence_model))["model"])
-    return model.eval()
-
-
 def sentence_model(checkpoint: Path, task: TranslationDocTask) -> tuple[nn.Module, tuple[Dictionary, Dictionary], bool]:
     """The sentence model itself, in float32; the dictionaries that it knows; and whether it is one of this package.
 
     One of fairseq's task ``translation`` is built as that builds it, and knows none of the symbols that this package
-    adds. It should have been looked at before (``start_options``).
+    adds. It should have been looked at before (``start_from_sentence_model``).
     """
     ours = task.source_dictionary, task.target_dictionary
     if is_own(read_settings(checkpoint)):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtransformer.lab.analysis.figures import Curves, new_figure, save_figure, whole_ticks
+from gtransformer.lab.analysis.figures import new_figure, save_figure, whole_ticks
 from gtransformer.lab.report.pages.colours import shades, system_colours
 
 AXES = {
@@ -50,42 +50,42 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     quantity = panel.get("quantity", "d_bleu")
     values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
     systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
-    drawn, colours = Curves(), system_colours(result["systems"])
+    colours = system_colours(result["systems"])
     for system in systems:
         lines = [line for line in panel["lines"] if line["system"] == system and line.get(quantity)]
         if not lines:
             continue
         places = [values.index(line["x"]) for line in lines]
         scores = [line[quantity] for line in lines]
-        mean = [one["mean"] for one in scores]
-        # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
-        below = [max(0.0, one["mean"] - one["min"]) for one in scores]
-        above = [max(0.0, one["max"] - one["mean"]) for one in scores]
-        color = colours[system]
-        name, marked = drawn.add(result["systems"][system], list(zip(places, mean, strict=True)))
-        look = {"marker": "o", "markersize": 4, "capsize": 3, "color": color, **marked}
-        axes.errorbar(places, mean, yerr=[below, above], label=name, **look)
+        _errorbars(axes, places, scores, color=colours[system], label=result["systems"][system])
         dots = [(place, value) for place, one in zip(places, scores, strict=True) for value in one["values"]]
-        axes.plot(*zip(*dots, strict=True), ".", color=color, alpha=0.4)
+        axes.plot(*zip(*dots, strict=True), ".", color=colours[system], alpha=0.4)
     axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
     axes.set_xlabel(AXES.get(panel["axis"], panel["axis"]), fontsize=8)
     axes.set_ylabel(QUANTITIES[quantity], fontsize=8)
 
 
+def _errorbars(axes, places: Sequence[float], scores: Sequence[Mapping[str, Any]], **look: Any) -> None:
+    """Means over seeds, each with a bar from the lowest seed to the highest."""
+    mean = [one["mean"] for one in scores]
+    # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
+    below = [max(0.0, one["mean"] - one["min"]) for one in scores]
+    above = [max(0.0, one["max"] - one["mean"]) for one in scores]
+    axes.errorbar(places, mean, yerr=[below, above], marker="o", markersize=4, capsize=3, **look)
+
+
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """A colour a system, a shade of it a line, a stroke a seed; dotted what flat attention over all keys would have."""
-    systems, known = {line["system"] for line in panel["lines"]}, Curves()
+    systems = {line["system"] for line in panel["lines"]}
     for line, colour in zip(panel["lines"], _line_colours(panel["lines"], result), strict=True):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
         found = [result["runs"][run]["curves"] for run in line["runs"]]
         # The first seed that has the curve, not the first seed: that one may lack it.
         for drawn, curves in enumerate(curves for curves in found if curves.get(line["curve"])):
-            look = {"color": colour, "linewidth": 1.0, "alpha": 0.8}
-            if not drawn:
-                label, marked = known.add(label, curves[line["curve"]])
-            axes.plot(*zip(*curves[line["curve"]], strict=True), label=None if drawn else label, **look | marked)
+            look = {"color": colour, "linewidth": 1.0, "alpha": 0.8, "label": None if drawn else label}
+            axes.plot(*zip(*curves[line["curve"]], strict=True), **look)
         flat = next(filter(None, (curves.get(f"{line['curve']}_flat") for curves in found)), None)
         if line["flat"] and flat:
             axes.plot(*zip(*flat, strict=True), ":", color=colour, label=f"{label}, if flat")
@@ -101,13 +101,9 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
     kinds, colours = list(lines[0][key]) if lines else [], _line_colours(lines, result)
     for number, line in enumerate(lines):
         scores = [line[key][kind] for kind in kinds]
-        mean = [one["mean"] for one in scores]
-        below = [max(0.0, one["mean"] - one["min"]) for one in scores]
-        above = [max(0.0, one["max"] - one["mean"]) for one in scores]
         # Side by side, so that bars at the same height can be told apart.
         places = [place + 0.06 * (number - (len(lines) - 1) / 2) for place in range(len(kinds))]
-        look = {"marker": "o", "markersize": 4, "linewidth": 1, "capsize": 3, "color": colours[number]}
-        axes.errorbar(places, mean, yerr=[below, above], label=line["label"], **look)
+        _errorbars(axes, places, scores, linewidth=1, color=colours[number], label=line["label"])
     axes.axhline(0, color="black", linewidth=0.8, label=base)
     axes.set_xticks(range(len(kinds)), kinds)
     axes.set_xlabel(panel["by"].replace("_", ", "), fontsize=8)

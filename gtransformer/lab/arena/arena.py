@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -17,6 +17,7 @@ from gtransformer.evaluation.realignment import MWER
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.installation import config_directory
 from gtransformer.lab.arena.budget import (
+    MINUTES,
     TOKENS,
     UNITS,
     UPDATES,
@@ -31,17 +32,18 @@ from gtransformer.lab.arena.others import ASKED, STARTED, TEST, read_others
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.lab.planner import (
     UNLIMITED,
-    ModelMeasure,
+    Measure,
     PlannedRun,
     Planner,
-    TextMeasure,
     Translation,
     machine,
+    model_measure,
+    stop_hours,
+    text_measure,
 )
 from gtransformer.lab.recipe_set import RAW, RecipeSet, raw_digests, split_files
 from gtransformer.run.commands import call_command
 from gtransformer.run.jobs import shares
-from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
@@ -271,7 +273,9 @@ class Arena(Planner):
         started = [] if self.fresh else [f"train.finetune-from-model={self.model(self.start)}"]
         after = ["prepare-prepared"] if self.fresh else [f"train-{self.start}"]
         begin = [*self.changes, *UNLIMITED, "train.max-epoch=", *own]
-        end = [f"train.stop-time-hours={budget.hours}", *started]
+        amount = {budget.unit: budget.amount} if budget.unit != TOKENS else {}
+        hours = stop_hours(budget.amount) if budget.unit == MINUTES else ""
+        end = [f"train.stop-time-hours={hours}", *started]
         if budget.unit == TOKENS:
             settings, after = {"own": own, TOKENS: budget.amount}, [*after, f"epoch-{name}"]
 
@@ -280,14 +284,13 @@ class Arena(Planner):
                 return [*begin, *limited(train, updates), *end]
 
         else:
-            length = endless(train) if budget.minutes else limited(train, budget.amount)
+            length = endless(train) if budget.unit == MINUTES else limited(train, budget.amount)
             settings, training = {"own": [*own, *length]}, [*begin, *length, *end]
         waits = {"waits_for": ["prepare-set"] if self.shows_reach else []}
-        amount = {"updates": budget.updates, "minutes": budget.minutes}
         measures = self._measures(self.recipe(name), seed, started)
         return self._planned(name, seed, training, settings, after=after, measures=measures, **waits, **amount)
 
-    def _measures(self, recipe: Recipe, seed: int, started: list[str]) -> list[Callable[[PlannedRun], Stage]]:
+    def _measures(self, recipe: Recipe, seed: int, started: list[str]) -> list[Measure]:
         """Translation and scores, as aligned anew too, CXMI, and what shows reach; ``started``: names the start."""
         first, also = recipe.sections["generate"].get(FIRST_PASS), []
         if self.fresh and first == START:  # there is no start: the baseline translates first
@@ -298,15 +301,15 @@ class Arena(Planner):
         text = {"text": self.folder(recipe.name, seed) / "test.aligned.txt"}
         translated, items = {"items": self.context_items}, {"items": self.items}
         reach = [
-            ModelMeasure("contrastive", "cli.contrastive", self.set, items, ["prepare-set"]),
-            TextMeasure("generative", "generative", align, align | translated, "generative.json", ["context-items"]),
+            model_measure("contrastive", "cli.contrastive", self.set, items, ["prepare-set"]),
+            text_measure("generative", "generative", align, align | translated, "generative.json", ["context-items"]),
         ]
         return [
             Translation(changes=started if first else (), after=also),
-            TextMeasure("score", "score", score, score | split, "test.scores.json"),
+            text_measure("score", "score", score, score | split, "test.scores.json"),
             *(reach if self.shows_reach else ()),
-            TextMeasure("align", "score", again, again | split | text, "test.aligned.json"),
-            ModelMeasure("cxmi", "lab.cli.cxmi", self.prepared),
+            text_measure("align", "score", again, again | split | text, "test.aligned.json"),
+            model_measure("cxmi", "lab.cli.cxmi", self.prepared),
         ]
 
     def _planned(self, name: str, seed: int | None, training: Any, own: dict[str, Any], **more: Any) -> PlannedRun:

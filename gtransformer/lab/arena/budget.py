@@ -13,7 +13,6 @@ from fairseq import options as fairseq_options
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.lab.planner import stop_hours
 from gtransformer.run.commands import frequencies, to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
@@ -34,21 +33,6 @@ class Budget(NamedTuple):
 
     unit: str
     amount: float
-
-    @property
-    def updates(self) -> float | None:
-        """The amount if it is one of updates, else None."""
-        return self.amount if self.unit == UPDATES else None
-
-    @property
-    def minutes(self) -> float | None:
-        """The amount if it is one of minutes, else None."""
-        return self.amount if self.unit == MINUTES else None
-
-    @property
-    def hours(self) -> str:
-        """``train.stop-time-hours``; empty where minutes are not the budget."""
-        return stop_hours(self.amount) if self.unit == MINUTES else ""
 
 
 def read_budget(args: argparse.Namespace) -> Budget:

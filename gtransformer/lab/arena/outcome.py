@@ -14,8 +14,8 @@ from gtransformer.lab.analysis.figures import draw_reach
 from gtransformer.lab.arena.arena import BASELINE, Arena
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
 from gtransformer.lab.arena.others import add_others
-from gtransformer.lab.arena.statistics import accuracies, contexts_of, error_of, scores_of, spread
-from gtransformer.lab.arena.table import arena_text, main_distance
+from gtransformer.lab.arena.statistics import BOTH, accuracies, contexts_of, error_of, scores_of, spread
+from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.run.run_places import last_checkpoint
 from gtransformer.search.strategies import FULL
@@ -50,7 +50,7 @@ def draw_arena(result: dict[str, Any], path: Path) -> None:
     """Draw the picture of an arena that shows reach, from its result alone."""
     seeds = len(result["seeds"])
     terms = f"{_terms(result)}, {seeds} seed{'s' * (seeds > 1)}"
-    draw_reach(result, path, terms, main_distance(result["systems"]), error_of)
+    draw_reach(result, path, terms, BOTH, error_of)
 
 
 def draw_curves(arena: Arena, result: dict[str, Any]) -> None:

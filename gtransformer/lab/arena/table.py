@@ -40,10 +40,10 @@ def arena_text(result: Mapping[str, Any]) -> str:
     systems, seeds = result["systems"], len(result["seeds"])
     blocks, reach = [align(score_rows(systems))], _have(systems, "accuracy")
     if reach:
-        main, kinds = main_distance(systems), list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
+        kinds = list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
         for kind in sorted(kinds, key=lambda kind: kind != MEAN):
             title = "mean of the phenomena" if kind == MEAN else kind
-            for side in dict.fromkeys([main, *(SIDE_TITLES if kind == MEAN else ())]):
+            for side in (BOTH, *(SIDE_TITLES if kind == MEAN else ())):
                 table = reach_table(systems, kind, side)
                 blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
     if _have(systems, "generative"):
@@ -123,20 +123,14 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return [["system", *columns], *rows]
 
 
-def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
-    """By which distance systems are compared: BOTH, or the target side's where a result of before has no other."""
-    return BOTH if all(f"by_{BOTH}" in system["accuracy"] for system in systems.values()) else TARGET
-
-
 def distance_title(side: str) -> str:
     """Return what a table by this distance says of it."""
     return SIDE_TITLES.get(side, ", the same on both sides")
 
 
 def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:
-    """Return a heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by ``main_distance``."""
-    side = main_distance(systems)
-    reach = {name: system["accuracy"][f"by_{side}"] for name, system in systems.items()}
+    """Return a heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by distance on both sides."""
+    reach = {name: system["accuracy"][f"by_{BOTH}"] for name, system in systems.items()}
     distances = [distance for distance, row in next(iter(reach.values())).items() if MEAN in row]
     rows = [["system", "s-BLEU", "d-BLEU", *distances]]
     for name, system in systems.items():

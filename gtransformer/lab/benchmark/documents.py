@@ -50,22 +50,26 @@ def make_batch(
     generator = torch.Generator().manual_seed(1)
     turns = UNEVEN if uneven else EVEN
     source = torch.stack([make_document(tokens, sentence, dictionary, generator, turns) for _ in range(documents)])
-    language = torch.full((documents, 1), dictionary.index(f"[{LANGS[1]}]"))
     read = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
-    target = torch.cat([read[:, 1:], language], dim=1)
     if before:
         context = [make_document(before * sentence, sentence, dictionary, generator) for _ in range(documents)]
         source = torch.cat([torch.stack(context), source], dim=1)
+    return _sample(source, read, dictionary)
+
+
+def _sample(source: Tensor, read: Tensor, dictionary: Dictionary) -> dict:
+    """What the encoder and the decoder read, (rows, tokens) each, with the targets that follow."""
+    language = torch.full((len(read), 1), dictionary.index(f"[{LANGS[1]}]"))
     return {
-        "id": torch.arange(documents),
-        "nsentences": documents,
-        "ntokens": target.numel(),
+        "id": torch.arange(len(read)),
+        "nsentences": len(read),
+        "ntokens": read.numel(),
         "net_input": {
             "src_tokens": source,
-            "src_lengths": torch.full((documents,), source.shape[1]),
+            "src_lengths": torch.full((len(read),), source.shape[1]),
             "prev_output_tokens": read,
         },
-        "target": target,
+        "target": torch.cat([read[:, 1:], language], dim=1),
     }
 
 
@@ -84,17 +88,7 @@ def make_stretch(sentences: int, sentence: int, local: int, dictionary: Dictiona
     source, read = (
         torch.cat([before.chunk(2)[side][:local], current.chunk(2)[side]])[number].flatten(1) for side in (0, 1)
     )
-    language = torch.full((sentences, 1), dictionary.index(f"[{LANGS[1]}]"))
-    sample = {
-        "id": torch.arange(sentences),
-        "nsentences": sentences,
-        "ntokens": read.numel(),
-        "net_input": {
-            "src_tokens": source,
-            "src_lengths": torch.full((sentences,), source.shape[1]),
-            "prev_output_tokens": read,
-        },
-        "target": torch.cat([read[:, 1:], language], dim=1),
+    sample = _sample(source, read, dictionary) | {
         FIRST_SENTENCE: torch.arange(sentences) + 1,
         CONTEXT: torch.full((sentences,), local * sentence),
         CONTEXT_TOTAL: sentences * local * sentence,

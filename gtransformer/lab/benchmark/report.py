@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from statistics import mean
 
+from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.figures import new_figure, save_figure
 from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, PSEUDO, SENTENCES, Setting
 
@@ -48,21 +50,20 @@ def table(rows: list[dict]) -> str:
     """Format rows of one method by workload; the last columns say how many times faster those compared with are."""
     wanted = {name for row in rows for name in _compared_with(row)}
     others = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] in wanted))
-    heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} runs"
-    lines, workload = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in others)])], None
-    for row in rows:
-        if _work(row) != workload:
-            workload = _work(row)
-            lines.append(workload)
-        line = f"{row['setting']['tokens']:>6} {row['name']:<30} "
-        if "seconds" not in row:
-            lines.append(line + row.get("failed", "not timed"))
-            continue
-        line += f"{row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} {row['peak_bytes_per_token'] / 1000:>9.1f} "
-        ratios = [row["ratios"].get(name) for name in others]
-        line += f"{len(row['runs']):>4}" + "".join(f"  {'' if r is None else f'{r:.2f} x':>28}" for r in ratios)
-        lines.append(line + (f"  then {row['failed']}" if "failed" in row else ""))
-    return "\n".join(lines)
+    head, blocks = ["system", "tokens", "s/run", "tokens/s", "kB/token", "runs", *(f"/ {name}" for name in others)], []
+    for workload, group in groupby(rows, _work):
+        lines = [[*head, ""]]
+        for row in group:
+            cells, failed = ["" for _ in head[2:]], row.get("failed", "")
+            if "seconds" in row:
+                kilobytes = f"{row['peak_bytes_per_token'] / 1000:.1f}"
+                cells = [f"{row['seconds']:.2f}", f"{row['tokens_per_second']:.1f}", kilobytes, str(len(row["runs"]))]
+                cells += [f"{row['ratios'][name]:.2f} x" if name in row["ratios"] else "" for name in others]
+            else:
+                failed = failed or "not timed"
+            lines.append([row["name"], str(row["setting"]["tokens"]), *cells, failed])
+        blocks.append(f"{workload}\n{align(lines)}")
+    return "\n".join(blocks)
 
 
 def by_length(rows: list[dict]) -> list[dict]:
@@ -96,18 +97,15 @@ def by_length(rows: list[dict]) -> list[dict]:
 
 def length_table(systems: list[dict]) -> str:
     """Format what ``by_length`` found, a line for each length; ratios are of costs a token, to the shortest's."""
-    heads = f"{'training by length':<32} {'documents':>12} {'s':>8} {'CPU s':>8} {'MiB kept':>9} {'MiB peak':>9} "
-    lines = [heads + " ".join(f"{name:>6}" for name in BY_LENGTH.values()) + "  (ratios a token)"]
+    rows = [["training by length", "documents", "s", "CPU s", "MiB kept", "MiB peak", *BY_LENGTH.values()]]
     for system in systems:
         for one in system["lengths"]:
-            seconds = " ".join(f"{one[key]:>8.2f}" if key in one else " " * 8 for key in ("seconds", "cpu_seconds"))
-            memory = " ".join(f"{one[key] / 2**20:>9.0f}" for key in ("kept_bytes", "peak_bytes"))
+            row = [system["name"], f"{one['documents']} x {one['tokens']}"]
+            row += [f"{one[key]:.2f}" if key in one else "" for key in ("seconds", "cpu_seconds")]
+            row += [f"{one[key] / 2**20:.0f}" for key in ("kept_bytes", "peak_bytes")]
             ratios = (one["ratios"].get(name) for name in BY_LENGTH.values())
-            lines.append(
-                f"{system['name']:<32} {one['documents']:>4} x {one['tokens']:>5} {seconds} {memory} "
-                + " ".join(" " * 6 if ratio is None else f"{ratio:>6.2f}" for ratio in ratios)
-            )
-    return "\n".join(lines)
+            rows.append([*row, *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios)])
+    return align(rows)
 
 
 def draw(rows: list[dict], folder: Path, name: str) -> None:

@@ -14,22 +14,12 @@ from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
-from gtransformer.lab.planner import PlannedRun, Planner, TextMeasure, Translation
+from gtransformer.lab.planner import PlannedRun, Planner, Translation, text_measure
 from gtransformer.run.recipe import Options, load_recipe
 from gtransformer.run.run import make_run
 
 # What a recipe may say of its instances, and no other length has.
 INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-context-sentences", "max-pair-tokens")
-
-
-def lengths_of(tokens: list[int], sentences: list[int]) -> dict[str, Options]:
-    """Return names of lengths, shortest first, and how instances are made: filled up to N tokens, or of N sentences."""
-    by_sentences = {n: {"instances": "disjoint", "context-sentences": n - 1} for n in sorted(set(sentences))}
-    by_tokens = {n: {"instances": "greedy", "instance-tokens": n} for n in sorted(set(tokens))}
-    return {
-        **{f"{n} sentences": options for n, options in by_sentences.items()},
-        **{f"{n} tokens": options for n, options in by_tokens.items()},
-    }
 
 
 class Lengths(Planner):
@@ -40,7 +30,11 @@ class Lengths(Planner):
         check_counts(args, "jobs")
         if not (args.tokens or args.sentences) or min(args.tokens + args.sentences) < 1:
             raise UserError("give lengths of at least 1 with --tokens or --sentences")
-        self.args, self.lengths = args, lengths_of(args.tokens, args.sentences)
+        self.args, self.lengths = args, {}  # names of lengths, shortest first, and how instances are made
+        for n in sorted(set(args.sentences)):
+            self.lengths[f"{n} sentences"] = {"instances": "disjoint", "context-sentences": n - 1}
+        for n in sorted(set(args.tokens)):
+            self.lengths[f"{n} tokens"] = {"instances": "greedy", "instance-tokens": n}
         rest = {"output": args.run, "model_of": None, "start_on": None, "extra": [], "again": False, "dry_run": False}
         self.run = make_run(argparse.Namespace(**{**vars(args), **rest}))
         manifest = self.run.prepared / "manifest.json"
@@ -70,7 +64,7 @@ class Lengths(Planner):
         checkpoint = self.run.checkpoint
         stage = Translation(split=split, settings=settings | {"split": split}, checkpoint=checkpoint)(run)
         options = {**self.scoring, "hypotheses": stage.outputs[0], "split": split}
-        scores = TextMeasure("score", "score", self.scoring, options, f"{split}.scores.json")(run)
+        scores = text_measure("score", "score", self.scoring, options, f"{split}.scores.json")(run)
         self.pipeline.add(stage, scores)
 
     def folder(self, name: str) -> Path:

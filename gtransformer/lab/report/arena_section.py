@@ -9,10 +9,10 @@ from typing import Any
 
 from gtransformer.files import read_json
 from gtransformer.lab.arena.budget import PER_UPDATE
+from gtransformer.lab.arena.statistics import BOTH
 from gtransformer.lab.arena.table import (
     distance_rows,
     distance_title,
-    main_distance,
     origin_lines,
     score_rows,
     terms_line,
@@ -67,7 +67,7 @@ def _shown(path: Path) -> str:
         if _has_distances(result):
             parts += [
                 "Scores, and contrastive accuracy in per cent (mean of the phenomena) by the number of sentences to "
-                f"the nearest that discloses the answer{distance_title(main_distance(result['systems']))}:",
+                f"the nearest that discloses the answer{distance_title(BOTH)}:",
                 _table(distance_rows(result["systems"])),
             ]
         parts += [_table(score_rows(result["systems"])), *_origins(result)]

@@ -67,11 +67,11 @@ def make_page(logs: Path, papers: Sequence[Path] = ()) -> str:
     machine, folders = read_entries(logs / ABOUT).get("machine") or "not noted", read_folders(logs)
     papers = [read_paper(path) for path in papers or paper_files()]
     ours, other = sort_results(papers, [result for folder in folders for result in folder.results])
-    parts = [INTRODUCTION.format(machine=machine), *arena_sections(logs)]
+    parts, miniatures = [INTRODUCTION.format(machine=machine), *arena_sections(logs)], Logs(logs)
     for paper in papers:
         parts += [f"## Tables of {paper.title}", paper.introduction, *statistics(paper, folders)]
         for table in paper.tables:
-            parts.append(table_section(paper, table, ours[paper.name], other[paper.name, table.name], Logs(logs)))
+            parts.append(table_section(paper, table, ours[paper.name], other[paper.name, table.name], miniatures))
     if other[None]:
         parts += ["## Recipes that belong to no table", other_section(other[None])]
     return "\n\n".join([*parts, *studies(folders), *runs(folders)]) + "\n"
@@ -210,10 +210,11 @@ class Logs:
     def __init__(self, folder: Path):
         self.folder = folder
 
+    @cache  # noqa: B019 (a page is made once, and asks for one file again and again)
     def read(self, name: str) -> Any:
         """Return what a file holds; None if it is not there."""
         path = self.folder / name
-        return _read(path, path.stat().st_mtime_ns) if path.is_file() else None
+        return read_json(path) if path.is_file() else None
 
     def cell(self, column: MiniatureColumn, row: str | None) -> str:
         """Return a figure, with its standard error; empty where there is none. UserError for what is no number."""
@@ -230,11 +231,6 @@ class Logs:
             if not shown:
                 return ""
         return " ± ".join(shown)
-
-
-@cache
-def _read(path: Path, _changed: int) -> Any:
-    return read_json(path)
 
 
 def _follow(content: Any, step: Any, row: str) -> Any:

@@ -14,9 +14,8 @@ from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.files import digest, read_json, read_lines, sha256
 from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
-from gtransformer.lab.planner import Planner
+from gtransformer.lab.planner import Planner, last_line
 from gtransformer.lab.recipe_set import write_split
-from gtransformer.lab.status import last_line
 from gtransformer.lab.studies.study import Data
 from gtransformer.preprocess.corpus import find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance

@@ -16,7 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
-from gtransformer.lab.status import batch_status, training_status
+from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL, check_changes, load_study
@@ -84,20 +84,16 @@ class Runner:
                 remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
                 self.data(run)  # files that were cut since are made again
         say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
-        left, failures = len(todo), {}
+        left, failures = iter(range(len(todo) - 1, -1, -1)), {}
 
         def finished(stage: Stage, seconds: float) -> None:
-            nonlocal left
-            left -= 1
             score = read_json(stage.outputs[0])["scores"].get("d_bleu")
             done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
-            say(f"{stage.name}: {done}, {spoken(seconds)}; {left} to go")
+            say(f"{stage.name}: {done}, {spoken(seconds)}; {next(left)} to go")
 
         def failed(stage: Stage, reason: str) -> None:
-            nonlocal left
-            left -= 1
             failures[stage.name] = reason
-            say(f"{stage.name} {reason} (its output: {stage.work.log}); {left} to go")
+            say(f"{stage.name} {reason} (its output: {stage.work.log}); {next(left)} to go")
 
         for run in todo:
             write_json(self.folder(run) / ORDER, self.order(run))

@@ -145,7 +145,7 @@ def test_measures_a_checkpoint(prepared, saved_model, tmp_path, capsys):
         # Entropy is concave: that of the mean is at least the mean of the heads' entropies.
         assert sum(each["bits"]) / len(each["bits"]) <= one["bits"][0] + 1e-5 <= one["flat"] + 2e-5
     assert {"command", "commit", "versions", "device"} <= found[0].keys()
-    assert capsys.readouterr().out.count("part     reach") == 2
+    assert capsys.readouterr().out.count("entropy (bits)") == 2
 
 
 @pytest.mark.parametrize("prepared", ["train"], indirect=True)

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from gtransformer.errors import UserError
 from gtransformer.lab.arena.arena import Arena
-from gtransformer.lab.arena.outcome import decoded_per_second, draw_arena, draw_curves, peaks_of, seconds_of
+from gtransformer.lab.arena.outcome import decoded_per_second, draw_curves, peaks_of, seconds_of
 from gtransformer.lab.arena.statistics import (
     accuracies,
     cell,
@@ -21,7 +21,7 @@ from gtransformer.lab.arena.statistics import (
     scores_of,
     spread,
 )
-from gtransformer.lab.arena.table import arena_text, main_distance, reach_table
+from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.cli.arena import build_parser
 from tests.support import ROOT
 
@@ -49,11 +49,6 @@ def items(solved: list[int], groups: list[int | None] = (None, None, None, None)
 
 def runs(outcomes, *args, **keys) -> list[list[dict]]:
     return [items(solved, *args, **keys) for solved in outcomes]
-
-
-def test_spread_over_seeds():
-    assert spread([80.0, 84.0]) == {"mean": 82.0, "standard_error": pytest.approx(2.0), "by_seed": [80.0, 84.0]}
-    assert spread([80.0])["standard_error"] is None
 
 
 def test_items_that_depend_on_nothing():
@@ -184,19 +179,6 @@ def test_text_of_recorded_results(folder):
     assert text + "\n" == (recorded / "arena.txt").read_text(encoding="utf-8")
 
 
-def test_table_by_distance():
-    lines = reach_table(result()["systems"], "pronoun", "distance_target").splitlines()
-    assert lines[0].split() == ["system", "1", "2"] and lines[1].split() == ["(items)", "2", "2"]
-    assert [line.split() for line in lines[4:]] == [
-        ["ours", "75.0", "±35.4", "50.0", "±50.0"],
-        ["(+75.0", "±35.4)", "(+0.0", "±100.0)"],
-    ]
-    old = result()["systems"]
-    for system in old.values():
-        del system["accuracy"]["by_distance_both"]
-    assert (main_distance(result()["systems"]), main_distance(old)) == ("distance_both", "distance_target")
-
-
 def test_text_of_a_corpus_without_a_set():
     """Scores alone; updates where they differ, memory where it is known."""
     found = result() | {"updates": None, "tokens": 12345, "start": None, "corpus": {"name": "letters"}}
@@ -217,11 +199,6 @@ def test_text_of_a_corpus_without_a_set():
     assert row[-5:] == ["8", "1,075", "10", "3", "1,536"]
     (row,) = (line.split() for line in rows if line.startswith("sentences"))
     assert row[-5:] == ["5", "-", "10", "3", "1,536"] and "tokens/update: target tokens" in text
-
-
-def test_picture(tmp_path):
-    draw_arena(result(), tmp_path / "arena.png")
-    assert imread(tmp_path / "arena.png").ndim == 3
 
 
 def test_sentences_a_second_of_decoding(tmp_path):

@@ -28,20 +28,19 @@ System.train_step = _slower
 SIZES = {"arch": "gtransformer_mini", "vocabulary": 100, "sentence": 8, "dropout": 0.0}
 
 
-@pytest.mark.parametrize("place", ["lab/benchmark", "benchmark"])
-def test_a_planted_slowness_is_found(tmp_path: Path, capsys, place: str):
+def test_a_planted_slowness_is_found(tmp_path: Path, capsys):
     """The copy trains as fast but says that it took a hundred times longer; the checkout itself is the old one.
 
-    A copy as checkouts were before there was ``lab``: its own benchmark is measured, not the installed one.
+    The copy is as checkouts were before there was ``lab``: its own benchmark is measured, not the installed one.
     """
     copy = tmp_path / "copy"
-    shutil.copytree(ROOT / "gtransformer", copy / "gtransformer", ignore=shutil.ignore_patterns("__pycache__"))
-    if place == "benchmark":
-        (copy / "gtransformer" / "lab" / "benchmark").rename(copy / "gtransformer" / place)
-        shutil.rmtree(copy / "gtransformer" / "lab")
-        for path in (copy / "gtransformer" / place).glob("*.py"):
-            path.write_text(path.read_text(encoding="utf-8").replace("gtransformer.lab.", "gtransformer."))
-    with open(copy / "gtransformer" / place / "systems.py", "a", encoding="utf-8") as stream:
+    package = copy / "gtransformer"
+    shutil.copytree(ROOT / "gtransformer", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "lab" / "benchmark").rename(package / "benchmark")
+    shutil.rmtree(package / "lab")
+    for path in (package / "benchmark").glob("*.py"):
+        path.write_text(path.read_text(encoding="utf-8").replace("gtransformer.lab.", "gtransformer."))
+    with open(package / "benchmark" / "systems.py", "a", encoding="utf-8") as stream:
         stream.write(SLOWER)
     output = tmp_path / "new" / "result.json"
     assert main([str(ROOT), str(copy), *TINY, "--train=2x16", "--decode=", f"--output={output}"]) == 0

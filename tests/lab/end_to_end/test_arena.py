@@ -18,24 +18,12 @@ from tests.processes import interrupt_when, run_group
 from tests.support import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-TINY = {
-    "prepare.bpe-merges": 200,
-    "prepare.workers": 1,
-    "train.encoder-layers": 1,
-    "train.decoder-layers": 1,
-    "train.encoder-embed-dim": 16,
-    "train.decoder-embed-dim": 16,
-    "train.encoder-ffn-embed-dim": 24,
-    "train.decoder-ffn-embed-dim": 24,
-    "train.max-tokens": 1200,
-    "train.warmup-updates": 1,
-    "train.save-interval-updates": 1,
-    "train.validate-interval-updates": 1,
-    "train.log-interval": 1,
-    "generate.beam": 1,
-    "generate.max-len-a": 0,
-    "generate.max-len-b": 3,
-}
+TINY = """
+prepare.bpe-merges=200 prepare.workers=1 train.encoder-layers=1 train.decoder-layers=1 train.encoder-embed-dim=16
+train.decoder-embed-dim=16 train.encoder-ffn-embed-dim=24 train.decoder-ffn-embed-dim=24 train.max-tokens=1200
+train.warmup-updates=1 train.save-interval-updates=1 train.validate-interval-updates=1 train.log-interval=1
+generate.beam=1 generate.max-len-a=0 generate.max-len-b=3
+""".split()
 ARCHITECTURE = (ROOT / "docs" / "new_system.md").read_text(encoding="utf-8")
 SIZES = ["--documents", "4", "--dev-documents", "1", "--test-documents", "1", "--items", "4"]
 BUDGET = ["--updates", "3", "--start-updates", "4"]
@@ -53,7 +41,7 @@ def command(folder: Path, tmp_path_factory) -> list[str]:
     recipe.write_text(re.findall(r"^```yaml\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)[1], encoding="utf-8")
     arguments = ["demo", str(folder), "--systems", "concatenation", str(recipe), "--seeds", "1", "--jobs", "2"]
     arguments += [*SIZES, *BUDGET]
-    changes = [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
+    changes = [text for change in TINY for text in ("--set", change)]
     return [sys.executable, "-m", "gtransformer.lab.cli.arena", *arguments, *changes]
 
 

@@ -8,7 +8,6 @@ for its context, which comes last; the plain Transformer over the document has n
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -40,16 +39,9 @@ def small(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
 
 
 UPDATES = 225
-CHANGES = {
-    "encoder-layers": 2,
-    "decoder-layers": 2,
-    "max-tokens": 1000,
-    "lr": "3e-3",
-    "warmup-updates": 60,
-    "total-num-update": 400,
-}
+CHANGES = "encoder-layers=2 decoder-layers=2 max-tokens=1000 lr=3e-3 warmup-updates=60 total-num-update=400".split()
 OPTIONS = ("--documents", "300", "--test-documents", "4", "--max-update", str(UPDATES))
-OPTIONS += tuple(text for key, value in CHANGES.items() for text in ("--set", f"train.{key}={value}"))
+OPTIONS += tuple(text for change in CHANGES for text in ("--set", f"train.{change}"))
 
 
 @pytest.mark.slow
@@ -69,25 +61,6 @@ def test_one_system_arrives_and_the_other_does_not(small) -> None:
     assert last < first / 10
 
 
-def contrastive_items(output: Path) -> list[dict]:
-    return json.loads((output / "corpus" / "contrastive.json").read_text(encoding="utf-8"))["items"]
-
-
-@pytest.mark.slow
-def test_contrastive_accuracy_is_no_worse_than_chance(small) -> None:
-    """On this budget it is about that of guessing, 42 %.
-
-    Three standard deviations below: scores of the wrong sentence, say, or ties would come out near 0. What has been
-    learnt of context, scripts/demo.sh itself bounds on its full budget.
-    """
-    output, _ = small
-    found = json.loads((output / "results.json").read_text(encoding="utf-8"))["systems"]["gtransformer"]["contrastive"]
-    guesses = [1 / (1 + len(item["wrong"])) for item in contrastive_items(output)]
-    assert found["total"]["items"] == len(guesses)
-    deviation = math.sqrt(sum(guess * (1 - guess) for guess in guesses))
-    assert found["total"]["solved"] > sum(guesses) - 3 * deviation
-
-
 @pytest.mark.slow
 def test_contrastive_accuracy_where_no_context_is_needed(small, tmp_path) -> None:
     """Every sentence's translation against another sentence's, without a word in common: guessing would solve half.
@@ -95,7 +68,7 @@ def test_contrastive_accuracy_where_no_context_is_needed(small, tmp_path) -> Non
     A model that has learnt to translate, scored right, solves nearly all.
     """
     output, _ = small
-    items = contrastive_items(output)
+    items = json.loads((output / "corpus" / "contrastive.json").read_text(encoding="utf-8"))["items"]
     texts = [item["correct"] for item in items]
     for number, item in enumerate(items):
         others = texts[number + 1 :] + texts[:number]
@@ -141,17 +114,3 @@ def test_run_again_keeps_what_is_done(small) -> None:
     assert again.stdout.count("done before, kept") == 10
     assert (output / "gtransformer" / "checkpoints" / "checkpoint_best.pt").stat().st_mtime_ns == before
     assert first.stdout.split("s-BLEU")[-1] == again.stdout.split("s-BLEU")[-1]
-
-
-def test_a_wrong_change_of_the_recipe(tmp_path) -> None:
-    done = demo(tmp_path / "out", "--set", "training.seed=2", timeout=300)
-    assert done.returncode == 1
-    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
-    assert "training" in done.stderr
-
-
-def test_wrong_options(tmp_path) -> None:
-    done = demo(tmp_path / "out", "--max-update", "0", timeout=300)
-    assert done.returncode == 1
-    assert "error: --max-update 0: give at least 1" in done.stderr
-    assert not (tmp_path / "out").exists()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
-from tests.processes import run_group, start
+from tests.processes import interrupt_when, run_group
 from tests.support import SMALLEST_STUDY
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -74,23 +71,15 @@ def command(tmp_path) -> list[str]:
     return [sys.executable, "-m", "gtransformer.lab.cli.study", *arguments]
 
 
-def interrupt_when(command: list[str], environment: dict, words: str, logs: str, folder: Path) -> str:
-    """Start the command, end it by SIGTERM as soon as a log has these words, and return its output."""
-    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    try:
-        while process.poll() is None and not any(words in log.read_text() for log in folder.glob(logs)):
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        return process.communicate(timeout=100)[0]
-    finally:
-        process.kill()
-
-
 def test_interrupted_and_resumed(command, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     out = tmp_path / "out"
     # Two updates after a checkpoint was saved, two before the next one is.
-    output = interrupt_when(command, environment, '"num_updates": "6"', "out/runs/*/train.log", tmp_path)
+    output = interrupt_when(
+        lambda: any('"num_updates": "6"' in log.read_text() for log in out.glob("runs/*/train.log")),
+        command,
+        env=environment,
+    )
     assert output.rstrip().endswith("interrupted"), output[-3000:]
     assert not list(out.glob("runs/*/result.json")) and not (out / "smallest.json").exists()
 

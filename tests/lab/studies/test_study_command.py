@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.lab.benchmark.systems import SYSTEMS
 from gtransformer.lab.cli import benchmark
-from gtransformer.lab.cli.study import main
+from gtransformer.lab.cli.study import build_parser, main
 from gtransformer.lab.studies import runner
-from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.plan import study_names
 from gtransformer.run.pipeline import Pipeline
 from tests.lab.studies.conftest import COMMON, FIGURE
@@ -81,19 +79,12 @@ def test_systems_that_prepare_differently(arguments, tmp_path, capsys):
     assert "recipes 'doc_base' and 'demo' prepare the corpus differently" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "bfloat16", "said"),
-    [([], True, True), ([], False, False), (["--set", "train.autocast="], True, False)],
-)
-def test_bfloat16_is_said(arguments, capsys, monkeypatch, options, bfloat16, said):
-    def stop(self) -> None:
-        raise UserError("enough")
-
-    monkeypatch.setattr(runner, "trains_faster_in_bfloat16", lambda: bfloat16)
+@pytest.mark.parametrize("faster", [True, False])
+def test_miniatures_train_in_bfloat16_where_that_is_faster(arguments, monkeypatch, faster):
+    monkeypatch.setattr(runner, "trains_faster_in_bfloat16", lambda: faster)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(Corpora, "begin", stop)
-    assert main([*arguments, *options]) == 1
-    assert ("| train.autocast=bfloat16, which is faster on this CPU" in capsys.readouterr().out) is said
+    study = runner.make_study(build_parser().parse_args(arguments))
+    assert (runner.BFLOAT16 in study.changes) == faster
 
 
 def test_memory_by_length_is_measured_by_the_benchmark(capsys, monkeypatch):

@@ -179,78 +179,61 @@ def test_points_larger_than_the_corpus_are_left_out(write):
 # Mistakes
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        ("kind: scores", "kind: score", "score"),
-        ("axis: length", "axis: size", "size"),
-        ("title: b", "titel: b", "titel"),
-        ("title: b", "title: b\n      by: distance", "'by'"),
-        ("system: ours", "system: theirs", "'theirs'"),
-        ("curve: valid_loss", "curves: valid_loss", "curves"),
-        ("miniature:", "full:", "'miniature'"),
-        ("description: a figure", "description: [", "YAML"),
-        ("curve: valid_loss, ", "", "entry 1 of lines"),
-        ("{system: ours, length", "{length", "system"),
-        ("{title: a, ", "{", "title"),
-        (", values: [64, 512]", "", "values"),
-        ("values: [64, 512]", "values: 64", "values"),
-        ("values: [64, 512]", "values: [64, x]", "'x'"),
-        ("quantity: loss", "quantity:", "quantity"),
-        ("quantity: loss", "kind: curves", "kind"),
-        ("lines: [", "lines: [3, ", "entry 1 of lines"),
-        ("  panels:\n", "  panels:\n    - x\n", "panel 1"),
-        ("  panels:\n", "  panels: 3\n  seeds:\n", "panels"),
-    ],
-)
-def test_damaged_figures(write, old, new, word):
-    assert old in FIGURE
-    with pytest.raises(UserError, match="figure.yaml") as error:
-        load_study(write(FIGURE.replace(old, new)), miniature=True).runs()
-    assert word in str(error.value) and "\n" not in str(error.value)
+DAMAGES = {
+    "figure.yaml": (
+        FIGURE,
+        [
+            ("kind: scores", "kind: score", "score"),
+            ("axis: length", "axis: size", "size"),
+            ("title: b", "titel: b", "titel"),
+            ("title: b", "title: b\n      by: distance", "'by'"),
+            ("system: ours", "system: theirs", "'theirs'"),
+            ("miniature:", "full:", "'miniature'"),
+            ("curve: valid_loss, ", "", "entry 1 of lines"),
+            (", values: [64, 512]", "", "values"),
+            ("values: [64, 512]", "values: [64, x]", "'x'"),
+            ("  panels:\n", "  panels:\n    - x\n", "panel 1"),
+            ("  panels:\n", "  panels: 3\n  seeds:\n", "panels"),
+        ],
+    ),
+    "table": (
+        TABLE,
+        [
+            ("generate.beam: 7", "train.lr: 5", "train.lr"),
+            ("task.context-sentences: 1}", "train.seed: 2}", "train.seed"),
+            ("system: plain, label: plain}\n", "system: start, label: plain, start-instances: 5}\n", "arena/start"),
+            ("instances: 5, start", "share: 1.5, start", "share"),
+            ("start-instances: all", "start-instances: 0", "start-instances"),
+            ("translate: false", "translate: false, decoding: {generate.batch-sentences: 2}", "translate"),
+            ("baseline: plain", "baseline: none", "baseline"),
+            ("side: encoder", "side: top", "side"),
+            ("axis: task.context-sentences", "axis: score.metrics", "axis"),
+            ("quantity: accuracy", "quantity: comet", "quantity"),
+        ],
+    ),
+    "common.yaml": (
+        COMMON,
+        [
+            ("[3, 1]", "[1, 1]", "seeds"),
+            ("{name: Ours, recipe: demo}", "demo", "system ours"),
+            ("length: 512", "corpus: {documents: 3}", "length"),
+            ("{train.max-update: 5", "{train.seed: 5", "train.seed"),
+        ],
+    ),
+}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        ("label: beam", "name: x", "name"),
-        ("system: plain, label: beam", "system: wide, label: beam", "'wide'"),
-        ("generate.beam: 7", "train.lr: 5", "train.lr"),
-        ("task.context-sentences: 1}", "generate.beam: 2}", "generate.beam"),
-        ("task.context-sentences: 1}", "train.seed: 2}", "train.seed"),
-        ("system: plain, label: plain}\n", "system: start, label: plain, start-instances: 5}\n", "arena/start"),
-        ("instances: 5, start", "share: 1.5, start", "share"),
-        ("start-instances: all", "start-instances: 0", "start-instances"),
-        ("translate: false", "translate: false, decoding: {generate.batch-sentences: 2}", "translate"),
-        ("baseline: plain", "baseline: none", "baseline"),
-        ("side: encoder", "side: top", "side"),
-        ("axis: task.context-sentences", "axis: score.metrics", "axis"),
-        ("quantity: accuracy", "quantity: comet", "quantity"),
-    ],
+    ("file", "old", "new", "word"), [(file, *damage) for file, (_, damages) in DAMAGES.items() for damage in damages]
 )
-def test_damaged_tables(write, old, new, word):
-    assert TABLE.count(old) == 1
-    with pytest.raises(UserError, match="figure.yaml") as error:
-        load_study(write(TABLE.replace(old, new)), miniature=True)
-    assert word in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        ("[3, 1]", "[1, 1]", "seeds"),
-        ("{name: Ours, recipe: demo}", "{recipe: demo}", "name"),
-        ("{name: Ours, recipe: demo}", "demo", "system ours"),
-        ("length: 512", "corpus: {documents: 3}", "length"),
-        ("length: 512", "length: 512\n  corpus: {documents: x}", "corpus"),
-        ("{train.max-update: 5", "{train.seed: 5", "train.seed"),
-        ("{train.max-update: 5, train.patience: null, generate.quiet: false}", "[a]", "changes"),
-    ],
-)
-def test_damaged_common_settings(write, old, new, word):
-    assert old in COMMON
-    with pytest.raises(UserError, match="common.yaml") as error:
-        load_study(write(common=COMMON.replace(old, new)), miniature=True)
+def test_damaged_files(write, file, old, new, word):
+    """What cannot be is said in one line, with the file."""
+    text = DAMAGES[file][0]
+    assert old in text
+    text = text.replace(old, new)
+    path = write(common=text) if file == "common.yaml" else write(text)
+    with pytest.raises(UserError, match="common.yaml" if file == "common.yaml" else "figure.yaml") as error:
+        load_study(path, miniature=True).runs()
     assert word in str(error.value) and "\n" not in str(error.value)
 
 

@@ -56,13 +56,6 @@ def test_each_system_has_its_own_context(suites: Path, monkeypatch):
     assert Questions().options(load_recipe("docflat/c")) == {}
 
 
-def test_of_other_sizes_of_context(suites: Path):
-    """Figure 5: each point is asked about with as much as it was trained with."""
-    questions = Questions((suites / "contrapro.json",), suites / "subtitles")
-    lines = load_study("docflat_figure5").panels[1].lines
-    assert [questions.options(line.runs[0].settings())["context"] for line in lines] == [line.x for line in lines]
-
-
 def study(place: Path, *options: object, figure: str = "docflat_figure4") -> int:
     return main([figure, str(place / "none"), str(place / "out"), *map(str, options)])
 

@@ -63,9 +63,3 @@ def test_patience_is_counted_in_updates_whatever_the_data_scale(follow, system):
 def test_a_limited_training_validates_and_saves_at_its_end(follow):
     assert follow(settings("base", "train.max-update=730")) == ([500, 730],) * 2
     assert follow(settings("base", "train.stop-time-hours=1")) == ([361],) * 2
-
-
-def test_warm_up_is_over_before_patience_can_be(follow):
-    recipe = load_study("figure7").runs()[0].settings().sections["train"]
-    validated, _ = follow(settings("doc_base"))
-    assert validated[-1] == 500 + 10_000 > recipe["warmup-updates"]

@@ -32,14 +32,6 @@ def test_mean_and_spread():
     assert spread([2.0])["std"] is None
 
 
-def test_s_bleu_only_where_sentences_are_aligned():
-    panel = {"kind": "scores", "title": "t", "axis": "length", "lines": [{"system": "s", "x": 1, "runs": ["a", "b"]}]}
-    results = {"a": result(10, [1.0]), "b": result(20, [1.0])}
-    assert summary([panel], results)[0]["lines"][0]["s_bleu"]["mean"] == 15
-    results["b"] = result(20, [1.0], aligned=False)
-    assert summary([panel], results)[0]["lines"][0]["s_bleu"] is None
-
-
 def test_collected_result_and_its_picture(runner, tmp_path, monkeypatch):
     """Runs that fail are left out, and the figure says so."""
     drawn, original = [], Figure.savefig

@@ -1,4 +1,4 @@
-"""What MkDocs does besides: pages show pictures of exp_logs/; links to other files outside of docs/ become their names."""
+"""Hooks of MkDocs: pages show pictures of exp_logs/; links to other files outside of docs/ become their names."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def unreadable_checkpoint(error: Exception) -> str | None:
         name = next(filter(None, unsafe.groups()), None)
         return (
             f"checkpoint {last_checkpoint} is unsafe and was not loaded: it is to run code when it is read"
-            f"{f' ({name})' if name else ''}; take one that fairseq-train or scripts/export.sh has written"
+            f"{f' ({name})' if name else ''}; take one that fairseq-train or gtransformer export has written"
         )
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     reason = (said.strip().splitlines() or ["it ends too early"])[0].split(". ")[0][:120]

@@ -1,16 +1,11 @@
-"""Where the package is installed: its recipes, the checkout if there is one, and what its commands are called there."""
+"""Where the package is installed: its recipes, and the checkout if there is one."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 INSTALLED = PACKAGE / "configs"  # setup.py copies them here; in a checkout they lie beside the package
-# The commands of an installed package are called as the scripts are; those for work on the package itself are none.
-SCRIPT = re.compile(
-    r"(?:bash )?scripts/(?!setup|test|common|check|gpu_check)(\w+)\.sh|python -m gtransformer\.(?:lab\.)?cli\.(\w+)"
-)
 
 
 def checkout() -> Path | None:
@@ -30,8 +25,5 @@ def project_root() -> Path:
 
 
 def as_typed(text: str) -> str:
-    """A text that names scripts and extras of the checkout; where there is none, those of the installed package."""
-    if checkout():
-        return text
-    text = text.replace("pip install '.[", "pip install 'gtransformer[")  # installed already: pip asks no index for it
-    return SCRIPT.sub(lambda found: f"gtransformer-{found[1] or found[2].replace('_', '-')}", text)
+    """Return a text with the extras of the checkout (``pip install '.[bert]'``) named as they are where there is none."""
+    return text if checkout() else text.replace("pip install '.[", "pip install 'gtransformer[")

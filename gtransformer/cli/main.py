@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def former() -> int:
-    """Run a command by its name in earlier versions, as ``gtransformer-prepare`` was, and say what it is called now."""
+    """Run a command by its name in earlier versions, as ``gtransformer prepare`` was, and say what it is called now."""
     name = FORMER[Path(sys.argv[0]).stem]
     print(f"note: this is now 'gtransformer {name}'; the old name goes with the next version", file=sys.stderr)
     return main([*name.split(), *sys.argv[1:]])

@@ -19,7 +19,7 @@ def find_sidecar(prepared: Path, split: str) -> Path:
     """The sidecar of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has none."""
     folder = prepared / "bin"
     if not folder.is_dir():
-        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
+        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
     found = sorted(folder.glob(f"{split}.*-*.instances.json"))
     if not found:
         splits = sorted({path.name.split(".")[0] for path in folder.glob("*.instances.json")})

@@ -26,7 +26,7 @@ from gtransformer.modules.relative import clipped_distance, relative_scores, ske
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
+# slower for documents, too (docs/lab/performance.md); beyond these lengths memory decides for the fused one.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 # What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
 # as many from the first on as a mask says.

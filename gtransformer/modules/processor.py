@@ -51,7 +51,7 @@ def has_bfloat16() -> bool:
 def trains_faster_in_bfloat16() -> bool:
     """Whether small models are trained in less time so: by AMX, or AVX512-BF16 of AMD, but not Intel's alone.
 
-    On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/performance.md).
+    On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/lab/performance.md).
     """
     return _has_flag("amx_bf16") or (_has_flag("avx512_bf16") and _is_amd())
 

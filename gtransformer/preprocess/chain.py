@@ -34,7 +34,7 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
             return settings
     except (AttributeError, KeyError, TypeError):
         pass
-    raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made")
+    raise UserError(f"{manifest}: not of a prepared corpus; give one that gtransformer prepare has made")
 
 
 def moses_rules(recorded: Mapping[str, Any]) -> bool:
@@ -73,7 +73,7 @@ def text_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 class TextEncoder:
-    """Plain sentences of one language to subwords, just as ``scripts/prepare.sh`` made the corpus in ``prepared``.
+    """Plain sentences of one language to subwords, just as ``gtransformer prepare`` made the corpus in ``prepared``.
 
     Args:
         prepared: the corpus, or a model directory.

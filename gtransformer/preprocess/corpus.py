@@ -37,14 +37,14 @@ MARKUP = tuple(
         r"<(url|talkid|keywords|speaker)>.*</\w+>\s*$|<mteval\b": "XML of IWSLT",
         r"<(CHAPTER|SPEAKER)\s+ID\s*=|<P>\s*$": "Europarl",
         r"<tmx\b|<tuv?\s[^>]*\w+\s*=|<xliff\b|<trans-unit\b": "TMX or XLIFF",
-        r"<[sw]\s+id\s*=|<cesAlign\b": "XML of OPUS; scripts/convert.sh opus reads it",
+        r"<[sw]\s+id\s*=|<cesAlign\b": "XML of OPUS; gtransformer corpus convert opus reads it",
         r"\d+:\d\d:\d\d[,.]\d+ --> \d": "subtitles",
     }.items()
 )
 OPENINGS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in {
-        r"<\?xml\b|<!DOCTYPE\b|<html\b": "markup (XML or HTML; scripts/convert.sh opus reads that of OPUS)",
+        r"<\?xml\b|<!DOCTYPE\b|<html\b": "markup (XML or HTML; gtransformer corpus convert opus reads that of OPUS)",
         r'\{\s*"[^"]*"\s*:.*\}\s*$': "markup (JSON)",
         r"WEBVTT\b": "markup (subtitles)",
         r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",

@@ -223,7 +223,7 @@ def refuse(output: Path, difference: str, how: str = "with other options") -> No
     """Raise UserError for a finished corpus that would become another one."""
     raise UserError(
         f"{output}: prepared {how} ({difference}), and models of it need it as it is; give another directory (of "
-        "scripts/run.sh --runs DIR), or, if no model of it is needed any more, --overwrite"
+        "gtransformer run --runs DIR), or, if no model of it is needed any more, --overwrite"
     )
 
 

@@ -1,4 +1,4 @@
-"""All steps from a raw corpus to binary data, each done once: what ``scripts/prepare.sh`` runs."""
+"""All steps from a raw corpus to binary data, each done once: what ``gtransformer prepare`` runs."""
 
 from __future__ import annotations
 

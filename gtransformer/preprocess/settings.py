@@ -175,7 +175,7 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
     files = [path for (path,) in settings.vocabulary_files().values()]
     for path in (manifest, *files):
         if not path.is_file():
-            raise UserError(f"{path}: no such file; --vocabulary wants a directory that scripts/prepare.sh has made")
+            raise UserError(f"{path}: no such file; --vocabulary wants a directory that gtransformer prepare has made")
     if directory.resolve() == output.resolve():
         raise UserError(f"{directory}: cannot borrow its own vocabulary; give another output directory")
     lent, dictionary = read_json(manifest)["settings"], files[-1]

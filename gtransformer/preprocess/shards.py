@@ -89,7 +89,7 @@ def read_shards(folders: Sequence[Path]) -> list[Shard]:
     for folder in folders:
         path = folder / "manifest.json"
         if not path.is_file():
-            raise UserError(f"{path}: no such file; finish this shard with scripts/prepare.sh --shard I/N first")
+            raise UserError(f"{path}: no such file; finish this shard with gtransformer prepare --shard I/N first")
         manifest = read_json(path)
         if not (isinstance(manifest, dict) and all(isinstance(manifest.get(part), dict) for part in PARTS)):
             raise UserError(f"{path}: not the manifest of a prepared corpus; prepare this shard again")

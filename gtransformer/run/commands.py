@@ -12,7 +12,6 @@ from pathlib import Path
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.installation import as_typed
 from gtransformer.run.recipe import Options
 
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
@@ -73,7 +72,7 @@ def as_typed_by_hand(command: list[str]) -> str:
     """A command that a stage starts, as somebody would type it here: fairseq's and this package's commands by name."""
     module = command[2]
     room, _, name = module.rpartition(".")
-    start = [f"fairseq-{name}"] if room == "fairseq_cli" else shlex.split(as_typed(f"bash scripts/{name}.sh"))
+    start = [f"fairseq-{name}"] if room == "fairseq_cli" else ["gtransformer", name]
     package, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
     words = ("gtransformer" if word == package else word.removeprefix(here) for word in command[3:])
     return shlex.join([*start, *words])

@@ -24,7 +24,7 @@ class Need:
 
     def command(self, corpus: str) -> str:
         """The command that runs it."""
-        return f"bash scripts/run.sh {self.recipe} {corpus} {self.stage}"
+        return f"gtransformer run {self.recipe} {corpus} {self.stage}"
 
 
 @cache  # asked for every run of a study, and by a page again and again

@@ -273,8 +273,8 @@ def find_recipe(name: str) -> Path:
     names = recipe_names()
     like = ", ".join(difflib.get_close_matches(name, names) or names[:3])
     raise UnknownRecipe(
-        f"unknown recipe '{name}': there are {like} and others, which gtransformer run lists without arguments; give one "
-        "of them, or the path of a YAML file"
+        f"unknown recipe '{name}': there are {like} and others, listed by gtransformer run without arguments; give "
+        "one of them, or the path of a YAML file"
     )
 
 

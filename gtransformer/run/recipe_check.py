@@ -47,7 +47,7 @@ def check_recipe(recipe: Recipe, stages: Sequence[str], extra: Sequence[str] = (
         if path is not None and section in stages and not Path(str(path)).exists():
             raise UserError(
                 f"{path}: not there, but recipe '{recipe.name}' needs it ({place}); put it there, or say where it is "
-                f"with --set {place}=PATH (docs/finetuning.md tells where pretrained models come from)"
+                f"with --set {place}=PATH (docs/train.md tells where pretrained models come from)"
             )
 
 

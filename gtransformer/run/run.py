@@ -303,7 +303,7 @@ class Run:
         pair = any(change.startswith(("task.source-lang", "task.target-lang")) for change in self.recipe.changes)
         langs = f" --langs {','.join(self.recipe.pair)}" if pair else ""
         raise UserError(
-            f"{path}: not there yet, but recipe '{self.recipe.name}' {why}; first run: bash scripts/run.sh "
+            f"{path}: not there yet, but recipe '{self.recipe.name}' {why}; first run: gtransformer run "
             f"{recipe or self.recipe.name} {self.start_on or self.raw} {stage}{langs}"
         )
 

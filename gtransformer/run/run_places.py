@@ -37,7 +37,7 @@ def last_checkpoint(directory: Path) -> Path:
 
 
 def benchmark_directory(corpus: str) -> Path:
-    """Where ``scripts/download.sh`` puts a benchmark corpus."""
+    """Where ``gtransformer corpus get`` puts a benchmark corpus."""
     return Path(os.environ.get("DATA") or project_root() / "data") / corpus
 
 
@@ -47,7 +47,7 @@ def corpus_directory(corpus: str) -> Path:
     if path.is_dir():
         return path
     if corpus in BENCHMARKS:
-        raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
+        raise UserError(f"{path}: no such directory; fetch the corpus with: gtransformer corpus get {corpus}")
     known = ", ".join(BENCHMARKS)
     raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
 

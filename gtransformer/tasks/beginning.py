@@ -232,7 +232,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         if tables[side] != words:
             raise UserError(
                 f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: prepare the data with "
-                "the model's own dictionary (docs/finetuning.md)"
+                "the model's own dictionary (docs/train.md)"
             )
         check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():

@@ -126,7 +126,7 @@ class GTransformer:
         precision: str = "auto",
         first_pass: str | Path | None = None,
     ) -> GTransformer:
-        """Load a model directory that ``scripts/export.sh`` has made.
+        """Load a model directory that ``gtransformer export`` has made.
 
         Args:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.

@@ -110,12 +110,12 @@ class ModelDirectory(TextSettings):
         path = Path(path)
         manifest = path / MANIFEST
         if not path.is_dir():
-            raise UserError(f"{path}: no such model directory; make one with scripts/export.sh")
+            raise UserError(f"{path}: no such model directory; make one with gtransformer export")
         if not manifest.is_file():
-            raise UserError(f"{path}: no model directory, it lacks {MANIFEST}; make one with scripts/export.sh")
+            raise UserError(f"{path}: no model directory, it lacks {MANIFEST}; make one with gtransformer export")
         value = read_json(manifest)
         if not isinstance(value, dict) or value.get("kind") != KIND:
-            raise UserError(f"{manifest}: not of a model directory; make one of it with scripts/export.sh")
+            raise UserError(f"{manifest}: not of a model directory; make one of it with gtransformer export")
         if value.get("version") != VERSION:
             raise UserError(f"{manifest}: version {value.get('version')} is unknown here; export the model again")
         try:

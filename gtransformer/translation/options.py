@@ -146,7 +146,7 @@ def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model 
     add("--min-len", type=int, help="fewest tokens of a sentence")
     add("--unkpen", type=float, help="penalty of <unk>")
     add("--max-tokens", type=int, help="source tokens of a batch")
-    add("--strategy", choices=STRATEGIES, help="how a document is walked through (docs/translation.md)")
+    add("--strategy", choices=STRATEGIES, help="how a document is walked through (docs/translate.md)")
     add("--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window")
     add("--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read")
     add("--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)")

@@ -90,7 +90,7 @@ ROWS = [
         "none: no such file; give what came with the model", GOOD),
     Row("codes and a vocabulary", f"{P} --bpe-codes {{place}}/codes --dictionary {{place}} --vocabulary {{place}}",
         "--bpe-codes and --vocabulary each settle how text is cut", with_dictionaries),
-    Row("a vocabulary of nothing", f"{P} --vocabulary {{place}}", "scripts/prepare.sh has made", GOOD),
+    Row("a vocabulary of nothing", f"{P} --vocabulary {{place}}", "gtransformer prepare has made", GOOD),
     Row("output among the raw files", P.replace("{out}", "{place}/raw"), "{place}/raw: holds the raw corpus", GOOD),
     Row("output through a file", P.replace("{out}", "{text}/out"), "{text}", GOOD),
     Row("convert: sides of unequal length", f"{IDS} {{place}}/a.de", "a.de", to_convert),

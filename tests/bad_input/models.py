@@ -164,7 +164,7 @@ ROWS = [
         Row(f"manifest {content[:9]!r}", T, "{place}/model/manifest.json", only_manifest(content))
         for content in (b"[1", b"\xff\xfe", b"[" * 100_000, b"[1]", b"{}", b"null")
     ),
-    Row("no directory", T, "no such model directory; make one with scripts/export.sh"),
+    Row("no directory", T, "no such model directory; make one with gtransformer export"),
     Row("no manifest", T, "lacks manifest.json", spoilt(lambda folder: (folder / "manifest.json").unlink())),
     Row("not of a model", T, "not of a model directory", only_manifest(b'{"version": 1}')),
     Row("an unknown version", T, "version 9 is unknown here", told(version=9)),

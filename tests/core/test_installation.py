@@ -43,9 +43,9 @@ def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(inst
 
 
 TEXTS = [
-    ("first run: bash scripts/run.sh base ted all", "first run: gtransformer-run base ted all"),
-    ("make one with scripts/export.sh", "make one with gtransformer-export"),
-    ("python -m gtransformer.lab.cli.demo_corpus --output", "gtransformer-demo-corpus --output"),
+    ("first run: gtransformer run base ted all", "first run: gtransformer run base ted all"),
+    ("make one with gtransformer export", "make one with gtransformer export"),
+    ("gtransformer lab demo-corpus --output", "gtransformer lab demo-corpus --output"),
     ("needs transformers: pip install '.[bert]'", "needs transformers: pip install 'gtransformer[bert]'"),
     ("see docs/data.md, myscripts/run.py and scripts/", "see docs/data.md, myscripts/run.py and scripts/"),
     ("set up by bash scripts/setup.sh", "set up by bash scripts/setup.sh"),
@@ -62,17 +62,17 @@ def test_commands_are_called_as_they_are_typed(installed, monkeypatch, text, the
 def test_help_and_errors_name_installed_commands(installed, capsys):
     @cli_main
     def failing(argv=None):
-        raise UserError("no such model directory; make one with scripts/export.sh")
+        raise UserError("no such model directory; make one with gtransformer export")
 
     assert failing([]) == 1
-    assert capsys.readouterr().err == "error: no such model directory; make one with gtransformer-export\n"
+    assert capsys.readouterr().err == "error: no such model directory; make one with gtransformer export\n"
     with pytest.raises(SystemExit) as ended:
         run.main(["--what"])
     assert ended.value.code == 2 and "\ngtransformer-run: error: " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run.main(["--help"])
     said = capsys.readouterr().out
-    assert said.startswith("usage: gtransformer-run ") and "  mine  the only one\n" in said
+    assert said.startswith("usage: gtransformer run ") and "  mine  the only one\n" in said
     assert "scripts/" not in said
 
 

@@ -2,7 +2,7 @@
 
 ``python -m tests.faults.campaign --minutes 60 --seed 1 --output FILE.json``. Every fault is drawn from the seed: a
 command, what is done to it, and when. Then the same command is given again, and its results are compared, bit for bit,
-with those of a run that nothing disturbed. FILE.json is written after every fault. docs/faults.md says what counts as
+with those of a run that nothing disturbed. FILE.json is written after every fault. docs/lab/faults.md says what counts as
 survived.
 """
 

@@ -30,7 +30,7 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
     model, task = load_for_analysis(prepared, checkpoint)
     if next(across_batch(model), None) is None:
         raise UserError(
-            f"{checkpoint}: no model that attends across its batch (docflat, abd); scripts/export.sh makes others "
+            f"{checkpoint}: no model that attends across its batch (docflat, abd); gtransformer export makes others "
             "ready to be looked at"
         )
     sample = document_batch(task, model, split, number)
@@ -45,7 +45,7 @@ def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, Tran
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     if not (prepared / "bin").is_dir():
-        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
+        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
     return load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
 
 

@@ -22,11 +22,11 @@ from gtransformer.lab.report.results import damaged, script_command
 FILE, PICTURE = "arena.json", "arena.png"
 FIRST = "arena"  # the folder whose arena the README shows
 # In the README, around what is written there.
-BEGIN, END = "<!-- arena: made by scripts/report.sh -->", "<!-- /arena -->"
+BEGIN, END = "<!-- arena: made by gtransformer lab report -->", "<!-- /arena -->"
 INTRODUCTION = """\
 ## The arena: every system on equal terms
 
-Systems of [the arena](../docs/arena.md), trained on the same data with the same budget. *Miniature*: they are
+Systems of [the arena](../docs/lab/arena.md), trained on the same data with the same budget. *Miniature*: they are
 compared with each other and **must not be compared with any paper's**."""
 
 

@@ -31,7 +31,7 @@ ROW = "{row}"  # in a miniature's files and on the way to a figure: the row's na
 INTRODUCTION = """\
 # What was run
 
-Made by `bash scripts/report.sh` from the result files in the folders here; change those, not this page. The command,
+Made by `gtransformer lab report` from the result files in the folders here; change those, not this page. The command,
 the commit and the versions of every result are in its JSON file, paths shortened to the checkout's; here commands stand
 as the scripts that run them.
 

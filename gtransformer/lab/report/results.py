@@ -64,7 +64,7 @@ class Result:
 
 @dataclass
 class Listed:
-    """Results that about.yaml lists: score files of scripts/run.sh or scripts/score.sh by the name of the set."""
+    """Results that about.yaml lists: score files of gtransformer run or gtransformer score by the name of the set."""
 
     recipe: str
     corpus: str
@@ -187,7 +187,7 @@ def read_folder(path: Path) -> Folder:
 
 
 def comparison_results(content: dict[str, Any], of_file: dict[str, Any]) -> list[Result]:
-    """Return the results in a file that scripts/compare.sh has written."""
+    """Return the results in a file that gtransformer lab compare has written."""
     return [
         Result(
             recipe,
@@ -209,7 +209,7 @@ def comparison_results(content: dict[str, Any], of_file: dict[str, Any]) -> list
 
 
 def demo_results(content: dict[str, Any], corpus: str, of_file: dict[str, Any]) -> list[Result]:
-    """Return the results in a file that scripts/demo.sh has written."""
+    """Return the results in a file that gtransformer demo has written."""
     return [
         Result(
             DEMO_RECIPES[system],
@@ -267,7 +267,7 @@ def read_scores(scores: dict[str, Any]) -> dict[str, dict[str, tuple[float, str]
 
 
 def script_command(command: str) -> str:
-    """Return ``python -m gtransformer.cli.NAME ...`` as the script that runs it.
+    """Return ``gtransformer NAME ...`` as the script that runs it.
 
     The script needs no activated environment, and sets what scripts/common.sh sets for speed.
     """

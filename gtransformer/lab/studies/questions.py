@@ -20,7 +20,7 @@ from gtransformer.run.recipe import Recipe
 
 @dataclass(frozen=True)
 class Questions:
-    """How ``scripts/contrastive.sh`` is called.
+    """How ``gtransformer contrastive`` is called.
 
     Attributes:
         items: the files of ``--items``; none: the generated corpus may have some.

@@ -20,7 +20,7 @@ def test_without_a_score(copier):
     """As recipes do, whose score is another: that of subwords would stand beside it."""
     options = [*GENERATION, f"--path={copier.checkpoint}", "--max-len-a=1.2", "--max-len-b=3", "--scoring=none"]
     output = run("generate", copier.corpus / "bin", *options)
-    assert "BLEU" not in output and "scripts/score.sh does" in output
+    assert "BLEU" not in output and "gtransformer score does" in output
 
 
 def test_training_log(copier):

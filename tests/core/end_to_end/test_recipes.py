@@ -1,4 +1,4 @@
-"""Recipes as scripts/run.sh drives them, on a few short documents with a tiny model.
+"""Recipes as gtransformer run drives them, on a few short documents with a tiny model.
 
 One recipe of each kind goes from text to scores; of every other one the training command is given to fairseq's own
 parser, and its model is built. The stages run in this process (tests/in_process.py);

@@ -1,4 +1,4 @@
-"""A recipe from raw text to scores, as scripts/run.sh drives it, with the smallest recipe on a made-up corpus."""
+"""A recipe from raw text to scores, as gtransformer run drives it, with the smallest recipe on a made-up corpus."""
 
 from __future__ import annotations
 

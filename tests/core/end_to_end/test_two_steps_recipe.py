@@ -1,4 +1,4 @@
-"""Both steps of the Document Transformer by one command of scripts/run.sh, on two corpora, with a tiny model.
+"""Both steps of the Document Transformer by one command of gtransformer run, on two corpora, with a tiny model.
 
 The stages run in this process (tests/in_process.py), as those of test_recipes.py do.
 """

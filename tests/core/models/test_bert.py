@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source(folder):
-    """The source dictionary as scripts/prepare.sh --bert writes it."""
+    """The source dictionary as gtransformer prepare --bert writes it."""
     save_wordpieces(folder, folder / "wordpieces.json")
     given_dictionary(folder / "wordpieces.json", ["en", "de"], folder / "dict.txt")
     return Dictionary.load(str(folder / "dict.txt"))

@@ -1,4 +1,4 @@
-"""What a recipe needs of others, and what of it ``scripts/run.sh RECIPE CORPUS all`` does first."""
+"""What a recipe needs of others, and what of it ``gtransformer run RECIPE CORPUS all`` does first."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_driver_runs_them_and_stops_where_one_fails(corpora, monkeypatch, ca
     assert main(["document/small", str(few), "all", "--start-on", str(pairs)]) == (1 if fails else 0)
     own = [("document/small", "few", stage) for stage in stages]
     assert ran == [("document/small_sentences", "pairs", stage) for stage in ("prepare", "train")] + own
-    assert "[all] first: bash scripts/run.sh document/small_sentences" in capsys.readouterr().out
+    assert "[all] first: gtransformer run document/small_sentences" in capsys.readouterr().out
 
 
 def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path):

@@ -51,7 +51,7 @@ def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus, borrower, run
     own = made(borrower, corpus, "train")
     assert own.prepared == runs / "borrower" / "tiny" / "prepared"
     assert own.vocabulary == runs / "base" / "tiny" / "prepared"
-    with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
+    with pytest.raises(UserError, match=r"first run: gtransformer run base .*tiny prepare"):
         own.execute("prepare")
 
 
@@ -138,7 +138,7 @@ def test_what_translates_first(corpus, runs, stages, tmp_path):
 
 def test_benchmark_corpora_lie_in_data(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA", str(tmp_path))
-    with pytest.raises(UserError, match="bash scripts/download.sh ted"):
+    with pytest.raises(UserError, match="gtransformer corpus get ted"):
         made("base", "ted", "prepare")
     (tmp_path / "ted").mkdir()
     assert made("base", "ted", "prepare").raw == tmp_path / "ted"

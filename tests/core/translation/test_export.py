@@ -61,7 +61,7 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, c
     assert sorted(path.name for path in moved.iterdir()) == sorted(["manifest.json", *names])
     manifest = json.loads((moved / "manifest.json").read_text())
     assert manifest["files"] == {name: sha256(moved / name) for name in names}
-    assert manifest["command"].startswith("python -m gtransformer.cli.export") and "torch" in manifest["versions"]
+    assert manifest["command"].startswith("gtransformer export") and "torch" in manifest["versions"]
     assert manifest["search"]["beam"] == 2
 
 

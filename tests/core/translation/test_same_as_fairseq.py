@@ -1,6 +1,6 @@
 """The same text, the same instances (cut by source length), three commands: one translation.
 
-fairseq-generate reads binarised instances, fairseq-interactive the same instances as lines, gtransformer-translate the
+fairseq-generate reads binarised instances, fairseq-interactive the same instances as lines, gtransformer translate the
 plain text. All run in this process, because each start of fairseq takes seconds; so no ``--user-dir`` is needed.
 """
 
@@ -43,7 +43,7 @@ def text():
 
 @pytest.fixture(scope="module")
 def instances(text, saved_model, tmp_path_factory):
-    """The instance lines that the steps of scripts/prepare.sh make of the text, by source length."""
+    """The instance lines that the steps of gtransformer prepare make of the text, by source length."""
     folder = tmp_path_factory.mktemp("instances")
     encode = TextEncoder(saved_model, "en")  # a model directory has all that a prepared corpus gives to it
     lines = [line for document in text for line in ("<d>", *encode(document))]

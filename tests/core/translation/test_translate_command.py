@@ -1,4 +1,4 @@
-"""gtransformer-translate: a line out for each line in, whatever the lines hold; formats, pipes, mistakes."""
+"""gtransformer translate: a line out for each line in, whatever the lines hold; formats, pipes, mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gtransformer-inspect writes pictures, numbers and a text for one document of a file."""
+"""gtransformer lab inspect writes pictures, numbers and a text for one document of a file."""
 
 from __future__ import annotations
 

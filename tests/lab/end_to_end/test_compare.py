@@ -1,4 +1,4 @@
-"""scripts/compare.sh on a small corpus: two recipes, the second fine-tuned from the first, interrupted and resumed."""
+"""gtransformer lab compare on a small corpus: two recipes, the second fine-tuned from the first, interrupted and resumed."""
 
 from __future__ import annotations
 

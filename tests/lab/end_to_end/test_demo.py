@@ -1,7 +1,7 @@
 """The demonstration on a smaller budget: its claims hold, and run again it keeps what is done.
 
 Models of 2 + 2 layers, batches of about 1,000 target tokens, 225 updates at a higher learning rate: a tenth of the work
-of scripts/demo.sh. The G-Transformer has then learnt to translate (validation perplexity 1.2), though not yet to look
+of gtransformer demo. The G-Transformer has then learnt to translate (validation perplexity 1.2), though not yet to look
 for its context, which comes last; the plain Transformer over the document has not left its plateau.
 """
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(2000)
 
 
 def demo(output: Path, *options: str, timeout: float = 1800) -> subprocess.CompletedProcess:
-    """Run the command that scripts/demo.sh runs after set-up."""
+    """Run the command that gtransformer demo runs after set-up."""
     command = [sys.executable, "-m", "gtransformer.lab.cli.demo", "--output", str(output), *options]
     return run_group(command, timeout, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=output.parent)
 

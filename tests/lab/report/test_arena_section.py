@@ -47,7 +47,7 @@ def test_it_stands_first(logs: Path):
     assert reach[2] == f"{near['accuracy']:.1f} ±{error_of(near):.1f}" and len(reach) == 9
     assert "discloses the answer, the same on both sides:" in arena
     assert scores[0].startswith(f"{system['scores']['s_bleu']['mean']:.2f} ±")
-    assert "600 updates from 'start'" in arena and "bash scripts/arena.sh demo" in arena
+    assert "600 updates from 'start'" in arena and "gtransformer lab arena demo" in arena
 
 
 def test_the_readme_is_filled_and_checked(logs: Path, capsys):

@@ -35,7 +35,7 @@ def made(tmp_path_factory) -> Path:
     counts = {"misaligned_instances": 0}
     system = {"updates": 9, "validation_perplexity": 1.5, "scores": scores(55.5, 66.5), "counts": counts}
     results = {"systems": {"gtransformer": system}, "settings": {"changes": []}}
-    (folder / "demo" / "results.json").write_text(json.dumps(results | {"command": "python -m gtransformer.cli.demo"}))
+    (folder / "demo" / "results.json").write_text(json.dumps(results | {"command": "gtransformer demo"}))
     assert report.main(["--logs", str(folder)]) == 0
     return folder
 
@@ -76,7 +76,7 @@ def write_comparison(
         "corpus": {"name": corpus, "every": every},
         "changes": list(changes),
         "recipes": {recipe: {**numbers, "scores": sets} for recipe, sets in recipes.items()},
-        "command": "python -m gtransformer.lab.cli.compare x",
+        "command": "gtransformer lab compare x",
         "commit": "0123456789+changes",
     }
     write(logs / "new" / "comparison.json", content, "about: a comparison\nmachine: one H1 GPU\n")
@@ -274,7 +274,7 @@ def test_results_on_other_data_stand_apart(logs: Path):
     assert "| techdocs_test | 21.00 (as the release) | 23.00 (as the release) |" in apart
     assert "![new/learning_curves.png](new/learning_curves.png)" in apart
     assert "| `cpu_tiny` |" in page.split("## Recipes that belong to no table")[1]
-    assert "`bash scripts/compare.sh x` | 0123456+changes |" in page
+    assert "`gtransformer lab compare x` | 0123456+changes |" in page
 
 
 def with_ter(values: dict) -> dict:
@@ -435,17 +435,17 @@ def test_damaged_figures(logs: Path, capsys, paper: str, old: str, new: str, nam
 
 
 def test_drawn_figures_and_commands(logs: Path):
-    study = {"description": "Input length", "command": "python -m gtransformer.lab.cli.study figure7"}
+    study = {"description": "Input length", "command": "gtransformer lab study figure7"}
     write(logs / "figure7" / "figure7.json", study)
     (logs / "figure7" / "figure7.png").write_bytes(b"")
     page = make_page(logs)
-    assert "![Input length](figure7/figure7.png)\n\n```bash\nbash scripts/study.sh figure7\n" in page
-    assert script_command("python -m gtransformer.cli.score a --by position") == "bash scripts/score.sh a --by position"
-    for command in ("python -m gtransformer.cli.nothing x", "python -m gtransformer.cli.scores", "bash x"):
+    assert "![Input length](figure7/figure7.png)\n\n```bash\ngtransformer lab study figure7\n" in page
+    assert script_command("gtransformer score a --by position") == "gtransformer score a --by position"
+    for command in ("gtransformer nothing x", "gtransformer scores", "bash x"):
         assert script_command(command) == command
     assert commands("doc_base_finetune") == [
-        "bash scripts/run.sh base CORPUS prepare",
-        "bash scripts/run.sh sent_base CORPUS train",
-        "bash scripts/run.sh doc_base_finetune CORPUS all",
+        "gtransformer run base CORPUS prepare",
+        "gtransformer run sent_base CORPUS train",
+        "gtransformer run doc_base_finetune CORPUS all",
     ]
     assert markdown(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"

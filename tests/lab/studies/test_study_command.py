@@ -59,7 +59,7 @@ def test_the_list_before_there_is_a_corpus(arguments, tmp_path, capsys, monkeypa
     assert "the demonstration corpus is not generated yet" in output and "larger than the corpus" in output
     monkeypatch.setenv("DATA", str(tmp_path))
     assert main([arguments[0], "ted", *arguments[2:], "--list"]) == 0
-    assert "fetch the corpus with: bash scripts/download.sh ted" in capsys.readouterr().out
+    assert "fetch the corpus with: gtransformer corpus get ted" in capsys.readouterr().out
     assert main([arguments[0], str(tmp_path / "none"), *arguments[2:], "--list"]) == 1
 
 
@@ -98,5 +98,5 @@ def test_memory_by_length_is_measured_by_the_benchmark(capsys, monkeypatch):
     assert options.fresh and options.runs == int(torch.cuda.is_available())
     assert {"window_transformer", "fairseq"} < set(options.systems) < set(SYSTEMS)
     for arguments in (["table2"], ["table2", "--lengths", "64"]):
-        assert main(arguments) == 1 and "scripts/study.sh table2 OUTPUT" in capsys.readouterr().err
+        assert main(arguments) == 1 and "gtransformer lab study table2 OUTPUT" in capsys.readouterr().err
     assert len(given) == 1

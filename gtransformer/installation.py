@@ -25,5 +25,5 @@ def project_root() -> Path:
 
 
 def as_typed(text: str) -> str:
-    """Return a text with the extras of the checkout (``pip install '.[bert]'``) named as they are where there is none."""
+    """Return a text with extras named as pip finds them: ``.[bert]`` in a checkout, else ``gtransformer[bert]``."""
     return text if checkout() else text.replace("pip install '.[", "pip install 'gtransformer[")

@@ -98,7 +98,7 @@ def _entries(path: str | Path) -> Iterator[tuple[str, int, dict[str, float]]]:
             entry = json.loads(line[line.index("{") :])
             counter = next(key for key in entry if key.endswith("num_updates"))
             prefix, updates = counter.removesuffix("num_updates"), int(entry[counter])
-        except (*NO_JSON, TypeError, StopIteration):
+        except (*NO_JSON, TypeError, OverflowError, StopIteration):
             continue  # another line, or one that was cut off
         values = {}
         for key, value in entry.items():

@@ -162,7 +162,8 @@ def check_given(settings: Settings) -> None:
     elif settings.sentencepiece:
         fits = not words.isdisjoint(SentencePieces(cutter).words())
     if not fits:
-        raise UserError(f"{dictionaries[0]}: has none of the pieces of {cutter}; give the one that belongs to it")
+        what = f"has none of the pieces that {cutter} makes; give the dictionary that belongs to it"
+        raise UserError(f"{dictionaries[0]}: {what}")
 
 
 def check_vocabulary(settings: Settings, output: Path) -> Path:

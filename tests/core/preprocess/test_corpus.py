@@ -85,6 +85,13 @@ def test_all_commands_see_the_same_documents(write, text, documents, borders):
     assert document_borders(path) == borders
 
 
+@pytest.mark.parametrize(("german", "line"), [("<d>\nA\nB\n<d>\nC\n", 3), ("<d>\nA\n<d>\nB\n", 4)])
+def test_sides_are_aligned(write, german, line):
+    """A document opens on both, and both end together."""
+    with pytest.raises(UserError, match=f"de, line {line}: "):
+        list(read_documents(write("en", "<d>\na\n<d>\nb\nc\n"), write("de", german)))
+
+
 def test_blank_lines_stand_on_both_sides(write):
     """An empty sentence is told from a border by nothing but <d>."""
     source, target = write("en", "a\n\nb\nc\n"), write("de", "A\n\nB\n\n")

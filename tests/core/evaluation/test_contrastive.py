@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from gtransformer.cli.contrastive import item_table as table
 from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import bucket_name, standard_error
+from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.contrastive import (
     IN_BATCH,
     IN_VIEW,
@@ -55,12 +55,6 @@ def dictionary() -> Dictionary:
 def model(request, dictionary):
     """In float64, with weights large enough to make sentences differ."""
     return make_system(request.param, dictionary)
-
-
-@pytest.fixture
-def encode(dictionary):
-    """Sentences of words to token indices."""
-    return lambda texts: [[dictionary.index(word) for word in text.split()] for text in texts]
 
 
 @pytest.fixture
@@ -259,11 +253,6 @@ def test_report_by_either_side():
     lines = table(result).splitlines()
     assert lines[2].split() == "pronoun 3 50.0 100.0 - 50.0 ±50.0".split()
     assert lines[5].split() == "address 1 50.0 - 100.0 -".split()
-
-
-def test_buckets():
-    names = [bucket_name(distance) for distance in (0, 1, 2, 3, 4, 6, 7, 12, 13, 24, 25, 400)]
-    assert names == ["0", "1", "2", "3", "4-6", "4-6", "7-12", "7-12", "13-24", "13-24", "25+", "25+"]
 
 
 ENTRY = {"id": 1, "phenomenon": "pronoun", "detail": "it -> er", "document": 0, "sentence": 2, "distance": 1,

@@ -105,37 +105,12 @@ def test_the_variable_moses_changes_nothing(instances, monkeypatch):
     assert instances(TRANSLATION, REFERENCE).to_json() == before
 
 
-def test_escapes_are_undone(instances):
-    """fairseq's call leaves unescaping on."""
-    text = [["Ruhe &amp; Kraft", "ja"], ["x"], ["y", "z"]]
-    assert instances(text, text).documents[0][0] == "Ruhe & Kraft"
-
-
-def test_sentences_that_hold_the_mark(instances):
-    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end."""
+def test_sentences_that_hold_the_mark():
+    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end. Escapes are undone."""
     detokenise = MosesDetokenizer("de").detokenize
     sentences = ["vor </s> nach", "&lt;/s&gt; und x</s1>y", "", "„ so"]
     assert cut_when_detokenised(sentences, detokenise) == ["vor </s> nach", "</s> und x</s1>y", "", "„so"]
     assert cut_when_detokenised([], detokenise) == []
-
-
-def test_instances_of_a_document_in_any_number_of_sentences(instances):
-    """A plain Transformer chooses their number itself: s-BLEU aligns by order, d-BLEU by instance does not care."""
-    cut = [[f"{TRANSLATION[0][0]} {TRANSLATION[0][1]}"], *TRANSLATION[1:]]
-    scores = instances(cut, REFERENCE)
-    produced = detokenised(cut)
-    assert scores.values["d_bleu_instance"].score == bleu(produced, detokenised(REFERENCE), True)[0]
-    assert scores.documents[0] == [produced[0][0], "", *produced[1]]
-
-
-def test_sentences_that_no_instance_holds(prepared, tmp_path, helpers):
-    places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    Sidecar("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
-    kept = [REFERENCE[0][:1], *REFERENCE[1:]]
-    helpers.write_pieces(prepared, kept)
-    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines(kept, places))
-    scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
-    assert scores.values["s_bleu"].score == pytest.approx(100) and scores.values["s_bleu"].segments == 4
 
 
 def test_sentencepiece(prepared, tmp_path, helpers):

@@ -10,8 +10,7 @@ from sacremoses import MosesDetokenizer
 
 from gtransformer.cli.score import main
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.evaluation.prepared_split import references_available
-from gtransformer.evaluation.references import cut_when_detokenised
+from gtransformer.evaluation.references import cut_when_detokenised, reference_option
 from gtransformer.evaluation.score import score_translations
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
@@ -124,7 +123,7 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     pieces = [["▁Er ▁sagt ▁: ▁„ ▁Ja “ .", "▁Das ▁Haus boot"], ["▁x"], ["▁y", "▁z"]]
     helpers.write_pieces(prepared, pieces, "de_DE")
     (prepared / "sentencepiece.model").touch()
-    assert references_available(prepared, "test") == ("raw", "release")
+    assert reference_option(prepared, "test") == "both"
     path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(pieces))
     scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
     words = "Er sagt : „ Ja“. </s> Das Hausboot </s>".split()

@@ -12,8 +12,7 @@ import sacrebleu
 from gtransformer.cli.score import main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.prepared_split import references_available
-from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.references import REFERENCES, reference_option
 from gtransformer.evaluation.score import score_translations
 
 PLAIN = [
@@ -116,15 +115,14 @@ def test_only_the_target_side_is_read(prepared, hypotheses):
     both = score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json()
     (prepared / "tok" / "test.en").unlink()
     (prepared / "text" / "test.en").unlink()
-    assert references_available(prepared, "test") == ("raw", "release", "tokenised")
     assert score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json() == both
 
 
 def test_without_a_tokenised_target(prepared, hypotheses, capsys):
     """As in an mBART corpus."""
     shutil.rmtree(prepared / "tok")
-    assert references_available(prepared, "test") == references_available(prepared, "test", "de") == ("raw", "release")
-    assert references_available(prepared, "test", "fr") == ()
+    assert reference_option(prepared, "test") == reference_option(prepared, "test", "de") == "both"
+    assert reference_option(prepared, "test", "fr") == "raw"
     assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "tokenised"]) == 1
     assert f"{prepared / 'tok' / 'test.de'}: no such file" in capsys.readouterr().err
     assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "both"]) == 0

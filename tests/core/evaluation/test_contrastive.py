@@ -116,16 +116,6 @@ def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, e
     assert sorted(len(request.target) for request in seen) == sorted([3, 2, 4] + [2, 2, 3, 2, 2, 2, 3, 1])
 
 
-def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, encode):
-    model.train()
-    scorer = SentenceScorer(model, dictionary, dictionary)
-    request = Request(encode(SOURCES[2]), encode(TARGETS[2]))
-    first, second = scorer.score([request]), scorer.score([request])
-    assert first == second
-    assert len(first[0]) == 4
-    assert all(score < 0 for score in first[0])
-
-
 def test_batches_hold_every_request_once_within_the_limit(encode):
     source = [encode(SOURCES[0]), encode(SOURCES[2])]
     requests = [Request(source[n % 2], encode(TARGETS[2])[: 1 + n % 4]) for n in range(30)]

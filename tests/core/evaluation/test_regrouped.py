@@ -10,7 +10,7 @@ import pytest
 from gtransformer.cli.score import main as score
 from gtransformer.data.instances import Grouping, group
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.data.translations import TranslatedInstance, read_documents, read_translations
+from gtransformer.data.translations import read_documents, read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
 
@@ -137,18 +137,6 @@ def test_another_number_of_sentences_is_aligned_from_the_current_one(
     assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
     shown = capsys.readouterr().out
     assert "from the end" in shown and "for s-BLEU and d-BLEU alike" in shown and "unaffected" not in shown
-
-
-def test_where_all_is_taken_alignment_begins_in_front(tmp_path, helpers, prepared, regrouped, capsys):
-    """Instances without context, and context that follows: nothing else than ever."""
-    lines = regrouped("documents")
-    lines[0]["hypotheses"][0]["sentences"] = ["a", "b", "c", "d"]
-    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
-    segments = score_translations(prepared, "test", path, ["tokenised"]).scores["tokenised"].segments
-    assert segments.text[0] == ["a", "b", "c d"] and segments.documents.hypotheses[0] == "a b c d"
-    assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
-    assert "joined to the last), d-BLEU is unaffected" in capsys.readouterr().out
-    assert TranslatedInstance(0, 0, 3, ["a"], (0, 1)).aligned(["a"]) == ["a", "", ""]
 
 
 def test_d_bleu_of_other_instances_stands_in_another_row(tmp_path, helpers, prepared, hypotheses, regrouped, capsys):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.data.translations import align_sentences, read_translations
+from gtransformer.data.translations import TranslatedInstance, align_sentences, read_translations
 from gtransformer.errors import UserError
 
 
@@ -73,3 +73,8 @@ def test_alignment_by_order(hypothesis, count, in_front, from_end):
     assert align_sentences(hypothesis, count) == in_front
     assert align_sentences(hypothesis, count, from_end=True) == from_end
     assert align_sentences(hypothesis, 0, from_end=True) == []
+
+
+def test_alignment_begins_in_front_but_where_context_stands_before():
+    for current, expected in ((None, ["a", "", ""]), ((0, 1), ["a", "", ""]), ((2, 1), ["", "", "a"])):
+        assert TranslatedInstance(0, 0, 3, ["a"], current).aligned(["a"]) == expected

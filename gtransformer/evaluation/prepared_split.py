@@ -31,27 +31,9 @@ def find_sidecar(prepared: Path, split: str) -> Path:
     return found[0]
 
 
-def reference_files(prepared: Path, split: str, target: str) -> dict[str, tuple[Path, ...]]:
-    """The files that each of ``references.REFERENCES`` is read from."""
-    return {
-        "raw": (prepared / RAW / f"{split}.{target}",),
-        "release": (prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"),
-        "tokenised": (prepared / TOKENISED / f"{split}.{target}",),
-    }
-
-
-def references_available(prepared: Path, split: str, target: str | None = None) -> tuple[str, ...]:
-    """The references, of ``references.REFERENCES``, that a split of a prepared corpus can be scored against.
-
-    Args:
-        target: the target language as the corpus calls it; None for that of the split's sidecar.
-
-    ``tokenised`` is missing where a pretrained model's own pieces cut the target side (mBART): nothing is tokenised
-    there. Raises UserError as ``find_sidecar`` where ``target`` is None.
-    """
-    target = target or Sidecar.load(find_sidecar(prepared, split)).target_lang
-    files = reference_files(prepared, split, target)
-    return tuple(name for name, paths in files.items() if all(path.is_file() for path in paths))
+def release_files(prepared: Path, split: str, target: str) -> tuple[Path, Path]:
+    """The instances of the target side, and its dictionary: what the reference ``release`` is read from."""
+    return prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"
 
 
 def read_side(prepared: Path, sidecar: Sidecar, lang: str, folder: str = RAW) -> Documents:
@@ -75,7 +57,7 @@ def read_target_pieces(prepared: Path, sidecar: Sidecar) -> list[list[str]]:
 
     Raises UserError, naming file and line, where they are not the sidecar's instances.
     """
-    path, dictionary = reference_files(prepared, sidecar.split, sidecar.target_lang)["release"]
+    path, dictionary = release_files(prepared, sidecar.split, sidecar.target_lang)
     words = frozenset([*dictionary_words(dictionary), *RESERVED])
     instances = []
     for number, line in enumerate(read_lines(path), 1):

@@ -18,7 +18,7 @@ from pathlib import Path
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
-from gtransformer.evaluation.prepared_split import TOKENISED, read_side, read_target_pieces, references_available
+from gtransformer.evaluation.prepared_split import TOKENISED, find_sidecar, read_side, read_target_pieces, release_files
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import is_exact, postprocessor_for
 from gtransformer.preprocess.instances import END
@@ -38,8 +38,12 @@ TOGETHER = ("raw", "release")  # "both"
 
 
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
-    """``both`` for a split that can be scored as the release did, else ``raw`` (``references_available``)."""
-    return "both" if "release" in references_available(prepared, split, target) else "raw"
+    """``both`` for a split that can be scored as the release did, else ``raw``.
+
+    ``target``: the target language as the corpus calls it; None for that of the split's sidecar.
+    """
+    target = target or Sidecar.load(find_sidecar(prepared, split)).target_lang
+    return "both" if all(path.is_file() for path in release_files(prepared, split, target)) else "raw"
 
 
 def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:

@@ -16,7 +16,7 @@ from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, USUAL, Score
-from gtransformer.evaluation.prepared_split import find_sidecar, read_side, reference_files
+from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
@@ -159,7 +159,7 @@ def score_translations(
             segments = segments_of_translations(translations, sidecar, reference, texts, unit, alignment)
         else:
             reference, detokeniser = read_side(prepared, sidecar, sidecar.target_lang), None
-            (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
+            like = prepared / RAW / f"{split}.{sidecar.target_lang}"
             unit = raw_tokenizer(reference, tokenizer, sidecar.target_lang)
             text, misaligned = _read_text(hypotheses, reference, like, unit, alignment)
             segments = segments_of_text(text, reference, unit, sidecar, alignment)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -90,23 +88,6 @@ def sacrebleu_command(hypotheses: list[str], references: list[str], folder: Path
     return json.loads(result.stdout)
 
 
-def plain_bleu(hypotheses: list[str], references: list[str]) -> float:
-    """BLEU written out from its definition, for tokenised text in which n-grams of every order match."""
-    logs, hyp_length, ref_length = 0.0, 0, 0
-    for n in range(1, 5):
-        matched = total = 0
-        for hypothesis, reference in zip(hypotheses, references, strict=True):
-            hyp, ref = hypothesis.split(), reference.split()
-            counts = Counter(tuple(hyp[i : i + n]) for i in range(len(hyp) - n + 1))
-            limit = Counter(tuple(ref[i : i + n]) for i in range(len(ref) - n + 1))
-            matched += sum(min(count, limit[gram]) for gram, count in counts.items())
-            total += sum(counts.values())
-            if n == 1:
-                hyp_length, ref_length = hyp_length + len(hyp), ref_length + len(ref)
-        logs += math.log(matched / total) / 4
-    return 100 * min(1.0, math.exp(1 - ref_length / hyp_length)) * math.exp(logs)
-
-
 @pytest.fixture
 def prepared(tmp_path) -> Path:
     """The prepared corpus, with split test only."""
@@ -124,6 +105,12 @@ def prepared(tmp_path) -> Path:
 def hypotheses(tmp_path) -> Path:
     """The translations of all three instances."""
     return write_jsonl(tmp_path / "out.jsonl", jsonl_lines(HYPOTHESES))
+
+
+@pytest.fixture
+def encode(dictionary):
+    """Sentences of words to token indices."""
+    return lambda texts: [[dictionary.index(word) for word in text.split()] for text in texts]
 
 
 @pytest.fixture

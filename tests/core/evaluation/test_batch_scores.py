@@ -1,17 +1,15 @@
-"""Models that read their batch: scores against NumPy, the whole batch at once, and the full pass; what is read."""
+"""Models that read their batch: scores against NumPy, the whole batch at once; what is read."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.data.sentences import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.contrastive import IN_BATCH, IN_VIEW, OUT_OF_VIEW, Item, score_items
 from gtransformer.evaluation.instances import Capacity
-from gtransformer.evaluation.sentence_scores import Request, pad_rows
+from gtransformer.evaluation.sentence_scores import Request
 from gtransformer.evaluation.suites import SEED, Example, score_examples
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
@@ -46,6 +44,14 @@ class SpelledOut:
         return sum(lprobs[len(targets[-1]) - last - 1 + at, token] for at, token in enumerate(tokens))
 
 
+def text(words: list[int]) -> str:
+    return " ".join(map(str, words))
+
+
+def encode(texts: list[str]) -> list[list[int]]:
+    return [[int(word) for word in one.split()] for one in texts]
+
+
 def sentences(side: list[list[int]]) -> list[list[int]]:
     return [tokens[1:-1] for tokens in side]
 
@@ -63,8 +69,6 @@ def test_an_item_is_the_last_of_consecutive_sentences(dictionary, model, togethe
     starts = [0, 1, 1, 1, 2]  # index of the sentence that each instance begins with
     places = [Place(0, there[starts[i]], i - starts[i] + 1, (there[i], 1)) for i in range(5)]
     read = lambda i: (source[starts[i] : i + 1], target[starts[i] : i + 1])  # noqa: E731
-    text = lambda words: " ".join(map(str, words))  # noqa: E731
-    encode = lambda texts: [[int(word) for word in one.split()] for one in texts]  # noqa: E731
     wrong = [[5, 6], [7]]
     items = [Item(i, "p", "d", 0, there[i], 1, text(target[i]), tuple(map(text, wrong))) for i in (0, 3, 4)]
     spelled = SpelledOut(model, dictionary)
@@ -87,8 +91,6 @@ def test_examples_with_their_own_context_stand_beside_other_examples(dictionary,
     """
     batch = document(dictionary, seed=8, sentences=12)
     source, target = sentences(batch.source), sentences(batch.target)
-    text = lambda words: " ".join(map(str, words))  # noqa: E731
-    encode = lambda texts: [[int(word) for word in one.split()] for one in texts]  # noqa: E731
     spans, wrong, examples = [(0, 4), (5, 6), (6, 10), (8, 12)], [9, 4], []
     order = 2 * np.random.RandomState(SEED).permutation(len(spans)).tolist()
     for number, (first, last) in enumerate(spans):
@@ -113,8 +115,6 @@ def test_whole_texts_are_scored_sentence_by_sentence(dictionary, model):
     """Each behind two previous ones, the batch being what stands before it in the same candidate."""
     batch = document(dictionary, sentences=4)
     source, target = sentences(batch.source), sentences(batch.target)
-    text = lambda words: " ".join(map(str, words))  # noqa: E731
-    encode = lambda texts: [[int(word) for word in one.split()] for one in texts]  # noqa: E731
     candidates = [target, [target[0], [5, 5], *target[2:]]]
     example = Example(0, tuple(map(text, source)), tuple(tuple(map(text, one)) for one in candidates), 0, True)
     scorer = BatchScorer(model, dictionary, dictionary, together=3)
@@ -143,26 +143,6 @@ SYSTEMS = {
 WRONG = ([5, 6, 7, 8], [], [9])  # words in place of the last sentence
 
 
-class FullPass(BatchScorer):
-    """Every row of the batch through all layers, a pass for each request."""
-
-    def batches(self, requests):
-        return [[number] for number in range(len(requests))]
-
-    def features(self, requests, read):
-        rows, pad = (*requests[0].before, requests[0]), self.source.pad()
-        sources = [self.layouts[0].source(one.source) for one in rows]
-        given = [self.layouts[1].target(one.target, len(one.source))[0] for one in rows[:-1]]
-        numbers = {FIRST_SENTENCE: torch.tensor([one.number for one in rows])}
-        encoder_out = self.model.encoder(pad_rows(sources, pad, "cpu"), **numbers)
-        found = []
-        for own in read:
-            targets = pad_rows([*given, own], pad, "cpu")
-            states, extra = self.model.decoder(targets, encoder_out=encoder_out, features_only=True)
-            found.append(states[-1, : len(own)])
-        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True), extra
-
-
 def requests_of(dictionary) -> list[Request]:
     """Of the last sentences of two batches, the reference and wrong ones; the second has no other sentence."""
     batch, found = document(dictionary, sentences=5, begin=4), []
@@ -180,14 +160,16 @@ def requests_of(dictionary) -> list[Request]:
 @pytest.mark.parametrize(
     ("name", "max_tokens"), [*((name, 40) for name in SYSTEMS), ("continuous both", 4096), ("continuous both", 1)]
 )
-def test_scores_are_those_of_the_full_pass(dictionary, name, max_tokens):
+def test_candidates_of_a_batch_by_numpy(dictionary, name, max_tokens):
+    """The whole batch is spelled out for each of them, however many go through the layers together."""
     kinds, options = SYSTEMS[name]
     model = made(dictionary, *kinds, **options)
-    requests = requests_of(dictionary)
+    requests, spelled = requests_of(dictionary), SpelledOut(model, dictionary)
     scores = BatchScorer(model, dictionary, dictionary, 16, max_tokens).score_tokens(requests)
-    expected = FullPass(model, dictionary, dictionary, 16).score_tokens(requests)
-    for found, wanted in zip(scores, expected, strict=True):
-        assert found[0] == pytest.approx(wanted[0], rel=1e-11)
+    for (found,), request in zip(scores, requests, strict=True):
+        rows = [*request.before, request]
+        expected = spelled.score([(one.source, one.target) for one in rows], [one.number for one in rows])
+        assert sum(found) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["continuous both", "ABD decoder", "MBE both"])
@@ -235,15 +217,12 @@ READERS = {
 def score(scorer: BatchScorer, sides: list[list[list[int]]], local: int, back: tuple[int, int] = (1, 1)):
     """The last sentence of a document as an item, decided so many sentences back, behind ``local`` others."""
     places = [Place(0, max(0, i - local), min(local, i) + 1, (i, 1)) for i in range(SENTENCES)]
-    text = " ".join(map(str, sides[1][-1]))
-    item = Item(0, "p", "d", 0, SENTENCES - 1, min(back), text, ("5",), *back)
+    item = Item(0, "p", "d", 0, SENTENCES - 1, min(back), text(sides[1][-1]), ("5",), *back)
 
     def read(number: int):
         return tuple(side[max(0, number - local) : number + 1] for side in sides)
 
-    (found,) = score_items(
-        scorer, [item], places, read, lambda texts: [[int(word) for word in one.split()] for one in texts]
-    )
+    (found,) = score_items(scorer, [item], places, read, encode)
     return found
 
 

@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from gtransformer.cli.contrastive import item_table as table
 from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import bucket_name, standard_error
+from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.contrastive import (
     IN_BATCH,
     IN_VIEW,
@@ -55,12 +55,6 @@ def dictionary() -> Dictionary:
 def model(request, dictionary):
     """In float64, with weights large enough to make sentences differ."""
     return make_system(request.param, dictionary)
-
-
-@pytest.fixture
-def encode(dictionary):
-    """Sentences of words to token indices."""
-    return lambda texts: [[dictionary.index(word) for word in text.split()] for text in texts]
 
 
 @pytest.fixture
@@ -120,16 +114,6 @@ def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, e
     score_items(scorer, ITEMS, PLACES, read, encode)
     assert len(seen) == 3 + sum(len(item.wrong) for item in ITEMS)
     assert sorted(len(request.target) for request in seen) == sorted([3, 2, 4] + [2, 2, 3, 2, 2, 2, 3, 1])
-
-
-def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, encode):
-    model.train()
-    scorer = SentenceScorer(model, dictionary, dictionary)
-    request = Request(encode(SOURCES[2]), encode(TARGETS[2]))
-    first, second = scorer.score([request]), scorer.score([request])
-    assert first == second
-    assert len(first[0]) == 4
-    assert all(score < 0 for score in first[0])
 
 
 def test_batches_hold_every_request_once_within_the_limit(encode):
@@ -259,11 +243,6 @@ def test_report_by_either_side():
     lines = table(result).splitlines()
     assert lines[2].split() == "pronoun 3 50.0 100.0 - 50.0 ±50.0".split()
     assert lines[5].split() == "address 1 50.0 - 100.0 -".split()
-
-
-def test_buckets():
-    names = [bucket_name(distance) for distance in (0, 1, 2, 3, 4, 6, 7, 12, 13, 24, 25, 400)]
-    assert names == ["0", "1", "2", "3", "4-6", "4-6", "7-12", "7-12", "13-24", "13-24", "25+", "25+"]
 
 
 ENTRY = {"id": 1, "phenomenon": "pronoun", "detail": "it -> er", "document": 0, "sentence": 2, "distance": 1,

@@ -42,10 +42,9 @@ def made_examples() -> list[Example]:
 @pytest.mark.parametrize(
     ("system", "cut"), [*((system, "three") for system in SYSTEMS), *(("window linear", cut) for cut in CAPACITIES)]
 )
-def test_scores_by_hand(dictionary, system, cut):
+def test_scores_by_hand(dictionary, encode, system, cut):
     capacity, left = CAPACITIES[cut]
     model = make_system(system, dictionary)
-    encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
     scorer, examples = SentenceScorer(model, dictionary, dictionary, 100), made_examples()
     found = score_examples(scorer, examples, encode, encode, capacity=capacity)
     for result, example, (before, behind) in zip(found, examples, left, strict=True):
@@ -61,9 +60,8 @@ def test_scores_by_hand(dictionary, system, cut):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_whole_candidates_of_more_sentences_than_a_model_takes(dictionary, most):
+def test_whole_candidates_of_more_sentences_than_a_model_takes(dictionary, encode, most):
     """Sentence by sentence, each behind as much context as there is room for."""
-    encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
     model = make_system("transformer", dictionary)
     source = ("w1 w2", "w3 w4 w5", "w6 w7", "w8")
     candidates = (("w2 w1", "w4 w3", "w5 w6", "w9"), ("w2", "w4 w4", "w5 w6 w7", "w9 w9"))
@@ -79,9 +77,8 @@ def test_whole_candidates_of_more_sentences_than_a_model_takes(dictionary, most)
     assert found.context == (most - 1, 0)
 
 
-def test_what_stands_behind_matters(dictionary):
+def test_what_stands_behind_matters(dictionary, encode):
     """On the source side to all that see it; on the target side to windows by the whole length alone."""
-    encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
     source = ("w1 w2", "w3 w4 w5", "w6 w7")
     target = ("w2 w1", "w4 w3", "w5 w6")
     longer = ("w2 w1", "w4 w3", "w5 w6 w5 w6 w5 w6 w5 w6")
@@ -101,10 +98,9 @@ CANDIDATES = (("w2", "w2 w2", "w5", "w1 w3"), ("w2", "w2 w4", "w5", "w6"))
 
 @torch.no_grad()
 @pytest.mark.parametrize("whole", [True, False])
-def test_scores_are_forced_decodings_of_single_sentences(dictionary, whole):
+def test_scores_are_forced_decodings_of_single_sentences(dictionary, encode, whole):
     """Each sentence with up to two previous ones, as the model was trained; spelled out, one pair at a time."""
     model = beside_model(dictionary)
-    encode = lambda texts: [[dictionary.index(word) for word in text.split()] for text in texts]  # noqa: E731
     bos, eos = dictionary.bos(), dictionary.eos()
 
     def alone(number: int, text: str) -> float:

@@ -64,17 +64,6 @@ def test_as_prepared(make, split):
     assert [found.read(number) for number in range(len(found.places))] == list(zip(sources, targets, strict=True))
 
 
-def test_single_sentences():
-    task = doc_task(instances="disjoint", context_sentences=0)
-    sidecar, sides = text(task, "test")
-    found = corpus_instances(task, PREPARED, "test")
-    source, target = (join(sidecar, side) for side in sides)
-    sentences = [(document, number) for document, one in enumerate(source) for number in range(len(one))]
-    assert list(found.places) == [Place(document, number, 1, (number, 1)) for document, number in sentences]
-    expected = [([source[document][number]], [target[document][number]]) for document, number in sentences]
-    assert [found.read(number) for number in range(len(sentences))] == expected
-
-
 def test_context_of_the_source_alone():
     task = doc_task(instances="current", context_sentences=2, doc_mode="full")
     sidecar, sides = text(task, "test")

@@ -10,7 +10,7 @@ import pytest
 from gtransformer.cli.score import main as score
 from gtransformer.data.instances import Grouping, group
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.data.translations import TranslatedInstance, read_documents, read_translations
+from gtransformer.data.translations import read_documents, read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
 
@@ -73,14 +73,6 @@ def direct(tmp_path, helpers, prepared):
     return make
 
 
-@pytest.mark.parametrize("kind", GROUPINGS)
-def test_documents_are_of_current_sentences(regrouped, helpers, tmp_path, kind):
-    helpers.write_jsonl(tmp_path / "some.jsonl", regrouped(kind))
-    sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
-    found = read_documents(tmp_path / "some.jsonl", Sidecar("test", "en", "de", 2, helpers.INSTANCES))
-    assert found == [sentences[first:last] for first, last in RUNS]
-
-
 @pytest.mark.parametrize("kind", sorted(TILES))
 def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers, prepared, regrouped, direct):
     lines = regrouped(kind)
@@ -96,7 +88,11 @@ def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers
 def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, prepared, hypotheses, regrouped):
     lines = regrouped(kind)
     assert any("not this" in line["hypotheses"][0]["sentences"] for line in lines)
-    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES)
+    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
+    sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
+    documents = read_documents(path, Sidecar("test", "en", "de", 2, helpers.INSTANCES))
+    assert documents == [sentences[first:last] for first, last in RUNS]
+    found = score_translations(prepared, "test", path, REFERENCES)
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)
     for name in ("raw", "tokenised"):
         assert found.scores[name].documents == expected.scores[name].documents
@@ -143,34 +139,11 @@ def test_another_number_of_sentences_is_aligned_from_the_current_one(
     assert "from the end" in shown and "for s-BLEU and d-BLEU alike" in shown and "unaffected" not in shown
 
 
-def test_where_all_is_taken_alignment_begins_in_front(tmp_path, helpers, prepared, regrouped, capsys):
-    """Instances without context, and context that follows: nothing else than ever."""
-    lines = regrouped("documents")
-    lines[0]["hypotheses"][0]["sentences"] = ["a", "b", "c", "d"]
-    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
-    segments = score_translations(prepared, "test", path, ["tokenised"]).scores["tokenised"].segments
-    assert segments.text[0] == ["a", "b", "c d"] and segments.documents.hypotheses[0] == "a b c d"
-    assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
-    assert "joined to the last), d-BLEU is unaffected" in capsys.readouterr().out
-    assert TranslatedInstance(0, 0, 3, ["a"], (0, 1)).aligned(["a"]) == ["a", "", ""]
-
-
-def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypotheses, regrouped, capsys):
-    """Instances are compared only between systems that have the same ones."""
-    sliding = helpers.write_jsonl(tmp_path / "sliding.jsonl", regrouped("sliding"))
-    output = tmp_path / "c.json"
-    for files in ([sliding, hypotheses], [hypotheses, sliding]):
-        names = ["--hypotheses", *map(str, files)]
-        command = [str(prepared), *names, "--test", "documents", "--output", str(output)]
-        assert score([*command, "--metrics", "bleu"]) == 0
-        shown = capsys.readouterr().out
-        (row,) = [line for line in shown.splitlines() if "per instance" in line]
-        assert row.split().count("-") == 1
-        assert json.loads(output.read_text())["significance"]["raw"].keys() == {"s_bleu", "d_bleu"}
-
-
 def test_d_bleu_of_other_instances_stands_in_another_row(tmp_path, helpers, prepared, hypotheses, regrouped, capsys):
-    """Stored instances are these pairs. Documents are others, and so are as many instances cut elsewhere."""
+    """Stored instances are these pairs. Documents are others, and so are as many instances cut elsewhere.
+
+    Where instances overlap there are none, and nothing over instances is tested.
+    """
     lines = regrouped("pairs")
     one, other = (line["hypotheses"][0]["sentences"] for line in lines[:2])
     elsewhere = [
@@ -181,21 +154,21 @@ def test_d_bleu_of_other_instances_stands_in_another_row(tmp_path, helpers, prep
         lines[2],
     ]
     files = [hypotheses]
-    for name, content in (("pairs", lines), ("whole", regrouped("documents")), ("elsewhere", elsewhere)):
+    others = {"whole": regrouped("documents"), "elsewhere": elsewhere, "sliding": regrouped("sliding")}
+    for name, content in {"pairs": lines, **others}.items():
         files.append(helpers.write_jsonl(tmp_path / f"{name}.jsonl", content))
+    output = tmp_path / "c.json"
     command = [str(prepared), "--metrics", "bleu", "--reference", "both", "--hypotheses", *map(str, files)]
-    assert score(command) == 0
+    assert score([*command, "--test", "documents", "sign", f"--output={output}"]) == 0
+    assert json.loads(output.read_text())["significance"]["raw"].keys() == {"s_bleu", "d_bleu"}
     shown = capsys.readouterr().out.splitlines()
     for reference in ("raw", "release"):
         rows = [line for line in shown if line.startswith(f"{reference} ")]
         assert [len([row for row in rows if f" {title}  " in row]) for title in ("s-BLEU", "d-BLEU")] == [1, 1]
-        found = [row.split()[4:9] for row in rows if "per instance" in row]
-        there = [([cell != "-" for cell in row[:4]], row[4]) for row in found]
-        assert there == [
-            ([True, True, False, False], "3"), ([False, False, True, False], "2"), ([False, False, False, True], "3"),
-        ]  # fmt: skip
-    (note,) = [line for line in shown if line.startswith("note:")]
-    assert note == "note: d-BLEU per instance: the systems' instances differ; compare only what is in one row"
+        found = [row.split()[4:10] for row in rows if "per instance" in row]
+        there = [([number for number, cell in enumerate(row[:5]) if cell != "-"], row[5]) for row in found]
+        assert there == [([0, 1], "3"), ([2], "2"), ([3], "3")]
+    assert any(line.startswith("note: d-BLEU per instance: the systems' instances differ") for line in shown)
 
 
 def change(number, **fields):

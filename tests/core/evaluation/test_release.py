@@ -10,8 +10,7 @@ from sacremoses import MosesDetokenizer
 
 from gtransformer.cli.score import main
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.evaluation.prepared_split import references_available
-from gtransformer.evaluation.references import cut_when_detokenised
+from gtransformer.evaluation.references import cut_when_detokenised, reference_option
 from gtransformer.evaluation.score import score_translations
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
@@ -72,21 +71,13 @@ def test_whole_instances_are_detokenised_and_then_cut(instances):
         assert abs(score - one_by_one) > 1, "the case must tell the two orders apart"
     assert scores.documents == [[*produced[0], *produced[1]], produced[2]]
     assert scores.segments.sentences.references == [line for sentences in wanted for line in sentences]
-
-
-def test_by_hand(instances):
-    """Truecasing stays, BPE goes, and the quotation mark that is missing shows in the next sentence."""
-    scores = instances(TRANSLATION, REFERENCE)
-    assert scores.segments.sentences.hypotheses == [
-        "sie sagte: „ja.", "„ nein “, sagte er (heute).", "Boote sind schön.", "das kostet $6.",
-        "es wird 10% teurer!",
-    ]  # fmt: skip
-    assert scores.segments.sentences.references == [
-        "sie sagte: „ja“.", "„nein“, sagte er (heute).", "Hausboote sind schön.", "das kostet $5.",
-        "es ist 10% teurer!",
-    ]  # fmt: skip
     assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer!"
     assert scores.detokeniser == "sacremoses"
+    # By hand: truecasing stays, BPE goes, and the quotation mark that is missing shows in the next sentence.
+    assert [*produced[0], *produced[1], produced[2][0]] == [
+        "sie sagte: „ja.", "„ nein “, sagte er (heute).", "Boote sind schön.", "das kostet $6.",
+    ]  # fmt: skip
+    assert wanted[0] == ["sie sagte: „ja“.", "„nein“, sagte er (heute)."]
 
 
 def test_unknown_words_of_the_reference_match_nothing(instances):
@@ -105,37 +96,12 @@ def test_the_variable_moses_changes_nothing(instances, monkeypatch):
     assert instances(TRANSLATION, REFERENCE).to_json() == before
 
 
-def test_escapes_are_undone(instances):
-    """fairseq's call leaves unescaping on."""
-    text = [["Ruhe &amp; Kraft", "ja"], ["x"], ["y", "z"]]
-    assert instances(text, text).documents[0][0] == "Ruhe & Kraft"
-
-
-def test_sentences_that_hold_the_mark(instances):
-    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end."""
+def test_sentences_that_hold_the_mark():
+    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end. Escapes are undone."""
     detokenise = MosesDetokenizer("de").detokenize
     sentences = ["vor </s> nach", "&lt;/s&gt; und x</s1>y", "", "„ so"]
     assert cut_when_detokenised(sentences, detokenise) == ["vor </s> nach", "</s> und x</s1>y", "", "„so"]
     assert cut_when_detokenised([], detokenise) == []
-
-
-def test_instances_of_a_document_in_any_number_of_sentences(instances):
-    """A plain Transformer chooses their number itself: s-BLEU aligns by order, d-BLEU by instance does not care."""
-    cut = [[f"{TRANSLATION[0][0]} {TRANSLATION[0][1]}"], *TRANSLATION[1:]]
-    scores = instances(cut, REFERENCE)
-    produced = detokenised(cut)
-    assert scores.values["d_bleu_instance"].score == bleu(produced, detokenised(REFERENCE), True)[0]
-    assert scores.documents[0] == [produced[0][0], "", *produced[1]]
-
-
-def test_sentences_that_no_instance_holds(prepared, tmp_path, helpers):
-    places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    Sidecar("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
-    kept = [REFERENCE[0][:1], *REFERENCE[1:]]
-    helpers.write_pieces(prepared, kept)
-    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines(kept, places))
-    scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
-    assert scores.values["s_bleu"].score == pytest.approx(100) and scores.values["s_bleu"].segments == 4
 
 
 def test_sentencepiece(prepared, tmp_path, helpers):
@@ -149,7 +115,7 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     pieces = [["▁Er ▁sagt ▁: ▁„ ▁Ja “ .", "▁Das ▁Haus boot"], ["▁x"], ["▁y", "▁z"]]
     helpers.write_pieces(prepared, pieces, "de_DE")
     (prepared / "sentencepiece.model").touch()
-    assert references_available(prepared, "test") == ("raw", "release")
+    assert reference_option(prepared, "test") == "both"
     path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(pieces))
     scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
     words = "Er sagt : „ Ja“. </s> Das Hausboot </s>".split()

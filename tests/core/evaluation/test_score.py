@@ -12,8 +12,7 @@ import sacrebleu
 from gtransformer.cli.score import main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.prepared_split import references_available
-from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.references import REFERENCES, reference_option
 from gtransformer.evaluation.score import score_translations
 
 PLAIN = [
@@ -49,17 +48,6 @@ def test_equals_sacrebleu(prepared, hypotheses, helpers, reference):
         assert (ours.score, ours.segments) == (expected, len(cut))
 
 
-def test_s_bleu_by_definition(prepared, hypotheses, helpers):
-    """Appendix A: split into sentences, pair each with the reference of the same source sentence; n-grams by hand."""
-    scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
-    expected = helpers.plain_bleu(segments(TOKENISED, "s_bleu"), segments(helpers.TOK["de"], "s_bleu"))
-    assert scores.values["s_bleu"].score == pytest.approx(expected, abs=1e-9)
-    # Counted by hand: 24 of 27 words, 16 of 22 pairs, 9 of 17 triples and 4 of 12 quadruples are right; 27 words stand
-    # against 27, so there is no brevity penalty.
-    by_hand = (24 / 27 * 16 / 22 * 9 / 17 * 4 / 12) ** 0.25
-    assert scores.values["s_bleu"].score == pytest.approx(100 * by_hand, abs=1e-9)
-
-
 def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_path, helpers):
     (a, b, c), (d, e) = helpers.TOK["de"]
     perfect = helpers.write_jsonl(tmp_path / "perfect.jsonl", helpers.jsonl_lines([[a, b], [c], [d, e]]))
@@ -87,15 +75,16 @@ def test_misaligned_instances(prepared, tmp_path, helpers):
 
 
 def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers):
-    instances = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    Sidecar("test", "en", "de", 2, instances, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
+    places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
+    Sidecar("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
     (a, _, c), (d, e) = helpers.TOK["de"]
-    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], instances))
-    evaluation = score_translations(prepared, "test", path, ["tokenised"])
-    assert evaluation.scores["tokenised"].values["s_bleu"].score == pytest.approx(100)
-    assert evaluation.scores["tokenised"].values["d_bleu"].score == pytest.approx(100)
+    helpers.write_pieces(prepared, [[a], [c], [d, e]])
+    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], places))
+    evaluation = score_translations(prepared, "test", path, list(REFERENCES))
+    for scores in evaluation.scores.values():
+        assert [scores.values[key].score for key in ("s_bleu", "d_bleu", "d_bleu_instance")] == pytest.approx([100] * 3)
+        assert scores.values["s_bleu"].segments == evaluation.counts["sentences"] == 4
     assert evaluation.counts["left_out_sentences"] == 1
-    assert evaluation.counts["sentences"] == 4
 
 
 def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys, monkeypatch):
@@ -126,15 +115,14 @@ def test_only_the_target_side_is_read(prepared, hypotheses):
     both = score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json()
     (prepared / "tok" / "test.en").unlink()
     (prepared / "text" / "test.en").unlink()
-    assert references_available(prepared, "test") == ("raw", "release", "tokenised")
     assert score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json() == both
 
 
 def test_without_a_tokenised_target(prepared, hypotheses, capsys):
     """As in an mBART corpus."""
     shutil.rmtree(prepared / "tok")
-    assert references_available(prepared, "test") == references_available(prepared, "test", "de") == ("raw", "release")
-    assert references_available(prepared, "test", "fr") == ()
+    assert reference_option(prepared, "test") == reference_option(prepared, "test", "de") == "both"
+    assert reference_option(prepared, "test", "fr") == "raw"
     assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "tokenised"]) == 1
     assert f"{prepared / 'tok' / 'test.de'}: no such file" in capsys.readouterr().err
     assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "both"]) == 0

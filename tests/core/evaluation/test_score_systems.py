@@ -10,7 +10,6 @@ import pytest
 import sacrebleu
 
 from gtransformer.cli.score import main
-from gtransformer.evaluation.comet import load_comet
 from gtransformer.evaluation.metrics import USUAL_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
 
@@ -31,16 +30,27 @@ def sentences(text: str) -> list[str]:
     return [line for line in text.splitlines() if line != "<d>"]
 
 
-def error_of(capsys) -> str:
-    text = capsys.readouterr().err
-    assert text.startswith("error: ") and text.count("\n") == 1, text
-    return text
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """run(words, result): what the command prints, and the result file; with status 1 its one line of error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(words: str, result: str = "", status: int = 0):
+        assert main(words.split()) == status
+        shown = capsys.readouterr()
+        if status:
+            assert shown.err.startswith("error: ") and shown.err.count("\n") == 1, shown.err
+            return shown.err
+        return shown.out, json.loads((tmp_path / result).read_text(encoding="utf-8"))
+
+    return call
 
 
-def test_plain_text_against_a_file(plain, capsys):
-    arguments = ["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]
-    assert main([*arguments, "--by", "document", "position"]) == 0
-    result = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
+PLAIN = "--reference-file ref.de --hypotheses"
+
+
+def test_plain_text_against_a_file(plain, run):
+    printed, result = run(f"{PLAIN} one.txt --by document position", "one.txt.scores.json")
     scores = result["scores"]["raw"]
     assert set(scores) == set(USUAL_TITLES)
     assert scores["s_bleu"]["score"] == sacrebleu.corpus_bleu(sentences(SYSTEM), [sentences(REFERENCE)]).score
@@ -49,26 +59,21 @@ def test_plain_text_against_a_file(plain, capsys):
     assert result["by_document"]["raw"][1]["s_bleu"] == pytest.approx(100)
     assert [row["position"] for row in result["by_position"]["raw"]] == ["1", "2", "3"]
     assert (plain / "one.txt").read_text(encoding="utf-8") == SYSTEM, "a system's text is never written over"
-    printed = capsys.readouterr().out
     assert "by document, reference raw" in printed and "by position, reference raw" in printed
 
 
-def test_documents_separated_by_blank_lines(plain, capsys):
+def test_documents_separated_by_blank_lines(plain, run):
     """With what an editor of another system adds: the scores of the same text with <d>, and what was understood."""
-    wanted, given = plain / "ref.de", plain / "one.txt"
-    assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 0
-    marked = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
-    assert "5 sentences in 2 documents, opened by <d>" in capsys.readouterr().out
-    for path in (wanted, given):
+    printed, marked = run(f"{PLAIN} one.txt", "one.txt.scores.json")
+    assert "5 sentences in 2 documents, opened by <d>" in printed
+    for path in (plain / "ref.de", plain / "one.txt"):
         text = path.read_text(encoding="utf-8").removeprefix("<d>\n").replace("<d>", "").replace("\n", "\r\n")
         path.write_text("\ufeff" + text, encoding="utf-8", newline="")
-    assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 0
-    blank = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
+    printed, blank = run(f"{PLAIN} one.txt", "one.txt.scores.json")
     assert blank["scores"] == marked["scores"] and blank["counts"] == marked["counts"]
-    assert "5 sentences in 2 documents, separated by blank lines" in capsys.readouterr().out
-    given.write_text(given.read_text(encoding="utf-8").replace("\n\n", "\nund\n"), encoding="utf-8")
-    assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 1
-    assert "one.txt, line 6: the file has 6 lines, but" in error_of(capsys)
+    assert "5 sentences in 2 documents, separated by blank lines" in printed
+    path.write_text(path.read_text(encoding="utf-8").replace("\n\n", "\nund\n"), encoding="utf-8")
+    assert "one.txt, line 6: the file has 6 lines, but" in run(f"{PLAIN} one.txt", status=1)
 
 
 @pytest.mark.parametrize(
@@ -80,46 +85,34 @@ def test_documents_separated_by_blank_lines(plain, capsys):
         ("Der Ort heißt auf Chinesisch 北京.\nEr ist groß.\n", "Der Ort heißt chinesisch 北京.\nEr ist groß.\n", "13a"),
     ],
 )
-def test_text_without_spaces_is_not_scored_by_words(tmp_path, reference, hypothesis, tokenizer):
+def test_text_without_spaces_is_not_scored_by_words(tmp_path, run, reference, hypothesis, tokenizer):
     """sacrebleu's own score with the tokeniser of the script, also where a corpus calls its language otherwise."""
-    (tmp_path / "ref").write_text(reference, encoding="utf-8")
+    (tmp_path / "ref.de").write_text(reference, encoding="utf-8")
     (tmp_path / "hyp").write_text(hypothesis, encoding="utf-8")
-    assert main(["--reference-file", str(tmp_path / "ref"), "--hypotheses", str(tmp_path / "hyp")]) == 0
-    score = json.loads((tmp_path / "hyp.scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["s_bleu"]
+    score = run(f"{PLAIN} hyp", "hyp.scores.json")[1]["scores"]["raw"]["s_bleu"]
     expected = sacrebleu.corpus_bleu(hypothesis.splitlines(), [reference.splitlines()], tokenize=tokenizer).score
     assert score["score"] == expected > 10 and f"|tok:{tokenizer}|" in score["signature"]
     assert raw_tokenizer([reference.splitlines()], lang="cn") == tokenizer
 
 
-def test_sentences_too_short_for_bleu(plain, capsys):
+def test_sentences_too_short_for_bleu(plain, run):
     """A perfect translation of a few short lines has 0; a reader is told why."""
-    (plain / "short").write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
-    (plain / "same").write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
-    assert main(["--reference-file", str(plain / "short"), "--hypotheses", str(plain / "same")]) == 0
-    printed = capsys.readouterr().out
+    for name in ("ref.de", "same"):
+        (plain / name).write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
+    printed, result = run(f"{PLAIN} same", "same.scores.json")
     assert "note: s-BLEU: no translated segment has four words" in printed and "note: d-BLEU" not in printed
-    result = json.loads((plain / "same.scores.json").read_text(encoding="utf-8"))["scores"]["raw"]
-    assert (result["s_bleu"]["score"], result["d_bleu"]["score"]) == (0, pytest.approx(100))
+    scores = result["scores"]["raw"]
+    assert (scores["s_bleu"]["score"], scores["d_bleu"]["score"]) == (0, pytest.approx(100))
 
 
-def test_systems_side_by_side(plain, capsys):
+def test_systems_side_by_side(plain, run):
     """Seven documents of two sentences, the second system wrong in one word of three of them."""
-    reference = [[f"Das Haus {number} ist alt.", "Es ist auch sehr groß."] for number in range(7)]
-    texts = {
-        "ref": reference,
-        "one": [[one.replace("Das", "Ein"), other] for one, other in reference],
-        "two": [
-            [one.replace("Das", "Ein") if number > 3 else one, other] for number, (one, other) in enumerate(reference)
-        ],
-    }
-    for name, documents in texts.items():
-        lines = [line for document in documents for line in ("<d>", *document)]
-        (plain / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    files = [f"base={plain / 'one'}", f"two={plain / 'two'}"]
-    tests = ["--test", "documents", "sentences", "sign", "--samples", "50"]
-    output = ["--output", str(plain / "comparison.json")]
-    assert main(["--reference-file", str(plain / "ref"), "--hypotheses", *files, *tests, *output]) == 0
-    result = json.loads((plain / "comparison.json").read_text(encoding="utf-8"))
+    for name, wrong in (("ref.de", ()), ("one", range(7)), ("two", (4, 5, 6))):
+        words = ["Ein" if number in wrong else "Das" for number in range(7)]
+        lines = [f"<d>\n{word} Haus {n} ist alt.\nEs ist auch sehr groß.\n" for n, word in enumerate(words)]
+        (plain / name).write_text("".join(lines), encoding="utf-8")
+    tests = "--test documents sentences sign --samples 50"
+    printed, result = run(f"{PLAIN} base=one two=two {tests} --output out.json", "out.json")
     assert result["baseline"] == "base" and list(result["systems"]) == ["base", "two"]
     significance = result["significance"]["raw"]
     assert set(significance) == set(USUAL_TITLES)
@@ -135,49 +128,42 @@ def test_systems_side_by_side(plain, capsys):
         assert found["interval"][0] < found["difference"] < found["interval"][1]
         assert found["signature"].endswith(result["systems"]["base"]["scores"]["raw"][key]["signature"])
         assert (one["two"]["sign"]["better"], one["two"]["sign"]["p_value"]) == (4, 0.125)
-    (head, *rows) = capsys.readouterr().out.splitlines()
+    (head, *rows) = printed.splitlines()
     assert head.split() == ["reference", "score", "base", "two", "segments", "signature"]
     assert any("p two-sided, sign test" in row and "+4 -0 p 0.1250" in row for row in rows)
     assert any("p two-sided, documents exchanged" in row and "] p 0.1250" in row for row in rows)
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_few_documents_have_no_p_value(plain, capsys, marked):
+def test_few_documents_have_no_p_value(plain, run, marked):
     """Plain text without <d> is one document; of two nothing can be told either."""
     for file in () if marked else ("ref.de", "one.txt"):
         (plain / file).write_text("\n".join(sentences((plain / file).read_text(encoding="utf-8"))), encoding="utf-8")
-    files = [str(plain / name) for name in ("one.txt", "two.txt")]
-    tests = ["--test", "documents", "sentences", "sign", "--output", str(plain / "out.json")]
-    assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", *files, *tests]) == 0
-    found = json.loads((plain / "out.json").read_text(encoding="utf-8"))["significance"]["raw"]
+    tests = "--test documents sentences sign --output out.json"
+    printed, result = run(f"{PLAIN} one.txt two.txt {tests}", "out.json")
+    found = result["significance"]["raw"]
     assert {part["p_value"] for one in found.values() for part in one["two"].values()} == {None}
-    printed = capsys.readouterr().out
     assert "too few documents" in printed and "too few sentences" in printed
     assert f"note: {1 + marked} document(s)" in printed and ("not independent" in printed) == marked
 
 
-def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers):
+def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers, run):
     """Another system's text stands beside the package's own translations of a prepared split."""
-    other = tmp_path / "other.txt"
-    helpers.write_documents(other, helpers.TEXT["de"])
-    assert main(["--hypotheses", str(hypotheses), str(other), str(prepared)]) == 0
-    systems = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))["systems"]
+    helpers.write_documents(tmp_path / "other.txt", helpers.TEXT["de"])
+    systems = run("--hypotheses out.jsonl other.txt prepared", "comparison.json")[1]["systems"]
     assert systems["other"]["scores"]["raw"]["d_bleu_instance"]["score"] == pytest.approx(100)
     assert systems["other"]["scores"]["raw"]["d_bleu_instance"]["segments"] == 3
     assert systems["out"]["scores"]["raw"]["s_bleu"]["score"] < 90
-    assert (tmp_path / "out.txt").is_file() and systems["other"]["text"] == str(other)
+    assert (tmp_path / "out.txt").is_file() and systems["other"]["text"] == "other.txt"
 
 
-def test_systems_of_one_file_name_are_told_apart_by_folder(plain, capsys):
+def test_systems_of_one_file_name_are_told_apart_by_folder(plain, run):
     for folder in ("a", "b"):
         (plain / folder).mkdir()
         (plain / folder / "test.txt").write_text(SYSTEM, encoding="utf-8")
-    files = [str(plain / folder / "test.txt") for folder in ("a", "b")]
-    arguments = ["--reference-file", str(plain / "ref.de"), "--metrics", "chrf", "--hypotheses"]
-    assert main([*arguments, *files]) == 0
-    assert capsys.readouterr().out.splitlines()[0].split()[2:4] == ["a/test", "b/test"]
-    assert main([*arguments, files[0], files[0]]) == 1
-    assert "two systems are called 'a/test'" in error_of(capsys)
+    printed, _ = run(f"{PLAIN} a/test.txt b/test.txt --metrics chrf", "a/comparison.json")
+    assert printed.splitlines()[0].split()[2:4] == ["a/test", "b/test"]
+    assert "two systems are called 'a/test'" in run(f"{PLAIN} a/test.txt a/test.txt", status=1)
 
 
 @pytest.mark.parametrize(
@@ -193,10 +179,9 @@ def test_systems_of_one_file_name_are_told_apart_by_folder(plain, capsys):
         (lambda text: "", 1),
     ],
 )
-def test_text_that_is_not_aligned(plain, capsys, change, line):
+def test_text_that_is_not_aligned(plain, run, change, line):
     (plain / "one.txt").write_text(change(SYSTEM), encoding="utf-8")
-    assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]) == 1
-    assert f"one.txt, line {line}: " in error_of(capsys)
+    assert f"one.txt, line {line}: " in run(f"{PLAIN} one.txt", status=1)
     assert not list(plain.glob("*.json"))
 
 
@@ -217,42 +202,26 @@ def test_text_that_is_not_aligned(plain, capsys, change, line):
         ("prepared --paper --comet --hypotheses one.txt", "COMET"),
     ],
 )
-def test_options_that_do_not_go_together(plain, prepared, capsys, monkeypatch, line, said):
-    monkeypatch.chdir(plain)
-    assert main(line.split()) == 1
-    assert said in error_of(capsys)
+def test_options_that_do_not_go_together(plain, prepared, run, line, said):
+    assert said in run(line, status=1)
 
 
-COMET = ["--comet", "--comet-model", "some/model"]
+COMET = "prepared --hypotheses out.jsonl --comet --comet-model some/model"
 
 
-def test_without_comet(prepared, hypotheses, capsys, monkeypatch):
+def test_without_comet(prepared, hypotheses, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)  # an import of it fails, installed or not
-    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
-    assert "COMET is not installed" in (message := error_of(capsys)) and "pip install '.[comet]'" in message
+    assert "pip install '.[comet]'" in run(COMET, status=1)
     assert not hypotheses.with_suffix(".scores.json").exists()
 
 
-def test_comet_beside_a_torchaudio_for_another_pytorch(tmp_path, monkeypatch):
-    """What COMET is built upon imports it wherever it is found; it is not needed, so it is as good as not there."""
-    (tmp_path / "torchaudio.py").write_text("raise RuntimeError('compiled with another CUDA')\n")
-    (tmp_path / "comet.py").write_text(
-        "import importlib.util\nif importlib.util.find_spec('torchaudio'):\n    import torchaudio\n"
-        "download_model = load_from_checkpoint = str.upper\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("comet", "torchaudio"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    try:
-        assert load_comet("a/model") == "A/MODEL"
-    finally:
-        for name in ("comet", "torchaudio"):
-            sys.modules.pop(name, None)
-
-
 @pytest.fixture
-def comet(monkeypatch):
-    """A stand-in for the package; what it is given, and what becomes of its answer, 0.8125."""
+def comet(monkeypatch, tmp_path):
+    """A stand-in for the package, beside a torchaudio for another PyTorch; what it is given; its answer is 0.8125."""
+    monkeypatch.setitem(sys.modules, "torchaudio", None)  # put back at the end
+    del sys.modules["torchaudio"]
+    (tmp_path / "torchaudio.py").write_text("raise RuntimeError('compiled with another CUDA')\n")
+    monkeypatch.syspath_prepend(tmp_path)
     seen = []
 
     class Model:
@@ -273,27 +242,22 @@ def comet(monkeypatch):
     return module
 
 
-def test_comet_gets_source_translation_and_reference(prepared, hypotheses, capsys, comet, helpers):
-    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 0
-    found = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["comet"]
-    assert (found["score"], found["segments"]) == (0.8125, 5)
+def test_comet_gets_source_translation_and_reference(prepared, hypotheses, run, comet, helpers):
+    printed, result = run(COMET, "out.scores.json")
+    found = result["scores"]["raw"]["comet"]
+    assert (found["score"], found["segments"]) == (0.8125, 5) and "0.8125" in printed
     assert found["signature"].startswith("comet:some/model|version:")
-    assert "0.8125" in capsys.readouterr().out
-    sources, references = (
-        [sentence for document in helpers.TEXT[lang] for sentence in document] for lang in ("en", "de")
-    )
+    assert sys.modules["torchaudio"] is None, "as good as not there: what COMET is built upon imports what it finds"
+    sources, references = (sum(helpers.TEXT[lang], []) for lang in ("en", "de"))
     assert [entry["src"] for entry in comet.seen] == sources
     assert [entry["ref"] for entry in comet.seen] == references and comet.seen[0]["mt"] == "Das Haus ist neu."
 
 
-def test_comet_with_context(prepared, hypotheses, capsys, comet):
+def test_comet_with_context(prepared, hypotheses, run, comet):
     """What stands before a sentence is the reference's; a model without such pooling is refused."""
-    line = [str(prepared), "--hypotheses", str(hypotheses), *COMET, "--comet-context", "1"]
-    assert main(line) == 0
-    scores = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]
+    scores = run(f"{COMET} --comet-context 1", "out.scores.json")[1]["scores"]["raw"]
     assert scores["comet_context"]["score"] == 0.8125 and "comet" not in scores
     assert scores["comet_context"]["signature"].endswith("|context:1|of:reference")
-    assert "COMET with context" in capsys.readouterr().out
     assert comet.seen[0]["mt"] == "Das Haus ist neu." and comet.seen[3]["src"] == "I see the small dog."
     assert comet.seen[1] == {
         "src": "The house is old. </s> It is big, too.",
@@ -301,13 +265,12 @@ def test_comet_with_context(prepared, hypotheses, capsys, comet):
         "ref": "Das Haus ist alt. </s> Es ist auch groß.",
     }
     del comet.Model.enable_context
-    assert main(line) == 1 and "some/model" in error_of(capsys)
+    assert "some/model" in run(f"{COMET} --comet-context 1", status=1)
 
 
-def test_comet_model_that_cannot_be_had(prepared, hypotheses, capsys, comet):
+def test_comet_model_that_cannot_be_had(prepared, hypotheses, run, comet):
     def download(name):
         raise KeyError(f"no model {name}")
 
     comet.download_model = download
-    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
-    assert "some/model" in error_of(capsys)
+    assert "some/model" in run(COMET, status=1)

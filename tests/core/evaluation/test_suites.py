@@ -8,7 +8,7 @@ import lzma
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suite_files import differing_word, distance_name, is_own_suite, read_suite
+from gtransformer.evaluation.suite_files import is_own_suite, read_suite
 from tests.support import SHARED
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
@@ -114,7 +114,8 @@ def test_context_from_opensubtitles(tmp_path, base, form):
         opener = lzma.open if path.suffix == ".xz" else open
         with opener(path, "wt", encoding="utf-8") as stream:
             stream.write("".join(f"{line}\n" for line in lines))
-    entries = [contrapro_entry(number, "1999/x.1") for number in (5, base, 4)]
+    distances = {5: 1, base: 17, 4: None}
+    entries = [contrapro_entry(number, "1999/x.1", **{"ante distance": far}) for number, far in distances.items()]
     path = write_json(tmp_path / "contrapro.json", entries)
     examples = read_suite([path], 2, tmp_path / "documents").examples
     assert [example.source for example in examples] == [
@@ -122,6 +123,7 @@ def test_context_from_opensubtitles(tmp_path, base, form):
     ]  # fmt: skip
     assert examples[0].candidates == (("Zeile 2", "Zeile 4", "Zeile 5"), ("Zeile 2", "Zeile 4", "falsch"))
     assert examples[0].groups == {"phenomenon": "it:sie", "distance": "1", "intrasegmental": "no"}
+    assert [example.groups["distance"] for example in examples[1:]] == [">3", "unknown"]
     examples = read_suite([path], 1, tmp_path / "documents", behind=2).examples
     last = base + 6
     assert [example.source for example in examples] == [
@@ -148,25 +150,31 @@ def test_documents_of_another_corpus(tmp_path):
             read_suite([path], 1, folder)
 
 
+GOOD = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e", "c _eos"], "true_ind": 2}
+
+
 @pytest.mark.parametrize(
-    ("change", "key"),
+    ("good", "change"),
     [
-        ({"src segment": None}, "src segment"),
-        ({"errors": []}, "errors"),
-        ({"errors": [{"contrastive": "a"}, "b"]}, "errors"),
-        ({"segment id": "x"}, "segment id"),
+        *((contrapro_entry(), {"src segment": value}) for value in (None, 1)),
+        *((contrapro_entry(), {"errors": value}) for value in ([], None, [{"contrastive": "a"}, "b"])),
+        (contrapro_entry(), {"segment id": "x"}),
+        *((GOOD, {"dst": value}) for value in (["c _eos d"], "c")),
+        *((GOOD, {"true_ind": value}) for value in (3, "0")),
+        (GOOD, {"src": None}),
+        (GOOD, {"ctx_dist": "1"}),
     ],
 )
-def test_damaged_contrapro(tmp_path, change, key):
-    path = write_json(tmp_path / "contrapro.json", [contrapro_entry(), contrapro_entry(**change)])
-    with pytest.raises(UserError, match=f"entry 1 has no valid .*{key}"):
-        read_suite([path], 1, tmp_path)
+def test_damaged_entries(tmp_path, good, change):
+    path = write_json(tmp_path / "suite.json", [good, good | change])
+    context = {} if good is GOOD else {"context": 1, "documents": tmp_path}
+    with pytest.raises(UserError, match=f"entry 1 has no valid '{next(iter(change))}'"):
+        read_suite([path], **context)
 
 
 def test_voita_without_distance(tmp_path):
     """The ellipsis sets have none; several files make one suite."""
-    good = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e", "c _eos"], "true_ind": 2}
-    paths = [write_json(tmp_path / f"{name}.json", [good]) for name in ("ellipsis_vp_dev", "ellipsis_infl_dev")]
+    paths = [write_json(tmp_path / f"{name}.json", [GOOD]) for name in ("ellipsis_vp_dev", "ellipsis_infl_dev")]
     suite = read_suite(paths)
     assert suite.tokenised and suite.langs == ("en", "ru")
     assert [example.groups for example in suite.examples] == [
@@ -174,7 +182,7 @@ def test_voita_without_distance(tmp_path):
     ]  # fmt: skip
     assert suite.examples[0].candidates[2] == ("c", "") and suite.examples[0].correct == 2
     for name, phenomenon in (("lex_cohesion_test", "lexical cohesion"), ("mine", "mine")):
-        (example,) = read_suite([write_json(tmp_path / f"{name}.json", [good])]).examples
+        (example,) = read_suite([write_json(tmp_path / f"{name}.json", [GOOD])]).examples
         assert example.groups == {"phenomenon": phenomenon}
 
 
@@ -202,9 +210,3 @@ def test_the_published_sets_of_voita():
     assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] == "deixis"} == {2}
     assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] != "deixis"} == {2, 3, 4, 5}
     assert {example.groups["distance"] for example in suite.examples} == {"1", "2", "3"}
-
-
-def test_names():
-    assert [distance_name(value) for value in (0, 3, 4, 17, None, True)] == ["0", "3", ">3", ">3", "unknown", "unknown"]
-    assert differing_word("Sie, die Frau", "Er, die Frau") == "sie"
-    assert differing_word("gleich", "gleich") == "other"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.data.translations import align_sentences, read_translations
+from gtransformer.data.translations import TranslatedInstance, align_sentences, read_translations
 from gtransformer.errors import UserError
 
 
@@ -30,15 +30,12 @@ def read(tmp_path, helpers):
 
 
 def test_best_hypotheses_in_instance_order_whatever_the_order_of_lines(read, lines, helpers):
+    """A line break inside a sentence cannot shift the text."""
+    lines[1]["hypotheses"][0]["sentences"] = ["du kennst\nes\tgut ."]
     result = read(lines[::-1])
     assert [translation.hypothesis for translation in result] == helpers.HYPOTHESES
     assert [(t.document, t.first_sentence, t.sentences) for t in result] == helpers.INSTANCES
     assert not any(translation.misaligned for translation in result)
-
-
-def test_line_breaks_inside_a_sentence_cannot_shift_the_text(read, lines):
-    lines[1]["hypotheses"][0]["sentences"] = ["du kennst\nes\tgut ."]
-    assert read(lines)[1].hypothesis == ["du kennst es gut ."]
 
 
 @pytest.mark.parametrize(
@@ -76,3 +73,8 @@ def test_alignment_by_order(hypothesis, count, in_front, from_end):
     assert align_sentences(hypothesis, count) == in_front
     assert align_sentences(hypothesis, count, from_end=True) == from_end
     assert align_sentences(hypothesis, 0, from_end=True) == []
+
+
+def test_alignment_begins_in_front_but_where_context_stands_before():
+    for current, expected in ((None, ["a", "", ""]), ((0, 1), ["a", "", ""]), ((2, 1), ["", "", "a"])):
+        assert TranslatedInstance(0, 0, 3, ["a"], current).aligned(["a"]) == expected

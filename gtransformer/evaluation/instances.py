@@ -115,7 +115,7 @@ def capacity_of(task, prepared: Path) -> Capacity:
 def usual_place(task) -> str:
     """Where an item of a prepared corpus is scored if nobody says it, one of ``PLACED``.
 
-    Last, but for instances that are filled as ``gtransformer prepare`` fills them: in these G-Transformer's results are.
+    Last, except for instances that are filled as ``gtransformer prepare`` fills them.
     """
     kind = task.options.grouping.kind if isinstance(task, TranslationDocTask) else STORED
     return INSTANCE if kind in (STORED, "greedy") else LAST

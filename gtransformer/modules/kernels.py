@@ -1,8 +1,8 @@
 """Operations that are faster on the CPU than PyTorch's: linear layers, dropout, word embedding; elsewhere its own.
 
 Linear layers in float32: PyTorch gives products to MKL, which does not use AVX-512 on AMD's processors; oneDNN, which
-PyTorch brings as well, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/lab/performance.md). Sums differ
-in the last bits.
+PyTorch brings as well, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/lab/performance.md). Sums
+differ in the last bits.
 
 In bfloat16: oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a
 thousand. Batches without padding have another number of tokens each, so most products had to wait for theirs. Here the

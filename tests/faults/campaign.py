@@ -2,8 +2,8 @@
 
 ``python -m tests.faults.campaign --minutes 60 --seed 1 --output FILE.json``. Every fault is drawn from the seed: a
 command, what is done to it, and when. Then the same command is given again, and its results are compared, bit for bit,
-with those of a run that nothing disturbed. FILE.json is written after every fault. docs/lab/faults.md says what counts as
-survived.
+with those of a run that nothing disturbed. FILE.json is written after every fault. docs/lab/faults.md says what
+counts as survived.
 """
 
 from __future__ import annotations

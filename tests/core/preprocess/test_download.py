@@ -1,4 +1,4 @@
-"""gtransformer corpus get against mirrors on this machine, over file://, and transfers over http that are broken off."""
+"""gtransformer corpus get against mirrors on this machine, over file://, and transfers that break off."""
 
 from __future__ import annotations
 

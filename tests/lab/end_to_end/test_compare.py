@@ -1,4 +1,4 @@
-"""gtransformer lab compare on a small corpus: two recipes, the second fine-tuned from the first, interrupted and resumed."""
+"""Recipes compared on a small corpus: two, the second fine-tuned from the first, interrupted and resumed."""
 
 from __future__ import annotations
 

@@ -8,11 +8,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-import gtransformer  # noqa: E402, F401  (registers with fairseq)
+import gtransformer  # noqa: E402
 from tests import processes  # noqa: E402
 from tests.saved_model import make_model  # noqa: E402
 from tests.support import tiny_dictionary  # noqa: E402
 
+gtransformer.register()  # with fairseq
 processes.collect_less()
 
 

@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> None:
     result = score_own(args) if own else score_suite(args)
     head = {"version": 1, "checkpoint": str(args.path), "checkpoint_sha256": sha256(args.path)}
     result = head | result
-    write_json(args.output, result | provenance("gtransformer.cli.contrastive", argv))
+    write_json(args.output, result | provenance("contrastive", argv))
     print(item_table(result) if own else suite_table(result))
     print(f"\nresults: {args.output}")
 

@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     output = args.output or first.with_name(f"{first.name}.discourse.json")
     models = args.source_model, args.target_model
     result = score_files(args.source, args.reference, dict(systems), models)
-    write_json(output, result | provenance("gtransformer.cli.discourse", argv))
+    write_json(output, result | provenance("discourse", argv))
     print(table(result["systems"]))
     print(f"taggers: {', '.join(result['taggers'])}\n\nresults: {output}")
 

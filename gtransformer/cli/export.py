@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.translation.options import SearchOptions, search_of
 
     sources = find_sources(args.source, args.prepared, args.checkpoint)
-    origin = provenance("gtransformer.cli.export", argv)
+    origin = provenance("export", argv)
     search = SearchOptions().given(search_of(search_of_run(args.source)))
     manifest = export(
         sources, args.output, search.given(vars(args)), origin, args.first_pass or first_pass_of_run(args.source)

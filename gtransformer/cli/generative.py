@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
         for name, path in named
     }
     result = head | {"rule": RULES[kind], "systems": systems}
-    write_json(args.output, result | provenance("gtransformer.cli.generative", argv))
+    write_json(args.output, result | provenance("generative", argv))
     print(table(systems, kind))
     print(f"\nresults: {args.output}")
 

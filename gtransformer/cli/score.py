@@ -153,7 +153,7 @@ def main(argv: list[str] | None = None) -> None:
         result = {"version": 2, "baseline": first.name, "systems": results, "significance": tests}
     else:
         result = results[first.name]
-    write_json(output, result | provenance("gtransformer.cli.score", argv))
+    write_json(output, result | provenance("score", argv))
     if args.html:
         name = args.reference_file.name if args.reference_file else "/".join(args.prepared.resolve().parts[-2:])
         title = f"Translations of {name}{f', {args.split}' if args.prepared else ''}"

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
     output = args.output or first.with_name(f"{first.name}.terms.json")
     training = tuple(args.training) if args.training else None
     result = score_files(args.source, args.reference, dict(systems), training, args.max_share)
-    write_json(output, result | provenance("gtransformer.cli.terms", argv))
+    write_json(output, result | provenance("terms", argv))
     print(table(result["systems"] | {REFERENCE: result[REFERENCE]}, result["significance"]))
     print(f"documents: {result['documents']}, {result['borders']}")
     print(f"lexicon: {result['lexicon_sentences']} sentence pairs\n\nresults: {output}")

@@ -54,11 +54,17 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
-def provenance(module: str, argv: Sequence[str] | None) -> dict:
-    """``command``, ``commit``, ``versions`` and ``date`` of the running command ``python -m MODULE ARGV``."""
+def provenance(name: str, argv: Sequence[str] | None) -> dict:
+    """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
+
+    Args:
+        name: of the running command, as ``score`` or ``lab arena``; or how a program is started that is none.
+        argv: its arguments; None: those of this process.
+    """
+    start = name if name.startswith("python ") else f"gtransformer {name}"
     arguments = sys.argv[1:] if argv is None else argv
     return {
-        "command": shlex.join(["python", "-m", module, *arguments]),
+        "command": shlex.join([*start.split(), *arguments]),
         "commit": current_commit(),
         "versions": package_versions(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -50,7 +50,7 @@ IDS = "convert ids {out} --split train --source {place}/a.en --ids {place}/ids -
 TEXTS = [
     ("fewer source lines", "<d>\na\n", "<d>\na\nb\n", "en.txt, line 2: the file ends here, but "),
     ("fewer target lines", "<d>\na\nb\nc\n", "<d>\na\nb\n", "de.txt, line 3: the file ends here, but "),
-    ("a line lost", "<d>\na\nb\n<d>\nc\n", "<d>\na\n<d>\nc\n", "de.txt, line 4: "),
+    ("a line lost", "<d>\na\nb\n<d>\nc\n", "<d>\na\n<d>\nc\n", "en.txt, line 3: "),
     ("no document opens the source", "a\n<d>\nb\n", "<d>\na\nb\n", "en.txt, line 1: a document must open the file"),
     ("no document opens the target", "<d>\na\nb\n", "a\n<d>\nb\n", "de.txt, line 1: a document must open the file"),
     ("an empty document", "<d>\n<d>\na\n", "<d>\n<d>\na\n", "en.txt, line 1: the document opened here is empty"),

@@ -61,7 +61,7 @@ ROWS = [
     Row("an unknown format", f"{T} --format xml", "argument --format: invalid choice: 'xml'"),
     Row("an unknown option", f"{T} --beams 4", "unrecognized arguments: --beams"),
     Row("a strategy and no rule", f"{T} --strategy sequential --context-sentences 1 --sentence-rule off",
-        "--sentence-rule off: --strategy sequential goes on behind what it has"),
+        "--sentence-rule off: --strategy sequential"),
     Row("a strategy without context", f"{T} --strategy sequential --context-sentences 0",
         "--context-sentences 0: --strategy sequential"),
     Row("no Moses", f"{T} --moses /none", "/none/scripts/tokenizer/tokenizer.perl: no such file"),

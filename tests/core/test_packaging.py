@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gtransformer.cli.commands import COMMANDS, FORMER
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,20 +90,17 @@ def test_recipes_and_licence_are_in_the_wheel(wheel: Path):
 
 
 def test_every_command_has_a_main(wheel: Path):
-    """And every script of the checkout that runs a command is one, under its name."""
+    """And those of earlier versions are there under their names."""
     archive = zipfile.ZipFile(wheel)
     (entry_points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
     parser = ConfigParser()
     parser.read_string(archive.read(entry_points).decode())
     commands = dict(parser["console_scripts"])
-    scripts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.sh")}
-    called = {name for name, text in scripts.items() if re.search(r"\nrun_python -m gtransformer\.(lab\.)?cli\.", text)}
-    called.remove("gpu_check")  # it runs the tests of a checkout
-    assert len(called) > 15 and {f"gtransformer-{name}" for name in called} <= set(commands)
-    for target in commands.values():
-        module, function = target.split(":")
-        tree = ast.parse(archive.read(module.replace(".", "/") + ".py"))
-        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, target
+    assert commands.pop("gtransformer") == "gtransformer.cli.main:main"
+    assert set(commands) == set(FORMER) and set(commands.values()) == {"gtransformer.cli.main:former"}
+    for command in COMMANDS.values():
+        tree = ast.parse(archive.read(f"gtransformer/{command.module.replace('.', '/')}.py"))
+        assert "main" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, command
 
 
 def test_requirements_are_ranges(wheel: Path):

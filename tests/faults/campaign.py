@@ -148,7 +148,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = chosen(options.commands, COMMANDS, "--commands")
     kinds = chosen(options.kinds, KINDS, "--kinds")
     figures = {"seed": options.seed, "commands": commands, "kinds": kinds, "faults": []}
-    figures |= provenance("tests.faults.campaign", argv)
+    figures |= provenance("python -m tests.faults.campaign", argv)
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = (options.work or Path(folder)).resolve()
         if "full" in kinds and not can_mount(work):

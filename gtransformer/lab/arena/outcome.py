@@ -40,7 +40,7 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
         draw_arena(result, arena.results["png"])
     else:
         draw_curves(arena, result)
-    write_json(arena.results["json"], result | provenance("gtransformer.lab.cli.arena", argv))
+    write_json(arena.results["json"], result | provenance("lab arena", argv))
     print(f"\n{shown}\n")
     for path in arena.results.values():
         print(f"written: {path}", flush=True)

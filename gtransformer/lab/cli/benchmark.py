@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> None:
     if single and len({*options.lengths, *options.sentences}) > 1:
         raise UserError(f"{single[0]} translates single sentences: give --lengths and --sentences the same number")
     results = {"device": device_name(), "machine": machine(), "rows": []}
-    results |= provenance("gtransformer.lab.cli.benchmark", argv)
+    results |= provenance("lab benchmark", argv)
     limits = {"seconds": options.seconds, "memory": int(options.memory * 2**30) or None, "fresh": options.fresh}
     passes = [("train_step", {})] if "train" in options.what else []
     if "decode" in options.what:

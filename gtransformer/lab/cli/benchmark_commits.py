@@ -178,7 +178,7 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
         "machine": machine(),
         "commits": {"old": current_commit(old), "new": current_commit(new)},
         "rows": [],
-        **provenance("gtransformer.lab.cli.benchmark_commits", argv),
+        **provenance("lab benchmark-commits", argv),
     }
     shared = ("arch", "vocabulary", "sentence", "context", "dropout", "precision")
     same = {name: getattr(options, name) for name in shared}

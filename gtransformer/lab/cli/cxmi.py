@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> None:
         "words": most_helped(rows, context_name(ALL)),
         "seconds": seconds,
     }
-    write_json(args.output, result | provenance("gtransformer.lab.cli.cxmi", argv))
+    write_json(args.output, result | provenance("lab cxmi", argv))
     print(table(result))
     print(f"\nresults: {args.output}")
 

@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.output:
         result = {"version": 1, "split": args.split, "text": given or "references", "per_head": args.per_head}
         result |= {"entropy": records, "share": shared, "device": device_name()}
-        write_json(args.output, result | provenance("gtransformer.lab.cli.entropy", argv))
+        write_json(args.output, result | provenance("lab entropy", argv))
 
 
 if __name__ == "__main__":

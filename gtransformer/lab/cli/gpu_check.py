@@ -139,7 +139,7 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
     before = read_json(path) if path.is_file() else {}
     records = before.get("parts", {}) if before.get("rehearsal") == options.rehearse else {}
     about = {"rehearsal": options.rehearse, "device": device_name(), "machine": machine()}
-    about |= provenance("gtransformer.lab.cli.gpu_check", argv)
+    about |= provenance("lab gpu-check", argv)
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
         about["gpu"] = {"name": card.name, "bytes": card.total_memory, "cuda": torch.version.cuda}

@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    origin = provenance("gtransformer.lab.cli.inspect_document", argv)
+    origin = provenance("lab inspect", argv)
     if args.html:
         check_output(args.html)
     if args.model.is_file():

@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
     with lengths.pipeline as pipeline:
         pipeline.run("lengths", *shares(args.jobs))
         result = lengths.collect()
-        write_json(args.output / "lengths.json", result | provenance("gtransformer.lab.cli.lengths", argv))
+        write_json(args.output / "lengths.json", result | provenance("lab lengths", argv))
         shown = lengths_text(result)
         with atomic_write(args.output / "lengths.txt") as stream:
             stream.write(shown + "\n")

@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.output:
         result = {"version": 1, "checkpoint_sha256": sha256(args.sentence_model), **found}
         result |= {"seconds": round(time.monotonic() - began, 2), "device": device_name()}
-        write_json(args.output, result | provenance("gtransformer.lab.cli.start", argv))
+        write_json(args.output, result | provenance("lab start", argv))
         print(f"\nresults: {args.output}")
 
 

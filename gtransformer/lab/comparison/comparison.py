@@ -265,7 +265,7 @@ class Comparison(Planner):
             "sizes": self.sizes(),
             "recipes": recipes,
         }
-        write_json(self.results, result | provenance("gtransformer.lab.cli.compare", argv))
+        write_json(self.results, result | provenance("lab compare", argv))
         print(f"\n{comparison_table(recipes, [one.name for one in self.sets])}\n")
         print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
 

@@ -167,7 +167,7 @@ class Demo(Planner):
             "full_budget": self.full_budget,
             "failed": failed,
         }
-        write_json(self.results, result | provenance("gtransformer.lab.cli.demo", argv))
+        write_json(self.results, result | provenance("demo", argv))
         each = ", ".join(f"{name} {spoken(value)}" for name, value in seconds.items())
         print(f"\n{shown}\n\n{table(systems)}\n\n{conclusion(systems, self.updates)}\n")
         print(f"time: {spoken(sum(seconds.values()))} ({each})")

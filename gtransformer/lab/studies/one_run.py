@@ -106,7 +106,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "curves": training | read_series(log, VALIDATION),  # losses and entropies over updates, in bits
         "seconds": {"train": read_curve(log).seconds, "generate": seconds},
         "device": device_name(),
-        **provenance("gtransformer.lab.studies.one_run", argv),
+        **provenance("python -m gtransformer.lab.studies.one_run", argv),
     }
 
 

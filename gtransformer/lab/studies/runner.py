@@ -274,7 +274,7 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
             f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command goes on with "
             "them, --allow-missing makes the figure or table without those that fail again"
         )
-    result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.lab.cli.study", argv)}
+    result = runner.collect(failures) | {"device": device_name(), **provenance("lab study", argv)}
     path = corpora.directory / f"{study.figure}.json"
     write_json(path, result)
     print(f"\n{table(result)}\n\nresults: {path}", flush=True)

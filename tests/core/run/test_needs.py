@@ -109,7 +109,7 @@ def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path)
     assert run.pretrained == theirs / "checkpoints" / "checkpoint_best.pt" and run.vocabulary == theirs / "prepared"
     assert run.prepared == run.directory / "prepared" == tmp_path / "runs" / "document" / "base" / "few" / "prepared"
     with pytest.raises(
-        UserError, match=r"prepared/manifest.json: not there yet.*run.sh document/sentences .*pairs prepare"
+        UserError, match=r"prepared/manifest.json: not there yet.*gtransformer run document/sentences .*pairs prepare"
     ):
         run.execute("prepare")
     plain = made("document/base", few, "all")

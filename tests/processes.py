@@ -28,7 +28,7 @@ from tests import stages
 
 ROOT = Path(__file__).resolve().parents[1]
 PRELOADED = [
-    "matplotlib.pyplot", "hydra.main", "torch._dynamo", "sacremoses", "sacrebleu", "gtransformer",
+    "matplotlib.pyplot", "hydra.main", "torch._dynamo", "sacremoses", "sacrebleu", "fairseq", "gtransformer",
     "gtransformer.preprocess.pipeline",
 ]  # fmt: skip
 STREAMS = ("stdin", "stdout", "stderr")

@@ -23,7 +23,7 @@ def main(kind: str, path: Path) -> None:
         for line in LINES:
             stream.write(line)
             stream.flush()
-            time.sleep(0.5)
+            time.sleep(0.3)
 
 
 if __name__ == "__main__":

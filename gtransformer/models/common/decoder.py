@@ -12,9 +12,10 @@ from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.layer_step import check_declared, overridden, why_uncached
+from gtransformer.models.common.decoding.layer_step import check_declared, hooked, not_plain, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.kernels import Linear, PackedLinear
@@ -24,8 +25,9 @@ from gtransformer.modules.ragged import Memory, Ragged
 logger = logging.getLogger(__name__)
 
 STATE = "document_state"  # its place in fairseq's dictionary
-# What decoding with caches does in a way of its own.
-FULL_PASS = ("embed_batch", "extract_ragged", "run_layers", "output_layer")
+# What decoding with caches does in a way of its own; of these, what an ``input_step`` can do for one token.
+INPUT = ("embed_batch", "places", "extract_ragged")
+FULL_PASS = ("layout", "tags", "view", "run_layers", "run_some", "output_layer")
 
 
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
@@ -36,7 +38,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     effect on any decoder. ``pack`` makes what decoding keeps of the weights of linear layers with one input;
     ``input_step`` is ``embed_batch`` step by step, as the class has it that names it.
 
-    Raises UserError for a scope that declares another cached attention than its reach.
+    Raises UserError for a scope that declares another cached attention than its reach, for self-attention that is not
+    causal, and for a ``forward`` of its own.
     """
 
     side = "decoder"
@@ -51,7 +54,18 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
+        if found := overridden(self, DocumentDecoder, "forward"):
+            raise UserError(
+                f"{found}, which translation does not call; override embed_batch, extract_ragged or output_layer"
+            )
         super().__init__(cfg, dictionary, embed_tokens, blocks)
+        for number, layer in enumerate(self.layers, 1):
+            for block in layer.blocks:
+                if block.memory is None and not block.causal:
+                    raise UserError(
+                        f"decoder layer {number}, {block.name}: self-attention sees the words that it is to predict; "
+                        "give causal=True, or memory if it reads one"
+                    )
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         self.output_words: int | None = getattr(cfg, "output_words", None)
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
@@ -131,9 +145,10 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         It names the layer and the scope.
         """
         steps = next(base for base in type(self).__mro__ if "input_step" in vars(base))
-        reason = overridden(self, steps, *FULL_PASS)
+        reason = overridden(self, steps, *INPUT)
         if reason is not None:
             reason += " and names no input_step that does the same for one token"
+        reason = reason or overridden(self, DocumentDecoder, *FULL_PASS) or self._output_is_more()
         known = memory.by_name().keys()
         for number, layer in enumerate(self.layers, 1):
             if reason is None and (found := why_uncached(layer, known)) is not None:
@@ -154,7 +169,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     @property
     def output_is_product(self) -> bool:
         """Whether logits are the top states times ``output_weight`` and nothing else."""
-        return type(self).output_layer is DocumentDecoder.output_layer
+        return not (overridden(self, DocumentDecoder, "output_layer") or self._output_is_more())
+
+    def _output_is_more(self) -> str | None:
+        found = hooked(self.output_projection)
+        return not_plain(self, "output_projection") or (found and f"output_projection: {found}")
 
     @property
     def output_weight(self) -> Tensor:

@@ -16,8 +16,8 @@ from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
-from gtransformer.modules.attention import MultiheadAttention, make_pattern, mixed, opened
-from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, opened
+from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.ragged import Memory, Ragged
 
 Pack = Callable[..., PackedLinear]
@@ -31,13 +31,31 @@ def overridden(module: nn.Module, base: type, *methods: str) -> str | None:
     return None if other is None else f"{type(module).__name__} overrides {other}"
 
 
+def not_plain(owner: nn.Module, *names: str) -> str | None:
+    """Return what says that one of these modules computes more than a product with its weight, plus bias."""
+    kinds = {name: type(owner.get_submodule(name)) for name in names}
+    plain = nn.Linear.forward, Linear.forward
+    return next((f"{name} is a {kind.__name__}" for name, kind in kinds.items() if kind.forward not in plain), None)
+
+
+def hooked(module: nn.Module) -> str | None:
+    """Return what says that calling a module, or one in it, does more than its class says."""
+    for name, one in module.named_modules():
+        if one._forward_hooks or one._forward_pre_hooks or "forward" in vars(one):
+            return f"{name or type(one).__name__} has a forward hook or a forward of its own"
+    return None
+
+
 def why_uncached(layer: Layer, memories: Collection[str]) -> str | None:
     """Return why a step through caches is not what the layer computes in the full pass; None: it is.
 
     ``memories``: the names of those that the encoder gives.
     """
-    return overridden(layer, Layer, *FULL_PASS) or next(
-        (f"{block.name}: {reason}" for block in layer.blocks if (reason := _why(layer, block, memories))), None
+    return (
+        overridden(layer, Layer, *FULL_PASS)
+        or hooked(layer)
+        or not_plain(layer, "fc1", "fc2")
+        or next((f"{block.name}: {reason}" for block in layer.blocks if (reason := _why(layer, block, memories))), None)
     )
 
 
@@ -49,6 +67,8 @@ def _why(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> str 
     for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
         if type(module) is not MultiheadAttention:
             return f"{type(module).__name__} is attention of another kind"
+        if reason := not_plain(module, "q_proj", "k_proj", "v_proj", "out_proj"):
+            return reason
         for scope in scopes:
             if block.memory is None and scope.cached_prefix(_relative(module)) is None:
                 what = "prefix_sentences or prefix_tokens" if block.relative is None else "prefix_tokens"
@@ -57,6 +77,10 @@ def _why(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> str 
                 return f"scope {scope.name} ({type(scope).__name__}) declares no cached_memory" + (
                     "" if block.relative is None else " for relative positions"
                 )
+    gates = (layer.gate_of(block), Gate, "0"), (layer.residual_gate_of(block), ResidualGate, "own_proj", "found_proj")
+    for gate, base, *names in gates:
+        if gate is not None and (reason := overridden(gate, base, "forward") or not_plain(gate, *names)):
+            return reason
     return None
 
 

@@ -308,6 +308,31 @@ def test_a_decoder_whose_forward_nobody_calls_is_refused(dictionary):
         decoder_of(dictionary, [(OWN, CROSS)], kind)
 
 
+@pytest.mark.parametrize(
+    ("name", "scopes", "said"),
+    [
+        ("self_attn", (SENTENCE,), r"self_attn: scopes.*\(\(SCOPE,\),\)"),
+        ("self_attn", SENTENCE, r"self_attn: scopes.*\(\(SCOPE,\),\)"),
+        ("self_attn", (), "self_attn: scopes"),
+        ("self_attn", ((BySentence,),), "self_attn: scopes.*BySentence"),
+        ("self_attn", ((SENTENCE,),) * 3, "self_attn: scopes.*3 modules"),
+        ("self.attn", ((SENTENCE,),), "name='self.attn'"),
+    ],
+)
+def test_a_block_that_cannot_be_is_refused(name, scopes, said):
+    with pytest.raises(ValueError, match=said):
+        AttentionBlock(name, scopes)
+
+
+def test_blocks_of_one_name_and_a_memory_that_nobody_gives(dictionary):
+    with pytest.raises(ValueError, match="self_attn, self_attn"):
+        decoder_of(dictionary, [(OWN, OWN)])
+    target = torch.tensor([random_document(random.Random(2), dictionary, [3, 2])])
+    encoder_out = tiny_model(dictionary).encoder(target)
+    with pytest.raises(ValueError, match="cross: memory='sorce'.*'source'"):
+        decoder_of(dictionary, [(OWN, replace(CROSS, memory="sorce"))])(target, encoder_out)
+
+
 def test_a_scope_without_a_name_is_refused():
     with pytest.raises(TypeError, match="Nameless: a scope needs a name"):
         type("Nameless", (Scope,), {})

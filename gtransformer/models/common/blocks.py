@@ -136,8 +136,8 @@ class AttentionBlock:
         numbered: what sees whole documents and nothing else receives the numbers of sentences (``SentenceNumbers``).
         gate_bias: of the gate of Eq. 10 at first.
 
-    Raises ValueError for what is no name, for scopes that are no tuple of tuples, for more than two modules, and for two
-    in a gated block: one gate is enough.
+    Raises ValueError for what is no name, for scopes that are no tuple of tuples, for more than two modules, and for
+    two in a gated block: one gate is enough.
     """
 
     name: str
@@ -154,9 +154,7 @@ class AttentionBlock:
             raise ValueError(f"AttentionBlock: name={self.name!r} begins names of modules; give one like 'self_attn'")
         given = self.scopes if isinstance(self.scopes, tuple) else ()
         if not given or not all(isinstance(one, tuple) and one for one in given):
-            raise ValueError(
-                f"{self.name}: scopes={self.scopes!r}; give a tuple of scopes for each module, ((SCOPE,),)"
-            )
+            raise ValueError(f"{self.name}: scopes={self.scopes!r}; give a tuple for each module, such as ((SCOPE,),)")
         if not all(isinstance(scope, Scope) for one in given for scope in one):
             raise ValueError(f"{self.name}: scopes={self.scopes!r}; give objects of Scope, such as ((BySentence(),),)")
         if len(given) > 2:

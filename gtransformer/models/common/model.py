@@ -83,9 +83,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         inner, outer = cls.encoder_blocks(own), cls.decoder_blocks(cfg)
         for side, blocks, layers in (("encoder", inner, own.encoder_layers), ("decoder", outer, cfg.decoder_layers)):
             if len(blocks) != layers:
-                raise ValueError(
-                    f"{cls.__name__}.{side}_blocks: of {len(blocks)} layers; give --{side}-layers {layers}"
-                )
+                said = f"blocks of {len(blocks)} layers, but --{side}-layers is {layers}; give a tuple for each layer"
+                raise ValueError(f"{cls.__name__}.{side}_blocks: {said}")
         encoder = cls.encoder_class(own, task.source_dictionary, source, inner)
         return cls(cfg, encoder, cls.decoder_class(cfg, task.target_dictionary, target, outer))
 

@@ -193,7 +193,7 @@ def test_cached_memory_that_reads_the_first_document_alone_is_refused(dictionary
 
 def test_the_number_of_blocks_is_that_of_layers(dictionary):
     kind = system("decoder", BySentence())
-    with pytest.raises(ValueError, match="System.encoder_blocks.*--encoder-layers 3"):
+    with pytest.raises(ValueError, match="System.encoder_blocks.* 2 layers.*--encoder-layers is 3"):
         drawn(dictionary, type("System", (kind,), {"encoder_blocks": kind.decoder_blocks}), decoder_layers=2)
 
 

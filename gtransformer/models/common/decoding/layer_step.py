@@ -193,7 +193,8 @@ def check_declared(scope: Scope, memory: bool) -> None:
     """Raise UserError where a scope's cached attention sees something else than its reach says.
 
     What it declares changes no training, only translations, and these silently; so it is tried out on the second of two
-    documents, whose sentences are more, and tokens longer, than what is declared. ``memory``: of attention to one, not of the prefix.
+    documents, whose sentences are more, and tokens longer, than what is declared. ``memory``: of attention to one, not
+    of the prefix.
     """
     declared = (scope.cached_memory,) if memory else (scope.prefix_sentences, scope.prefix_tokens)
     if any(one is not None for one in declared) and not _agrees(scope, memory, declared):

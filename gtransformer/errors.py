@@ -24,6 +24,7 @@ UNSAFE = re.compile(
     r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|"
     r"call reduce for unrecognized function (.+)|operand 149"
 )
+starts_from = None  # the checkpoint of --finetune-from-model, where it was given without --load-partial
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -157,9 +158,11 @@ def _unfit_checkpoint(error: BaseException) -> str | None:
     if different:
         name, theirs, ours = different[0]
         reasons.append(f"{len(different)} are of another size ({name}: {theirs}, not {ours})")
+    lacks = last_checkpoint == starts_from and "Missing key(s)" in str(error)
+    partial = " (--load-partial starts a document model from a Transformer)" if lacks else ""
     return (
-        f"checkpoint {last_checkpoint} does not fit this model: {' and '.join(reasons)}; use the architecture options "
-        "and the data (dictionary) that it was trained with, or another --save-dir"
+        f"checkpoint {last_checkpoint} does not fit this model: {' and '.join(reasons)}{partial}; use the architecture "
+        "options and the data (dictionary) that it was trained with, or another --save-dir"
     )
 
 

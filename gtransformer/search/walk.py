@@ -10,6 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.generator import DocumentGenerator
@@ -23,6 +24,7 @@ class Walk:
 
     Attributes:
         sentences: its source, ``<s> words </s>`` each, (length,) int64.
+        begin: the number of the first one in its document, from 1.
         windows: those that are still to come.
         chosen: translations so far, ``words </s>`` each; scores: of their tokens.
         hypothesis: what the newest window gave; None: nothing was found, and the document goes no further.
@@ -30,6 +32,7 @@ class Walk:
 
     sentences: list[Tensor]
     windows: deque[SentenceWindow]
+    begin: int
     chosen: list[Tensor] = field(default_factory=list)
     scores: list[Tensor] = field(default_factory=list)
     hypothesis: dict | None = None
@@ -105,7 +108,10 @@ class WalkingGenerator(ForcingGenerator):
                 f"{self.asked_by} forces what it has chosen itself; leave --prefix-size and --constraints out"
             )
         tokens = sample["net_input"]["src_tokens"]
-        walks = [self._walk(row, number) for number, row in enumerate(tokens)]
+        begins = sample["net_input"].get(FIRST_SENTENCE)
+        self.numbered = begins is not None
+        begins = begins.tolist() if self.numbered else [1] * len(tokens)
+        walks = [self._walk(row, number, begin) for number, (row, begin) in enumerate(zip(tokens, begins, strict=True))]
         waiting = deque(walk for walk in walks if walk.windows)
         at_once = self.generator.documents_at_once or len(waiting)
         active: list[Walk] = []
@@ -116,12 +122,12 @@ class WalkingGenerator(ForcingGenerator):
             active = [walk for walk in active if walk.windows]
         return [[] if walk.hypothesis is None else [self._whole(walk)] for walk in walks]
 
-    def _walk(self, row: Tensor, number: int) -> Walk:
+    def _walk(self, row: Tensor, number: int, begin: int) -> Walk:
         tokens = row[row.ne(self.generator.tgt_dict.pad())]
         begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
         sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
         windows = self.strategy.windows([len(sentence) for sentence in sentences], number)
-        return Walk(sentences, deque(windows))
+        return Walk(sentences, deque(windows), begin)
 
     def _advance(self, active: Sequence[Walk]) -> None:
         """The next window of every document."""
@@ -139,7 +145,11 @@ class WalkingGenerator(ForcingGenerator):
         padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)
         forced = [self._forced(walk, window) for walk, window in zip(active, windows, strict=True)]
         new = torch.tensor([window.last - window.new for window in windows], device=lengths.device)
-        found = self.generator.behind({"src_tokens": padded, "src_lengths": lengths}, forced, new)
+        inputs = {"src_tokens": padded, "src_lengths": lengths}
+        if self.numbered:
+            begins = [walk.begin + window.first for walk, window in zip(active, windows, strict=True)]
+            inputs[FIRST_SENTENCE] = torch.tensor(begins, device=lengths.device)
+        found = self.generator.behind(inputs, forced, new)
         for walk, hypotheses in zip(active, found, strict=True):
             walk.hypothesis = hypotheses[0] if hypotheses else None
             if walk.hypothesis is None:

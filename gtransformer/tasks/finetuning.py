@@ -22,6 +22,7 @@ from fairseq.utils import eval_str_list
 from omegaconf import DictConfig, open_dict
 from torch import nn
 
+from gtransformer import errors
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.model import ALL, NEW, TOP
@@ -50,8 +51,11 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
     bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not goes_on(whole):
         model.load_bert(bert)
+    errors.starts_from = None
     if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
         check_pretrained(cfg, whole, dictionary)
+    elif whole is not None and hasattr(cfg, "load_partial"):
+        errors.starts_from = whole.checkpoint.finetune_from_model
     trained, said = frozen_by(cfg)
     if trained != ALL:
         freeze_pretrained(model, whole, trained, said.removeprefix("with "))

@@ -21,6 +21,7 @@ from gtransformer.data.sentences import RunDataset
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
+from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.strategies import ON
 from gtransformer.tasks.checkpoints import read_settings
@@ -159,6 +160,11 @@ class SentenceModel:
             **AS_GIVEN,
             **options,
         )
+        if needs_of(model).numbers:
+            raise UserError(
+                f"--first-pass {checkpoint}: reads the numbers of sentences, which a first pass does not know; give "
+                "another sentence model"
+            )
         self.model: nn.Module = model.to(like)
         if decodes_stepwise(model):
             model.decoder.hold_weights()

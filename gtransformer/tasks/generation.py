@@ -29,7 +29,7 @@ from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import SentenceRule
 from gtransformer.search.strategies import OFF
 from gtransformer.tasks.accepted_options import GENERATE, check_given, check_numbers
-from gtransformer.tasks.options import Options, Rows, refuse, wants_document
+from gtransformer.tasks.options import Options, Rows, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def check_decodable(models: Sequence[nn.Module], grouping: Grouping, ready: bool
 
 def check_alone(model: nn.Module, work: str) -> None:
     """Raise UserError where a model that reads its batch is to work on instances that are no batch of a document."""
-    if wants_document(model):
+    if needs_of(model).batch:
         raise UserError(
             f"{work}: the model reads consecutive sentences of a document as one batch; translate and score a prepared "
             "corpus with fairseq-generate instead"

@@ -37,6 +37,7 @@ class Loader:
         dictionary, target_dictionary: of the two sides.
         language: index of the target language symbol.
         languages: the language symbols, which word dropout leaves alone.
+        numbered: batches say the numbers of sentences, in whatever order they are.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Loader:
         target_dictionary: Dictionary,
         language: int,
         languages: Sequence[str],
+        numbered: bool = False,
     ):
+        self.numbered = numbered or options.ordered
         self.options, self.cfg = options, options.cfg
         self.dictionary, self.target_dictionary = dictionary, target_dictionary
         self.language, self.languages = language, languages
@@ -100,7 +103,7 @@ class Loader:
             documents=documents,
             in_order=in_order,
             joined=training and self.cfg.join_documents,
-            numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
+            numbers=np.concatenate([one.numbers for one in groups]) if self.numbered else None,
             places=groups[0].places if len(groups) == 1 else None,
             costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
         )
@@ -230,7 +233,7 @@ class Loader:
         """The instances of a part. Raises UserError for a sentence that no window of the strategy holds."""
         options, grouping = self.options, self.options.grouping
         if grouping.kind == STORED and not options.whole_documents:
-            return stored_as_they_are(part, options.ordered)
+            return stored_as_they_are(part, self.numbered)
         view = part.sentences()
         if options.whole_documents:
             columns = (column.tolist() for column in (view.source.lengths, view.document, view.position))
@@ -304,11 +307,11 @@ class Grouped:
     places: partial[list[Place] | None]
 
 
-def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
-    """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
+def stored_as_they_are(part: Part, placed: bool) -> Grouped:
+    """The instances on disk; ``placed``: with their documents, which the sidecar has to be read for."""
     number, documents, numbers = len(part.source), None, None
     places = partial(stored_places, part.sidecar, part.source)
-    if ordered:
+    if placed:
         known = places() or [Place(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1

@@ -135,6 +135,10 @@ INSTANCES_OF_A_MODEL: Rows = (
         f"{_UNEQUAL}: the model (--doc-mode partial) wants as many sentences on both sides; give equal numbers{{mode}}",
     ),
     (
+        lambda c: c.unequal and c.needs.numbers and not c.needs.batch,
+        f"{_UNEQUAL}: the model numbers the sentences of an instance, the same on both sides; give equal numbers",
+    ),
+    (
         lambda c: c.unequal and (c.cfg.doc_constraint or c.options.rule == ON),
         f"{_UNEQUAL}: --sentence-rule on (--doc-constraint) wants as many sentences on both sides; leave it out, or "
         "give equal numbers",
@@ -146,7 +150,7 @@ ALIGNED: Rows = (
         f"{_UNEQUAL}: the model's windows align target and source from their beginnings on; give equal numbers",
     ),
 )
-# Batches against a model that reads its batch, or sentence numbers.
+# Batches against a model that reads its batch.
 BATCHES_OF_A_MODEL: Rows = (
     (
         lambda c: not c.options.ordered,
@@ -261,7 +265,7 @@ class Options:
 
         And, in ``training``, for a loss that counts what is context: each sentence several times.
         """
-        if wants_document(model):
+        if needs_of(model).batch:
             single = self.grouping.max_sentences == 1
             self._refuse(BATCHES_OF_A_MODEL, needs=needs_of(model), single=single, training=training)
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq import utils
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
@@ -78,15 +79,18 @@ def in_batches(
     sources: Sequence[Tensor],
     costs: Sequence[int],
     max_tokens: int,
+    first: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, list[dict]]]:
     """The number of every source (length,) int64, and fairseq's hypotheses of it, in no order.
 
     Args:
         generator: of ``task.build_generator``.
         costs: the tokens that each source takes of a batch; ``max_tokens``: those of a batch.
+        first: the number in its document of the sentence that each begins with, from 1; None: not known.
     """
     lengths = [len(one) for one in sources]
     dataset = task.build_dataset_for_inference(list(sources), lengths)
+    dataset.numbers = None if first is None else np.array(first)
     # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
     order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
     device = next(model.parameters()).device

@@ -93,6 +93,7 @@ class TranslationDocTask(FairseqTask):
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
+        self.numbered = False  # whether a model built so far reads the numbers of sentences
         self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
         self.seconds_before, self.gpu_peak = 0.0, 0
 
@@ -171,7 +172,7 @@ class TranslationDocTask(FairseqTask):
         self.datasets[split] = self._loader().load(split, epoch, combine)
 
     def _loader(self) -> Loader:
-        return Loader(self.options, self.src_dict, self.tgt_dict, self.language, self.langs)
+        return Loader(self.options, self.src_dict, self.tgt_dict, self.language, self.langs, self.numbered)
 
     def get_batch_iterator(self, dataset, *limits, **options):
         """fairseq's arguments; see ``gtransformer.tasks.batches`` for what is put right."""
@@ -216,6 +217,7 @@ class TranslationDocTask(FairseqTask):
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
+        self.numbered |= needs_of(model).numbers
         if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
             self.options.check_instances(model, trained=from_checkpoint)
         self.options.check_alignment(model)

@@ -292,7 +292,7 @@ class GTransformer:
             found = [nbest for document in self.passes.translate(tokens, options, first) for nbest in document]
             written = [[reference] for one in read for reference in one]
         else:
-            found = self.engine.translate(tokens, options)
+            found = self.engine.translate(tokens, options, [window.number(one[0]) for one in read])
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
         for references, nbest in zip(written, found, strict=True):

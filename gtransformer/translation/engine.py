@@ -88,10 +88,13 @@ class Engine:
         return torch.tensor([index for sentence in instance for index in (bos, *self.indices(sentence), eos)])
 
     @torch.no_grad()
-    def translate(self, instances: Sequence[Instance], options: SearchOptions) -> list[list[Hypothesis]]:
+    def translate(
+        self, instances: Sequence[Instance], options: SearchOptions, first: Sequence[int] | None = None
+    ) -> list[list[Hypothesis]]:
         """The n best translations of every instance, best first; instances may stand in any order of length.
 
-        With another ``options.strategy`` than full, an instance is a document, which is walked through.
+        With another ``options.strategy`` than full, an instance is a document, which is walked through. ``first``: the
+        number in the document of the sentence that each begins with, from 1; None: all begin their documents.
 
         Raises UserError for an instance that the model gives no translation to.
         """
@@ -101,7 +104,7 @@ class Engine:
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         walk, generator = options.walk(), self._generator(options)
         costs = [walk.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
-        for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens):
+        for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, first):
             sentences = 1 if translates_last_only(self.model) else len(instances[number])
             results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)

@@ -214,6 +214,11 @@ class Window:
         line, sentence = reference
         return self.lines[line].tokens[sentence]
 
+    def number(self, reference: Reference) -> int:
+        """Return the number of a sentence in its document, from 1: its line's, and on from there within the line."""
+        line, sentence = reference
+        return self.lines[line].place.sentences + sentence
+
     def first(self, reference: Reference) -> list[str]:
         """Return the tokens of the first translation of one sentence."""
         line, sentence = reference

@@ -30,7 +30,7 @@ from gtransformer.lab.analysis.batch_attention import load_for_analysis
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
-from gtransformer.tasks.generation import check_alone, translates_last_only
+from gtransformer.tasks.generation import as_read, check_alone, translates_last_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
@@ -223,7 +223,7 @@ def measure(
         ).next_epoch_itr(shuffle=False)
         for batch in batches:
             batch = utils.move_to_cuda(batch) if on_gpu else batch
-            inputs = batch["net_input"]
+            inputs = as_read(batch, model)["net_input"]
             source, before = inputs["src_tokens"], task.source_dictionary
             if translates_last_only(model):  # what is beside the sentence is in no cross-attention to it
                 source = without_context(source, before.bos(), before.pad())
@@ -243,7 +243,8 @@ def run(model: nn.Module, inputs: dict, decoding: bool) -> None:
     if not decoding:
         model(**inputs)
         return
-    memory = model.encoder(inputs["src_tokens"], inputs["src_lengths"])["memory"][0]
+    read = {name: value for name, value in inputs.items() if name != "prev_output_tokens"}
+    memory = model.encoder(**read)["memory"][0]
     layout = model.decoder.layout(inputs["prev_output_tokens"])
     layout.whole = False
     with model.decoder.autocast():

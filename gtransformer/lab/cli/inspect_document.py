@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.analysis.attention_shown import HEADING
     from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
     from gtransformer.lab.report.inspection import write_inspection
+    from gtransformer.models.common.model import needs_of
     from gtransformer.tasks.generation import check_alone
     from gtransformer.translation.api import GTransformer
 
@@ -75,6 +76,8 @@ def main(argv: list[str] | None = None) -> None:
         return
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
     check_alone(model.engine.model, str(args.model))
+    if needs_of(model.engine.model).numbers:
+        raise UserError(f"{args.model}: reads the numbers of sentences, which the inspection does not give it")
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input
     text = list(input_lines(args.input))

@@ -9,11 +9,15 @@ which is slow and right.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.cached_attention import (
     CachedAttention,
     CachedDocument,
@@ -92,6 +96,31 @@ class ByDocument(Scope):
     reach = staticmethod(by_document)
 
 
+def tried_layout(*documents: Sequence[int]) -> Ragged:
+    """Return a layout of documents whose tokens have these tags, to try a scope on."""
+    tags = torch.nn.utils.rnn.pad_sequence([torch.tensor(one) for one in documents], batch_first=True)
+    return Ragged(tags.ne(0), tags)
+
+
+@cache
+def check_reach(scope: Scope, memory: bool, causal: bool) -> None:
+    """Raise UserError where what a scope says of two documents is no reach; ``memory``: the keys are of one."""
+    queries = tried_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
+    keys = tried_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
+    for queries.whole in (True, False):
+        reach = scope.reach(queries, keys, causal)
+        said, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
+        if len(np.unique(order)) < len(order):
+            raise UserError(f"{said} an order that has a key twice; give each once, or two scopes")
+        for query, (first, last) in enumerate(zip(reach.first, reach.last, strict=True)):
+            seen = order[first:last] if last > first else order[:0]
+            where = f"the query {queries.position[query]} of document {queries.doc[query]}"
+            if max(0, last - first) > len(seen) or (keys.doc[seen] != queries.doc[query]).any():
+                raise UserError(f"{said} {where} keys outside of its document; let its interval end there")
+            if causal and (keys.position[seen] > queries.position[query]).any():
+                raise UserError(f"{said} {where} later keys; end its interval where it stands, if causal")
+
+
 @dataclass(frozen=True)
 class AttentionBlock:
     """One attention block of a layer, with residual and norm.
@@ -107,7 +136,8 @@ class AttentionBlock:
         numbered: what sees whole documents and nothing else receives the numbers of sentences (``SentenceNumbers``).
         gate_bias: of the gate of Eq. 10 at first.
 
-    Raises ValueError for two modules in a gated block: one gate is enough.
+    Raises ValueError for what is no name, for scopes that are no tuple of tuples, for more than two modules, and for
+    two in a gated block: one gate is enough.
     """
 
     name: str
@@ -120,6 +150,15 @@ class AttentionBlock:
     gate_bias: float = 0.0
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name.isidentifier()):
+            raise ValueError(f"AttentionBlock: name={self.name!r} begins names of modules; give one like 'self_attn'")
+        given = self.scopes if isinstance(self.scopes, tuple) else ()
+        if not given or not all(isinstance(one, tuple) and one for one in given):
+            raise ValueError(f"{self.name}: scopes={self.scopes!r}; give a tuple for each module, such as ((SCOPE,),)")
+        if not all(isinstance(scope, Scope) for one in given for scope in one):
+            raise ValueError(f"{self.name}: scopes={self.scopes!r}; give objects of Scope, such as ((BySentence(),),)")
+        if len(given) > 2:
+            raise ValueError(f"{self.name}: scopes are of {len(given)} modules; give one, or two that a gate joins")
         if self.gated and len(self.scopes) != 1:
             raise ValueError(f"{self.name}: a gated block has one attention module, not {len(self.scopes)}")
 

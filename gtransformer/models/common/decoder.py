@@ -172,7 +172,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return not (overridden(self, DocumentDecoder, "output_layer") or self._output_is_more())
 
     def _output_is_more(self) -> str | None:
-        return not_plain(self, "output_projection") or hooked(self.output_projection)
+        found = hooked(self.output_projection)
+        return not_plain(self, "output_projection") or (found and f"output_projection: {found}")
 
     @property
     def output_weight(self) -> Tensor:

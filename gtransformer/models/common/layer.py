@@ -9,7 +9,7 @@ from fairseq import utils
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope, check_reach
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
 from gtransformer.modules.kernels import Linear, dropout
@@ -31,6 +31,9 @@ class View:
 
     def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
         """Return the states (keys, channels) that a block attends to; ``own`` are the layer's."""
+        if block.memory is not None and block.memory not in self.memories:
+            known = ", ".join(map(repr, self.memories)) or "none"
+            raise ValueError(f"{block.name}: memory={block.memory!r} is not there; its layer can read: {known}")
         return own if block.memory is None else self.memories[block.memory].states
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
@@ -60,6 +63,9 @@ class Layer(nn.Module):
         memory_channels: int | None = None,
     ):
         super().__init__()
+        names = [block.name for block in blocks]
+        if len(set(names)) < len(names):
+            raise ValueError(f"blocks {', '.join(names)}: two blocks of a layer have one name; give each its own")
         self.blocks = blocks
         channels, ffn_channels = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_ffn_embed_dim")
         self.norm_before = getattr(cfg, f"{side}_normalize_before")
@@ -153,8 +159,14 @@ class LayerStack(nn.Module):
         blocks: Iterable[tuple[AttentionBlock, ...]],
         memory_channels: int | None = None,
     ) -> None:
-        """Make the layers, with these blocks each, lowest first; the other arguments are those of ``Layer``."""
-        self.cfg = cfg
+        """Make the layers, with these blocks each, lowest first; the other arguments are those of ``Layer``.
+
+        Raises UserError for a scope whose reach leaves its document.
+        """
+        self.cfg, blocks = cfg, list(blocks)
+        for block in {block for own in blocks for block in own}:
+            for scope in {scope for scopes in block.scopes for scope in scopes}:
+                check_reach(scope, block.memory is not None, block.causal)
         self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
         before = getattr(cfg, f"{side}_normalize_before")
         self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim")) if before else None

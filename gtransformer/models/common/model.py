@@ -80,8 +80,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
         check_sharing(cfg, task.source_dictionary, task.target_dictionary)
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
         own = cls.encoder_config(cfg)
-        encoder = cls.encoder_class(own, task.source_dictionary, source, cls.encoder_blocks(own))
-        return cls(cfg, encoder, cls.decoder_class(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg)))
+        inner, outer = cls.encoder_blocks(own), cls.decoder_blocks(cfg)
+        for side, blocks, layers in (("encoder", inner, own.encoder_layers), ("decoder", outer, cfg.decoder_layers)):
+            if len(blocks) != layers:
+                said = f"blocks of {len(blocks)} layers, but --{side}-layers is {layers}; give a tuple for each layer"
+                raise ValueError(f"{cls.__name__}.{side}_blocks: {said}")
+        encoder = cls.encoder_class(own, task.source_dictionary, source, inner)
+        return cls(cfg, encoder, cls.decoder_class(cfg, task.target_dictionary, target, outer))
 
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:

@@ -61,7 +61,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         model: its new modules, where ``state`` lacks them, keep the values that they have.
         global_from_local: global attention is a copy of group attention instead; gates stay fresh.
 
-    Raises UserError listing what is missing, unexpected, of another shape, or untied although the model ties it.
+    Raises UserError naming what is missing, unexpected, of another shape, or untied although the model ties it.
     """
     own, state = model.state_dict(), upgraded(state)
     given = {PLAIN_ATTENTION.sub(r".\1_local.", name): value for name, value in state.items()}
@@ -149,7 +149,7 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
 def _check_names(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]) -> None:
     missing = [name for name in own if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)]
     lists = {"it lacks": missing, "this model has no": [name for name in given if name not in own]}
-    reasons = [f"{what} {', '.join(names)}" for what, names in lists.items() if names]
+    reasons = [f"{what} {first_of(names)}" for what, names in lists.items() if names]
     if reasons:
         raise UserError(
             f"the pretrained checkpoint is of another structure: {'; '.join(reasons)} (layers, layer norms and kinds "
@@ -168,8 +168,13 @@ def _check_shapes(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
             )
     if different:
         sizes = ((name, *(" x ".join(map(str, shape)) for shape in both)) for name, both in different.items())
-        listed = (f"{name} is {theirs}, not {ours}" for name, theirs, ours in sizes)
-        raise UserError(f"the pretrained checkpoint is of another size: {'; '.join(listed)}")
+        listed = [f"{name} is {theirs}, not {ours}" for name, theirs, ours in sizes]
+        raise UserError(f"the pretrained checkpoint is of another size: {first_of(listed)}")
+
+
+def first_of(names: list[str]) -> str:
+    """Return the first of them, and how many there are besides."""
+    return names[0] + (f" and {len(names) - 1} more" if names[1:] else "")
 
 
 def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from gtransformer.errors import UserError
 from gtransformer.models.common import layer as layer_module
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
+from gtransformer.models.common.decoding.state import CachedState, InputStep, PrefixState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.model import DocumentModel, make_embeddings
+from gtransformer.modules.attention import Gate
+from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window
 from tests.core.models.test_own_system import TopicModel
@@ -105,6 +108,71 @@ class Twice(DocumentDecoder):
         return super().run_layers(super().run_layers(x, view), view)
 
 
+class Counting(DocumentDecoder):
+    """Overrides what its ``input_step`` says nothing of."""
+
+    input_step = type("Step", (InputStep,), {})
+
+    def output_layer(self, features, **unused):
+        return super().output_layer(features) + 1.0
+
+
+class Placed(DocumentDecoder):
+    def places(self, layout):
+        return layout.offset + 3, layout.length + 3
+
+
+class Tagged(DocumentDecoder):
+    def tags(self, tokens):
+        return torch.ones_like(tokens)
+
+
+class Laid(DocumentDecoder):
+    def layout(self, tokens):
+        return Ragged(tokens.ne(self.padding), torch.ones_like(tokens))
+
+
+class Adapted(Linear):
+    """As LoRA and adapters do it."""
+
+    def forward(self, x):
+        return super().forward(x) + 0.5 * x.sum(dim=-1, keepdim=True)
+
+
+class AdaptedGate(Gate):
+    def forward(self, both):
+        return super().forward(both) ** 2
+
+
+def adapted(decoder: DocumentDecoder, name: str) -> None:
+    """Put another module in the place of a projection."""
+    old = decoder.get_submodule(name)
+    new = Adapted(old.in_features, old.out_features, bias=old.bias is not None).double()
+    new.load_state_dict(old.state_dict())
+    decoder.set_submodule(name, new)
+
+
+def in_sequence(decoder: DocumentDecoder, name: str) -> None:
+    decoder.set_submodule(name, torch.nn.Sequential(decoder.get_submodule(name), torch.nn.Tanh()))
+
+
+def hooked(decoder: DocumentDecoder, name: str) -> None:
+    decoder.get_submodule(name).register_forward_hook(lambda module, given, found: 2.0 * found)
+
+
+def hooked_before(decoder: DocumentDecoder, name: str) -> None:
+    decoder.get_submodule(name).register_forward_pre_hook(lambda module, given: (2.0 * given[0], *given[1:]))
+
+
+def replaced(decoder: DocumentDecoder, name: str) -> None:
+    module = decoder.get_submodule(name)
+    module.forward = lambda x, forward=module.forward: 2.0 * forward(x)
+
+
+def gated(decoder: DocumentDecoder, name: str) -> None:
+    decoder.get_submodule(name).__class__ = AdaptedGate
+
+
 class Doubled(Layer):
     def forward(self, x, view):
         return 2.0 * super().forward(x, view)
@@ -128,11 +196,16 @@ class Restless(Layer):
 
 
 OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),), causal=True), AttentionBlock("cross", ((DOCUMENT,),), "source")
+BY_SENTENCE = replace(OWN, scopes=((SENTENCE,),))
 MORE = {
     "nothing": (DocumentDecoder, Layer, (OWN, CROSS), CachedState),
     "residual": (DocumentDecoder, Restless, (OWN, CROSS), CachedState),
     "output layer": (Scaled, Layer, (OWN, CROSS), PrefixState),
     "full pass": (Shifted, Layer, (OWN, CROSS), PrefixState),
+    "output layer beside an input step": (Counting, Layer, (OWN, CROSS), PrefixState),
+    "places": (Placed, Layer, (OWN, CROSS), PrefixState),
+    "tags": (Tagged, Layer, (BY_SENTENCE, CROSS), PrefixState),
+    "layout": (Laid, Layer, (BY_SENTENCE, CROSS), PrefixState),
     "layers run otherwise": (Twice, Layer, (OWN, CROSS), PrefixState),
     "layer": (DocumentDecoder, Doubled, (OWN, CROSS), PrefixState),
     "attention": (DocumentDecoder, Further, (OWN, CROSS), PrefixState),
@@ -140,6 +213,51 @@ MORE = {
     "causal cross-attention": (DocumentDecoder, Layer, (OWN, replace(CROSS, causal=True)), PrefixState),
     "another memory": (DocumentDecoder, Layer, (OWN, replace(CROSS, memory="context")), PrefixState),
 }
+
+
+CHANGED = [
+    (adapted, "layers.1.fc1"),
+    (adapted, "layers.0.fc2"),
+    (adapted, "layers.1.self_attn_local.q_proj"),
+    (adapted, "layers.1.cross_local.v_proj"),
+    (adapted, "layers.1.cross_gate.0"),
+    (gated, "layers.1.cross_gate"),
+    (adapted, "output_projection"),
+    (in_sequence, "layers.0.self_attn_local.out_proj"),
+    (in_sequence, "output_projection"),
+    (hooked, "layers.1"),
+    (hooked, "layers.1.self_attn_local"),
+    (hooked, "layers.0.fc2"),
+    (hooked, "output_projection"),
+    (hooked_before, "layers.0"),
+    (hooked_before, "layers.1.cross_local.k_proj"),
+    (replaced, "layers.1.fc1"),
+]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("change", "name"), CHANGED)
+def test_modules_that_compute_more_are_called(dictionary, caplog, change, name):
+    cfg = tiny_config()
+    torch.manual_seed(4)
+    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
+    two = replace(CROSS, scopes=((SENTENCE,), (DOCUMENT,)))
+    decoder = DocumentDecoder(cfg, dictionary, embedding, [(OWN, two)] * 2).double().eval()
+    change(decoder, name)
+    model = tiny_model(dictionary).double()
+    draw = random.Random(2)
+    source, target = (torch.tensor([random_document(draw, dictionary, [3, 2])]) for _ in range(2))
+    encoder_out = model.encoder(source)
+    full = decoder(target, encoder_out)[0][0]
+    states = decoder(target, encoder_out, ragged=True)[0]
+    for length in (1, 4, target.shape[1]):
+        found = decoder(target[:, :length], encoder_out, {})[0][0, 0]
+        assert relative_error(found, full[length - 1]) < TOLERANCE
+    said = "decoder layer" if name.startswith("layers") else name
+    assert "without caches" in caplog.text and said in caplog.text
+    if decoder.output_is_product:
+        assert relative_error(states @ decoder.output_weight.t(), full) < TOLERANCE
+    assert decoder.output_is_product == (name != "output_projection")
 
 
 @torch.no_grad()
@@ -172,6 +290,47 @@ def test_the_fused_criterion_asks_for_an_output_layer_that_is_one_product(dictio
         kind(cfg, dictionary, embedding, [(OWN,)]).output_is_product for kind in (DocumentDecoder, Shifted, Scaled)
     ]
     assert products == [True, True, False]
+
+
+def decoder_of(dictionary, blocks, kind=DocumentDecoder) -> DocumentDecoder:
+    cfg = tiny_config()
+    return kind(cfg, dictionary, make_embeddings(cfg, dictionary, dictionary)[1], blocks)
+
+
+def test_a_decoder_that_sees_what_it_is_to_predict_is_refused(dictionary):
+    with pytest.raises(UserError, match="layer 2, self_attn: .*causal=True"):
+        decoder_of(dictionary, [(OWN, CROSS), (replace(OWN, causal=False), CROSS)])
+
+
+def test_a_decoder_whose_forward_nobody_calls_is_refused(dictionary):
+    kind = type("Numbered", (DocumentDecoder,), {"forward": lambda self, *given, **more: None})
+    with pytest.raises(UserError, match="Numbered overrides forward.*embed_batch"):
+        decoder_of(dictionary, [(OWN, CROSS)], kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes", "said"),
+    [
+        ("self_attn", (SENTENCE,), r"self_attn: scopes.*\(\(SCOPE,\),\)"),
+        ("self_attn", SENTENCE, r"self_attn: scopes.*\(\(SCOPE,\),\)"),
+        ("self_attn", (), "self_attn: scopes"),
+        ("self_attn", ((BySentence,),), "self_attn: scopes.*BySentence"),
+        ("self_attn", ((SENTENCE,),) * 3, "self_attn: scopes.*3 modules"),
+        ("self.attn", ((SENTENCE,),), "name='self.attn'"),
+    ],
+)
+def test_a_block_that_cannot_be_is_refused(name, scopes, said):
+    with pytest.raises(ValueError, match=said):
+        AttentionBlock(name, scopes)
+
+
+def test_blocks_of_one_name_and_a_memory_that_nobody_gives(dictionary):
+    with pytest.raises(ValueError, match="self_attn, self_attn"):
+        decoder_of(dictionary, [(OWN, OWN)])
+    target = torch.tensor([random_document(random.Random(2), dictionary, [3, 2])])
+    encoder_out = tiny_model(dictionary).encoder(target)
+    with pytest.raises(ValueError, match="cross: memory='sorce'.*'source'"):
+        decoder_of(dictionary, [(OWN, replace(CROSS, memory="sorce"))])(target, encoder_out)
 
 
 def test_a_scope_without_a_name_is_refused():

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import optim, tasks
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
 from omegaconf import OmegaConf
 
-from gtransformer.errors import UserError
+from gtransformer.errors import UserError, explain
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.tasks.finetuning import freeze_pretrained, prepare_finetuning, pretrained_path
 from tests.core.models import fairseq_models
@@ -44,6 +44,27 @@ def build(prepared, tmp_path, *arguments):
     """(model, all options), built as fairseq-train builds it."""
     line = [*SIZES, "--share-all-embeddings", *arguments]
     return loaded.built(prepared, tmp_path, "gtransformer_mini", *line)[::2]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_sentence_model_without_load_partial(prepared, sentence_model, tmp_path, given):
+    """What PyTorch says of it is explained by what was left out, if it was."""
+    option = [f"--finetune-from-model={sentence_model}"] if given else []
+    model, _ = build(prepared, tmp_path, *option)
+    state = load_checkpoint_to_cpu(str(sentence_model))["model"]
+    with pytest.raises(RuntimeError) as error:
+        model.load_state_dict(state)
+    said = explain(error.value)
+    assert "it lacks" in said and ("--load-partial starts a document model" in said) == given
+
+
+def test_of_another_structure_one_parameter_is_named(prepared, tmp_path):
+    model, _ = build(prepared, tmp_path, "--load-partial")
+    state = model.state_dict()
+    too_much = {f"{name}_x": value for name, value in state.items() if "self_attn_global" in name}
+    with pytest.raises(UserError) as error:
+        model.load_state_dict(state | too_much)
+    assert str(error.value).count("self_attn_global") == 1 and f"and {len(too_much) - 1} more" in str(error.value)
 
 
 @pytest.fixture

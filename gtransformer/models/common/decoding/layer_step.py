@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, Scope
+from gtransformer.models.common.blocks import AttentionBlock, Scope, tried_layout
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, opened
 from gtransformer.modules.kernels import Linear, PackedLinear
-from gtransformer.modules.ragged import Memory, Ragged
+from gtransformer.modules.ragged import Memory
 
 Pack = Callable[..., PackedLinear]
 Readers = dict[tuple[str, Scope], CachedMemory]  # by memory and scope
@@ -192,8 +192,9 @@ def history_of(scopes: Collection[Scope], groups: int, beam: int, restarts: bool
 def check_declared(scope: Scope, memory: bool) -> None:
     """Raise UserError where a scope's cached attention sees something else than its reach says.
 
-    What it declares changes no training, only translations, and these silently; so it is tried out on a document whose
-    sentences are more, and tokens longer, than what is declared. ``memory``: of attention to one, not of the prefix.
+    What it declares changes no training, only translations, and these silently; so it is tried out on the second of two
+    documents, whose sentences are more, and tokens longer, than what is declared. ``memory``: of attention to one, not
+    of the prefix.
     """
     declared = (scope.cached_memory,) if memory else (scope.prefix_sentences, scope.prefix_tokens)
     if any(one is not None for one in declared) and not _agrees(scope, memory, declared):
@@ -214,9 +215,10 @@ def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     if min(numbers, default=1) < 1:  # a token sees at least its own sentence, or itself
         return False
     tags = np.repeat(np.arange(most + 7) + 1, np.resize([2, 1, 3, 2], most + 7))
-    queries = _layout(tags)
+    queries = tried_layout([1, 1, 2], tags)
     queries.whole = False
-    keys = _layout(np.repeat([1, 2, 4, 5, 6], [3, 1, 2, 2, 3])) if memory else queries  # of a source, one is missing
+    source = np.repeat([1, 2, 4, 5, 6], [3, 1, 2, 2, 3])  # one is missing
+    keys = tried_layout([1, 2], source) if memory else queries
     with torch.random.fork_rng(devices=[]):  # building a model must draw as if nothing had been checked
         torch.manual_seed(1)
         module = MultiheadAttention(4, 1).double()
@@ -225,22 +227,18 @@ def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     q, k, v = module.queries(x, queries), module.keys(states, keys), module.split(module.v_proj(states))
     wanted = make_pattern("dense", scope.reach(queries, keys, not memory)).attend(q, k, v, 0.0)
     history = history_of([] if memory else [scope], 1, 1)
-    reader = scope.cached_memory(scope, Memory(states, keys), np.zeros(1, dtype=np.int64), 1) if memory else None
+    reader = scope.cached_memory(scope, Memory(states, keys), np.ones(1, dtype=np.int64), 1) if memory else None
     attention = reader.attention(module) if memory else scope.cached_prefix(None)
+    begin = queries.doc_starts[1]
     for place, tag in enumerate(tags):
         opens = np.array([[place == 0 or tag != tags[place - 1]]])
         history.advance(opens)
         if memory:
             reader.advance(opens, np.array([[tag]]), np.array([place]))
         masks = Masks(history, np.array([tag]), queries.device, q.dtype)
-        new = [] if memory else [k[place : place + 1], v[place : place + 1]]
-        found = attention.attend(q[place].view(1, 1, 1, 4), new, masks).flatten()
-        if not torch.allclose(found, wanted[place], atol=1e-9):
+        at = begin + place
+        new = [] if memory else [k[at : at + 1], v[at : at + 1]]
+        found = attention.attend(q[at].view(1, 1, 1, 4), new, masks).flatten()
+        if not torch.allclose(found, wanted[at], atol=1e-9):
             return False
     return True
-
-
-def _layout(tags: np.ndarray) -> Ragged:
-    """One document whose tokens have these tags."""
-    known = torch.from_numpy(tags)[None]
-    return Ragged(torch.ones_like(known, dtype=torch.bool), known)

@@ -1,0 +1,123 @@
+"""A model that reads the numbers of sentences and nothing else of its batch: every instance comes with its own."""
+
+from argparse import Namespace
+from dataclasses import dataclass, fields
+
+import pytest
+import torch
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
+from gtransformer.models.batch_readers.docflat import NONE, PLACES
+from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.tasks.generation import as_read
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.export import Sources, export
+from tests import saved_model as saved
+from tests.core.tasks.loaded import documents, iterator, sentences_of, setup
+from tests.support import tiny_config
+
+pytestmark = pytest.mark.slow
+
+KINDS = {
+    "stored": {},
+    "greedy": {"instances": "greedy", "instance_tokens": 40},
+    "parts": {"instances": "parts", "instance_tokens": 40},
+    "sliding": {"instances": "sliding", "context_sentences": 2},
+    "current": {"instances": "current", "context_sentences": 1, "target_context_sentences": 1},
+}
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class NumbersConfig(DocFlatConfig):
+    batch_attention_in: ChoiceEnum(PLACES) = option(NONE, "none")
+
+
+@register_model("numbers_alone", dataclass=NumbersConfig)
+class NumbersModel(DocFlatModel):
+    """Sentence numbers in place of <s>."""
+
+
+def with_model(**options):
+    """The task with a model of such a system."""
+    task, cfg = setup(**options), tiny_config()
+    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
+    return task, task.build_model(OmegaConf.structured(NumbersConfig(**sizes | {"_name": "numbers_alone"}))).eval()
+
+
+@pytest.mark.parametrize("order", ["size", "document"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_instances_and_others_come_with_their_numbers(kind, order):
+    task, model = with_model(batch_order=order, **KINDS[kind])
+    task.load_dataset("train")
+    dataset, numbers = task.dataset("train"), []
+    words, places = documents("train", "en"), dataset.places()
+    for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
+        inputs = as_read(batch, model)["net_input"]
+        for one, first, tokens in zip(batch["id"], inputs["first_sentence"], inputs["src_tokens"], strict=True):
+            for place, sentence in enumerate(sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])):
+                assert sentence == words[places[one].document, int(first) - 1 + place]
+            numbers.append(int(first))
+    assert max(numbers) > 2
+
+
+def test_other_models_are_not_told():
+    """The sidecar need not be read for them."""
+    task = setup()
+    task.load_dataset("train")
+    assert "first_sentence" not in next(iterator(task, task.dataset("train")).next_epoch_itr(shuffle=True))
+
+
+def seen(model, monkeypatch) -> list[tuple[int, torch.Tensor]]:
+    """What its encoder will have been given: the number of each instance's first sentence, and the instance."""
+    found, forward = [], model.encoder.forward
+
+    def kept(**given):
+        found.extend(zip(given["first_sentence"].tolist(), given["src_tokens"], strict=True))
+        return forward(**given)
+
+    monkeypatch.setattr(model.encoder, "forward", kept)
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("strategy", [{}, {"strategy": "sequential"}, {"strategy": "sliding", "window_tokens": 40}])
+def test_windows_of_a_document_have_the_numbers_of_theirs(strategy, monkeypatch):
+    task, model = with_model(sentence_rule="on", **strategy)
+    task.load_dataset("test")
+    found = seen(model, monkeypatch)
+    generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
+    for batch in iterator(task, task.dataset("test"), max_tokens=300).next_epoch_itr(shuffle=False):
+        task.inference_step(generator, [model], batch)
+    words = documents("test", "en")
+    for first, tokens in found:
+        sentences = sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])
+        assert any(
+            all(words.get((document, first - 1 + i)) == one for i, one in enumerate(sentences)) for document, _ in words
+        )
+    assert max(first for first, _ in found) > 2
+
+
+def test_sides_of_unequal_numbers_are_refused():
+    with pytest.raises(UserError, match="--target-context-sentences 0: the model numbers"):
+        with_model(instances="current", context_sentences=2)
+
+
+def test_text_is_translated_with_numbers(tmp_path, monkeypatch):
+    prepared = saved.make_prepared(tmp_path / "prepared")
+    monkeypatch.setattr(saved, "SIZES", [*saved.SIZES[2:-8], "--dropout", "0", "--arch", "numbers_alone"])
+    checkpoint = saved.make_checkpoint(prepared, tmp_path / "checkpoint.pt")
+    export(Sources(prepared, checkpoint), tmp_path / "model", saved.SHORT, {})
+    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    text = [f"The old {' '.join(['dog'] * n)} sleeps near Mary." for n in range(1, 16)]
+    found = seen(model.engine.model, monkeypatch)
+    several = model.translate([text, text[:2]])
+    encoded = [model.engine.instance_tokens([one]).tolist() for one in model.chain.encode(text)]
+    for first, tokens in found:
+        tokens = tokens[tokens.ne(model.engine.source.pad())].tolist()
+        assert tokens[: len(encoded[first - 1])] == encoded[first - 1]
+    assert len({first for first, _ in found}) > 2 and [len(one) for one in several] == [15, 2]

@@ -116,7 +116,6 @@ class Segments:
 
 
 def _keys(metrics: Sequence[str], level: str) -> list[str]:
-    check_metrics(metrics)
     return [key for key, column in COLUMNS.items() if column.metric in metrics and column.level == level]
 
 

@@ -8,7 +8,7 @@ import importlib.metadata
 from collections.abc import Sequence
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import SENTENCES, Score, check_pairs
+from gtransformer.evaluation.metrics import SENTENCES, Score
 from gtransformer.evaluation.segments import Segments
 from gtransformer.optional import hide_broken
 from gtransformer.preprocess.plain_text import Documents
@@ -53,7 +53,6 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
     import torch
 
     pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.places]
-    check_pairs(pairs.hypotheses, pairs.references)
     sides = [given, pairs.hypotheses, pairs.references]
     if context:
         # The model pools the last sentence of a text alone, if it can; a separator of its own stands between sentences.

@@ -158,11 +158,10 @@ def score_translations(
             reference, texts, unit, detokeniser = render(name, prepared, sidecar, translations, tokenizer, moses)
             segments = segments_of_translations(translations, sidecar, reference, texts, unit, alignment)
         else:
-            reference, detokeniser = read_side(prepared, sidecar, sidecar.target_lang), None
-            like = prepared / RAW / f"{split}.{sidecar.target_lang}"
-            unit = raw_tokenizer(reference, tokenizer, sidecar.target_lang)
-            text, misaligned = _read_text(hypotheses, reference, like, unit, alignment)
-            segments = segments_of_text(text, reference, unit, sidecar, alignment)
+            lang, detokeniser = sidecar.target_lang, None
+            reference, like = read_side(prepared, sidecar, lang), prepared / RAW / f"{split}.{lang}"
+            unit = raw_tokenizer(reference, tokenizer, lang)
+            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, sidecar)
         scores[name] = Scores(segments.scores(metrics), segments, detokeniser)
     instances = len(translations) if generated else len(sidecar.instances)
     sentences = sum(count for *_, count in sidecar.instances)
@@ -189,20 +188,21 @@ def score_text(
         raise UserError(f"{hypotheses}: is the reference itself; give a translation after --hypotheses")
     wanted, borders = read_plain(reference)
     unit = raw_tokenizer(wanted, tokenizer)
-    text, misaligned = _read_text(hypotheses, wanted, reference, unit, alignment)
-    segments = segments_of_text(text, wanted, unit, alignment=alignment)
+    segments, misaligned = _plain_segments(hypotheses, wanted, reference, unit, alignment)
     counts = dict(zip(COUNTS, (len(wanted), 0, sum(map(len, wanted)), 0, misaligned), strict=True))
     scores = {"raw": Scores(segments.scores(metrics), segments)}
     return Evaluation(None, None, None, counts, scores, hypotheses, metrics, alignment, borders)
 
 
-def _read_text(
-    hypotheses: Path, reference: Documents, like: str | Path, tokenizer: str, alignment: str
-) -> tuple[Documents, int]:
-    """Plain text in the shape of its reference, and how many of its documents had to be brought into it."""
+def _plain_segments(
+    path: Path, reference: Documents, like: str | Path, tokenizer: str, alignment: str, sidecar: Sidecar | None = None
+) -> tuple[Segments, int]:
+    """Segments of plain text, and how many of its documents had to be brought into its reference's shape."""
     if alignment == MWER:
-        return read_realigned(hypotheses, reference, like, tokenizer)
-    return read_shaped(hypotheses, [len(document) for document in reference], like), 0
+        text, misaligned = read_realigned(path, reference, like, tokenizer)
+    else:
+        text, misaligned = read_shaped(path, [len(document) for document in reference], like), 0
+    return segments_of_text(text, reference, tokenizer, sidecar, alignment), misaligned
 
 
 def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:

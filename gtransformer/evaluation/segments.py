@@ -116,7 +116,6 @@ class Segments:
 
 
 def _keys(metrics: Sequence[str], level: str) -> list[str]:
-    check_metrics(metrics)
     return [key for key, column in COLUMNS.items() if column.metric in metrics and column.level == level]
 
 
@@ -162,6 +161,7 @@ def segments_of_translations(
     taken = [
         translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
     ]
+    # The aligned sentences in their documents; None for one that is in no instance.
     placed = join(taken_from(translations, sidecar), taken)
     # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
     whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
@@ -183,48 +183,6 @@ def segments_of_translations(
             document_segments([reference[d][first : first + count] for d, first, count in places]),
         )
     levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
-    return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
-
-
-def segments_of_text(
-    hypothesis: Documents, reference: Documents, tokenizer: str, sidecar: Sidecar | None = None, alignment: str = ORDER
-) -> Segments:
-    """Segments of plain text, documents of sentences in the shape of the reference's.
-
-    With ``sidecar`` the sentences that it drops are left out, as for the package's own translations, and instances
-    are cut as it says.
-    """
-    reference, hypothesis = _in_one_form(reference), _in_one_form(hypothesis)
-    placed: list[list[str | None]] = [list(document) for document in hypothesis]
-    instances = None
-    if sidecar is not None:
-        for document, sentence in sidecar.dropped:
-            placed[document][sentence] = None
-        cut = [(d, slice(first, first + count)) for d, first, count in sidecar.instances]
-        instances = Pairs(
-            document_segments([hypothesis[d][part] for d, part in cut]),
-            document_segments([reference[d][part] for d, part in cut]),
-        )
-    produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-    # Instances are parts of what was cut anew, and so are documents of which something is left out.
-    levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if sidecar is not None and sidecar.dropped else ()))
-    return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
-
-
-def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:
-    """The same text in one form of Unicode, as that of a prepared corpus is: translation and reference alike."""
-    return [[one_form(sentence) for sentence in document] for document in documents]
-
-
-def _segments(
-    placed: list[list[str | None]],
-    produced: Documents,
-    reference: Documents,
-    instances: Pairs | None,
-    tokenizer: str,
-    realigned: tuple[str, ...],
-) -> Segments:
-    """``placed``: the aligned sentences, None where a sentence is in no instance; ``produced``: as they came."""
     hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
     wanted = [
         [sentence for sentence, place in zip(document, places, strict=True) if place is not None]
@@ -247,5 +205,29 @@ def _segments(
         numbers=filled,
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
-        realigned=realigned,
+        realigned=levels if alignment == MWER else (),
     )
+
+
+def segments_of_text(
+    hypothesis: Documents, reference: Documents, tokenizer: str, sidecar: Sidecar | None = None, alignment: str = ORDER
+) -> Segments:
+    """Segments of plain text, documents of sentences in the shape of the reference's.
+
+    With ``sidecar`` the sentences that it drops are left out, as for the package's own translations, and instances
+    are cut as it says; without, each document is as one instance.
+    """
+    whole = [(number, 0, len(document)) for number, document in enumerate(reference)]
+    held = sidecar or Sidecar("", "", "", len(reference), whole)
+    translations = [TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in held.instances]
+    texts = [translation.hypothesis for translation in translations]
+    found = segments_of_translations(translations, held, reference, texts, tokenizer)
+    # Instances are parts of what was cut anew, and so are documents of which something is left out.
+    levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
+    instances = None if sidecar is None else found.instances
+    return replace(found, instances=instances, realigned=levels if alignment == MWER else ())
+
+
+def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:
+    """The same text in one form of Unicode, as that of a prepared corpus is: translation and reference alike."""
+    return [[one_form(sentence) for sentence in document] for document in documents]

@@ -7,28 +7,18 @@ import pytest
 
 from gtransformer.cli.score import main as score
 from tests.commands import run
-from tests.support import ROOT
+from tests.core.end_to_end.test_systems import GENERATION, PREPARED, SMALL, TASK
 
-PREPARED = ROOT / "tests" / "prepared" / "len48"
-TASK = ["--task", "translation_doc", "--source-lang", "en", "--target-lang", "de", "--langs", "en,de", "--cpu"]
 SLIDING = ["--instances", "sliding", "--context-sentences", "2", "--context-loss", "off"]
-TINY = (
-    "--arch gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
-    "--decoder-ffn-embed-dim 24 --encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 "
-    "--decoder-attention-heads 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 --dropout 0.1 "
-    "--optimizer adam --lr 0.01 --max-tokens 100 --log-format json --log-interval 1 --no-epoch-checkpoints"
-).split()
+MODEL = "--arch gtransformer_mini --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1".split()
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """A model trained for two epochs, with workers; its log."""
     folder = tmp_path_factory.mktemp("grouping")
-    log = run(
-        "train", PREPARED / "bin", *TASK, *SLIDING, *TINY, "--batch-order", "document", "--criterion",
-        "fused_label_smoothed_cross_entropy", "--label-smoothing", "0.1", "--doc-noise-mask", "0.2", "--max-epoch", "2",
-        "--num-workers", "1", f"--save-dir={folder}",
-    )  # fmt: skip
+    options = ["--batch-order=document", "--doc-noise-mask=0.2", "--max-epoch=2", f"--save-dir={folder}"]
+    log = run("train", PREPARED / "bin", *TASK, *SLIDING, *MODEL, *SMALL, *options)
     return folder / "checkpoint_last.pt", log
 
 
@@ -45,10 +35,7 @@ def test_training(checkpoint):
 )
 def test_translations_are_put_back(checkpoint, tmp_path, options, instances, by_instance):
     model, _ = checkpoint
-    run(
-        "generate", PREPARED / "bin", *TASK, *options, f"--path={model}", "--beam=2", "--max-len-a=0", "--max-len-b=3",
-        "--batch-size=4", f"--gen-output={tmp_path / 'test'}",
-    )  # fmt: skip
+    run("generate", PREPARED / "bin", *TASK, *options, f"--path={model}", *GENERATION, f"--gen-output={tmp_path}/test")
     assert len((tmp_path / "test.jsonl").read_text().splitlines()) == instances
     assert score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
     found = json.loads((tmp_path / "test.scores.json").read_text())

@@ -21,10 +21,6 @@ TEXT = {
     ],
 }
 TOK = {
-    "en": [
-        ["the house is old .", "it is big , too .", "you know it ."],
-        ["I see the small dog .", "it barks at night ."],
-    ],
     "de": [
         ["das Haus ist alt .", "es ist auch groß .", "du kennst es gut ."],
         ["ich sehe den kleinen Hund .", "er bellt in der Nacht ."],
@@ -92,9 +88,9 @@ def sacrebleu_command(hypotheses: list[str], references: list[str], folder: Path
 def prepared(tmp_path) -> Path:
     """The prepared corpus, with split test only."""
     folder = tmp_path / "prepared"
-    for lang in ("en", "de"):
-        write_documents(folder / "text" / f"test.{lang}", TEXT[lang])
-        write_documents(folder / "tok" / f"test.{lang}", TOK[lang])
+    for name, texts in (("text", TEXT), ("tok", TOK)):
+        for lang, documents in texts.items():
+            write_documents(folder / name / f"test.{lang}", documents)
     (folder / "bin").mkdir()
     write_pieces(folder, PIECES)
     Sidecar("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")

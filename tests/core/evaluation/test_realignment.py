@@ -143,7 +143,8 @@ def test_a_text_without_documents_is_refused_before_it_fills_the_memory():
 def test_the_signature_says_what_was_cut_anew():
     """Of plain text the instances, too; and documents of which a sentence is left out."""
     text = [["a", "b"]]
-    for dropped, levels in (((), ("sentences", "instances")), ([(0, 1)], ("sentences", "instances", "documents"))):
-        sidecar = Sidecar("test", "en", "de", 2, [(0, 0, 1)], dropped=dropped)
-        assert segments_of_text(text, text, "13a", sidecar, "mwer").realigned == levels
+    levels = ("sentences", "instances", "documents")
+    for count, dropped, expected in ((2, [], levels[:2]), (1, [(0, 1)], levels)):
+        sidecar = Sidecar("test", "en", "de", 1, [(0, 0, count)], dropped)
+        assert segments_of_text(text, text, "13a", sidecar, "mwer").realigned == expected
     assert segments_of_text(text, text, "13a", sidecar).realigned == ()

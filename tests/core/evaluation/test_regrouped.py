@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -59,9 +60,7 @@ def direct(tmp_path, helpers, prepared):
     def make(lines):
         folder = tmp_path / "direct"
         for name in ("text", "tok"):
-            (folder / name).mkdir(parents=True)
-            for lang in ("en", "de"):
-                (folder / name / f"test.{lang}").write_bytes((prepared / name / f"test.{lang}").read_bytes())
+            shutil.copytree(prepared / name, folder / name)
         pieces = dict(zip(PLACES, [sentence for instance in helpers.PIECES for sentence in instance], strict=True))
         places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
         helpers.write_pieces(folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places])

@@ -85,7 +85,7 @@ def check_a_known_model() -> None:
 
 def check_from_corpus_to_translation() -> None:
     """The demonstration with few documents and hardly any training: all stages, an export, translation, pages."""
-    run("gtransformer demo", "--documents", 40, "--test-documents", 2, "--skip-baseline", *TRAINED)
+    run("gtransformer demo", "--documents", 40, "--test-documents", 2, *TRAINED)
     run("gtransformer export", "runs/demo/gtransformer", "model")
     source = Path("runs/demo/prepared/text/test.en")
     run("gtransformer translate", "--model", "model", source, "-o", "test.de")

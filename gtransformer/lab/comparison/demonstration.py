@@ -1,4 +1,4 @@
-"""The demonstration: two systems learn from the same documents with the same budget, are scored and compared."""
+"""The demonstration: a G-Transformer learns to translate documents; on request a plain Transformer for comparison."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gtransformer.tasks.training import spoken
 DOCUMENTS, TEST_DOCUMENTS = 500, 24
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 STEPS = ("train", "translate", "score", "contrastive")
-ENOUGH = 95.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
+ENOUGH = 90.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
 # Validation perplexity of the demonstration corpus. Below 1.5 a system copies, inflects and uses the context; above 2
 # it is still on the plateau, where it writes likely German without finding the words of the source.
 ARRIVED, PLATEAU = 1.5, 2.0
@@ -54,7 +54,7 @@ class Demo(Planner):
         if not torch.cuda.is_available() and trains_faster_in_bfloat16():
             self.changes.append("train.autocast=bfloat16")
         self.changes += args.set
-        systems = ["gtransformer"] if args.skip_baseline else list(RECIPES)
+        systems = list(RECIPES) if args.compare else ["gtransformer"]
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in systems}
         for recipe in self.recipes.values():
             check_recipe(recipe, ["prepare", "train", "generate"])
@@ -171,10 +171,21 @@ class Demo(Planner):
         each = ", ".join(f"{name} {spoken(value)}" for name, value in seconds.items())
         print(f"\n{shown}\n\n{table(systems)}\n\n{conclusion(systems, self.updates)}\n")
         print(f"time: {spoken(sum(seconds.values()))} ({each})")
-        print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
+        print(f"results: {self.results}\ncurves:  {self.curves}\n\n{self.next_steps()}", flush=True)
         for line in failed:
             print(f"FAILED: the G-Transformer's {line}; please report this with {self.results}", file=sys.stderr)
         return 1 if failed else 0
+
+    def next_steps(self) -> str:
+        """Return commands that make use of the trained model, and where to read about files of one's own."""
+        run = self.directory / "gtransformer"
+        return "\n".join([
+            "Next:",
+            f"  gtransformer export {run} model            # a directory that can be copied anywhere",
+            f"  gtransformer translate --model model {self.prepared}/text/test.en -o test.de",
+            "  gtransformer demo --compare                # the same training for a plain Transformer",
+            "  docs/quickstart.md                         # from your own files to translations and scores",
+        ])  # fmt: skip
 
 
 # What came out
@@ -250,7 +261,7 @@ def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
     if ours.curve.last_valid < ARRIVED and other.curve.last_valid > PLATEAU:
         lines.append(
             "This is the contrast of Figure 3 of the paper: one system has arrived, while the other has not left its "
-            "plateau. It does not mean that it never would: to see it do so, --max-update 1300."
+            "plateau. It does not mean that it never would; give it more updates (--max-update)."
         )
     else:
         lines.append("These numbers do not show the contrast of the paper's Figure 3; look at the learning curves.")

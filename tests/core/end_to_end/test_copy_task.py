@@ -25,7 +25,6 @@ def test_without_a_score(copier):
 
 def test_training_log(copier):
     found = losses(copier.log)
-    assert "--doc-mode is partial by default" in copier.log and "--doc-noise-epochs" not in copier.log
     assert list(found) == list(range(1, 401))
     assert found[1] > 4 and sum(found[n] for n in range(301, 401)) / 20 < 0.2
     assert "done training" in copier.log

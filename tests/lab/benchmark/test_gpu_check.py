@@ -25,7 +25,7 @@ def test_parts_are_recorded_and_what_is_done_is_not_done_again(tmp_path, monkeyp
         "late": (0, [script("import time; time.sleep(60)")]),
     }
     monkeypatch.setattr(gpu_check, "make_parts", lambda *given: parts)
-    monkeypatch.setattr(gpu_check, "machine", dict)
+    monkeypatch.setattr("gtransformer.lab.benchmark.measure.machine", dict)
     line = ["--rehearse", "--output", str(tmp_path)]
     assert gpu_check.main(line) == gpu_check.main(line) == 1
     record = json.loads((tmp_path / "gpu_check.json").read_text())

@@ -28,22 +28,26 @@ def demo(output: Path, max_update: int, *options: str) -> Demo:
     return Demo(build_parser().parse_args(["--output", str(output), *sizes, *options]))
 
 
+def both(output: Path, max_update: int) -> Demo:
+    return demo(output, max_update, "--compare")
+
+
 def test_every_step_of_both_systems_before_the_next(tmp_path):
-    stages = demo(tmp_path, 6).pipeline.stages
+    stages = both(tmp_path, 6).pipeline.stages
     assert list(stages) == ALL
     for before, step in zip(STEPS, STEPS[1:], strict=False):
         for system in RECIPES:
             assert set(stages[f"{step}-{system}"].waits_for) == {f"{before}-{other}" for other in RECIPES}
-    assert pretend(demo(tmp_path, 6).pipeline) == ALL
-    assert pretend(demo(tmp_path, 6).pipeline) == []
+    assert pretend(both(tmp_path, 6).pipeline) == ALL
+    assert pretend(both(tmp_path, 6).pipeline) == []
 
 
 def test_another_budget_keeps_the_corpus_and_a_system_more_keeps_the_first(tmp_path):
-    pretend(demo(tmp_path, 6, "--skip-baseline").pipeline)
+    pretend(demo(tmp_path, 6).pipeline)
     last = tmp_path / "gtransformer" / "checkpoints" / "checkpoint_last.pt"
     last.write_text("of six updates")
-    assert pretend(demo(tmp_path, 6).pipeline) == [name for name in ALL if name.endswith("-transformer")]
-    assert pretend(demo(tmp_path, 7).pipeline) == ALL[2:]
+    assert pretend(both(tmp_path, 6).pipeline) == [name for name in ALL if name.endswith("-transformer")]
+    assert pretend(both(tmp_path, 7).pipeline) == ALL[2:]
     assert not last.exists()
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(2000)
 
 def demo(output: Path, *options: str, timeout: float = 1800) -> subprocess.CompletedProcess:
     """Run the command that gtransformer demo runs after set-up."""
-    command = [sys.executable, "-m", "gtransformer.lab.cli.demo", "--output", str(output), *options]
+    command = [sys.executable, "-m", "gtransformer.lab.cli.demo", "--output", str(output), "--compare", *options]
     return run_group(command, timeout, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=output.parent)
 
 

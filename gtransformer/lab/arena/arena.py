@@ -15,7 +15,6 @@ from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.files import read_json, sha256, write_json
-from gtransformer.installation import config_directory
 from gtransformer.lab.arena.budget import (
     MINUTES,
     TOKENS,
@@ -29,6 +28,7 @@ from gtransformer.lab.arena.budget import (
     updates_of_tokens,
 )
 from gtransformer.lab.arena.others import ASKED, STARTED, TEST, read_others
+from gtransformer.lab.arena.systems import BASELINE, FRESH, SIZES, recipe_argument, system_names
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.lab.planner import (
     UNLIMITED,
@@ -50,11 +50,7 @@ from gtransformer.run.run import FIRST_PASS, START
 from gtransformer.run.run_places import corpus_directory, model_file
 from gtransformer.tasks.checkpoints import weights_digest
 
-FOLDER = "arena"  # of the recipes, in configs/
-BASELINE = "sentences"  # the system that all others are compared with
 DEMO = "demo"  # as a corpus: the generated one that comes with the set that shows reach
-SIZES = {"documents": 300, "dev_documents": 7, "test_documents": 7, "items": 400}  # of the generated corpus
-FRESH = "scratch"  # where systems come from: random weights, not a shared model
 # What an arena sets itself, and by which option.
 OWN_OPTIONS = {
     "train.seed": "--seeds",
@@ -67,18 +63,6 @@ OWN_OPTIONS = {
     "score.reference": "no option; all are scored against untouched text",
 }
 LOGGED = "train.log-format=json"  # precision is the recipes': not every machine that runs a part has bfloat16
-
-
-def recipe_argument(name: str) -> str:
-    """Return a system as a recipe is named on a command line: ``lst`` is ``arena/lst``; files and others stay."""
-    return f"{FOLDER}/{name}" if (config_directory() / FOLDER / f"{name}.yaml").is_file() else name
-
-
-def system_names() -> list[str]:
-    """Return the package's systems, the baseline first: recipes of the folder that start from another's model."""
-    names = sorted(path.stem for path in (config_directory() / FOLDER).glob("*.yaml"))
-    systems = [name for name in names if load_recipe(recipe_argument(name)).pretrained_from]
-    return sorted(systems, key=lambda name: name != BASELINE)
 
 
 class Arena(Planner):

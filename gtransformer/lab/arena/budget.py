@@ -13,6 +13,7 @@ from fairseq import options as fairseq_options
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
+from gtransformer.lab.arena.systems import DEFAULT
 from gtransformer.run.commands import frequencies, to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
@@ -20,7 +21,6 @@ from gtransformer.tasks.trained import import_user_dir
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
-DEFAULT = 600  # updates
 LEAST = {UPDATES: 1, MINUTES: 0.01, TOKENS: 1}
 PER_UPDATE = "target_tokens_per_update"  # of a system's training, in a result
 # A schedule that ends with the budget, and its options, which a schedule without an end does not know.

@@ -9,7 +9,8 @@ from statistics import mean
 
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.figures import new_figure, save_figure
-from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, PSEUDO, SENTENCES, Setting
+from gtransformer.lab.benchmark.names import BATCHED, BESIDE, PSEUDO, SENTENCES
+from gtransformer.lab.benchmark.systems import Setting
 
 # What is compared over lengths, by its key in a row, and the name of its ratio.
 BY_LENGTH = {"seconds": "time", "cpu_seconds": "cpu", "kept_bytes": "kept", "peak_bytes": "peak"}

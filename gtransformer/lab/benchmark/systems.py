@@ -18,6 +18,17 @@ from torch import Tensor, nn
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
+from gtransformer.lab.benchmark.names import (
+    BATCHED,
+    BESIDE,
+    DENSE,
+    FAIRSEQ,
+    GTRANSFORMER,
+    OTHERS,
+    PSEUDO,
+    SENTENCES,
+    WINDOWS,
+)
 from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window import SENTENCE
 from gtransformer.optim.fused_adam import FusedAdam
@@ -27,14 +38,6 @@ from gtransformer.tasks.generation import as_read
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UNLIMITED = 1 << 20
-FAIRSEQ, LST, WINDOWS = "fairseq", "lst_transformer", "window_transformer"
-SENTENCES, BESIDE = "doc_transformer", "document_transformer"
-GTRANSFORMER = ("dense", "packed")  # by its engine
-DENSE = "_dense"  # by the dense engine
-OTHERS = (SENTENCES, f"{SENTENCES}{DENSE}", LST, WINDOWS, BESIDE)
-PSEUDO = "pseudo_documents"  # doc_transformer over them
-BATCHED = (PSEUDO, "docflat", "abd", "mbe")  # over consecutive sentences of a document, each with local context
-SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS, *BATCHED)
 
 
 @dataclass(frozen=True)

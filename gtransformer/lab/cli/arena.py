@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.lab.arena.systems import BASELINE, DEFAULT, FRESH, SIZES, system_names
 from gtransformer.lab.cli.demo_corpus import at_least
 
 SIZE_HELP = {
@@ -23,9 +24,6 @@ SIZE_HELP = {
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from gtransformer.lab.arena.arena import BASELINE, FRESH, SIZES, system_names
-    from gtransformer.lab.arena.budget import DEFAULT
-
     epilog = f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them"
     parser = CommandParser(prog="gtransformer lab arena", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument

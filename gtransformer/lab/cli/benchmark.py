@@ -42,7 +42,7 @@ def names(known: tuple[str, ...]):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, SYSTEMS, WINDOWS
+    from gtransformer.lab.benchmark.names import BATCHED, BESIDE, SYSTEMS, WINDOWS
 
     parser = CommandParser(prog="gtransformer lab benchmark", description=__doc__)
 
@@ -95,8 +95,8 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.evaluation.provenance import device_name, provenance
     from gtransformer.lab.benchmark.measure import alternate, machine, say
+    from gtransformer.lab.benchmark.names import BATCHED, BESIDE, OTHERS
     from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
-    from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, OTHERS
     from gtransformer.models.common.architectures import SIZES
 
     if options.draw:
@@ -154,7 +154,7 @@ def make_workloads(options: argparse.Namespace, device: str) -> list[list[Settin
 
 def variants(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
     """Return what a system is measured with, one after the other, as keys of Setting."""
-    from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, GTRANSFORMER, WINDOWS
+    from gtransformer.lab.benchmark.names import BATCHED, BESIDE, GTRANSFORMER, WINDOWS
 
     if system in GTRANSFORMER:
         return [{"context": layers} for layers in options.context]

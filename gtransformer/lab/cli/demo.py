@@ -1,7 +1,7 @@
 """Train a small G-Transformer on generated documents, and show what it has learned.
 
-Writes and prepares the demonstration corpus, trains, translates the test set, scores translations and contrastive items,
-and shows translations in which context decides. An interrupted run resumes with the same command.
+Writes and prepares the demonstration corpus, trains, translates the test set, scores translations and contrastive
+items, and shows translations in which context decides. An interrupted run resumes with the same command.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.lab.demo.corpus import DOCUMENTS, TEST_DOCUMENTS
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from gtransformer.lab.comparison.demonstration import DOCUMENTS, TEST_DOCUMENTS
-
     epilog = "About six minutes on two CPU cores."
     parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.lab.demo.corpus import write_corpus
+from gtransformer.lab.demo.corpus import DEV_DOCUMENTS, DOCUMENTS, TEST_DOCUMENTS, write_corpus
 
 
 def at_least(low: int) -> Callable[[str], int]:
@@ -28,9 +28,9 @@ def at_least(low: int) -> Callable[[str], int]:
 def add_sizes(parser: argparse.ArgumentParser) -> None:
     """Add the options for the sizes of the splits and for the seed."""
     for option, default, split in (
-        ("--documents", 500, "training"),
-        ("--dev-documents", 16, "development"),
-        ("--test-documents", 24, "test"),
+        ("--documents", DOCUMENTS, "training"),
+        ("--dev-documents", DEV_DOCUMENTS, "development"),
+        ("--test-documents", TEST_DOCUMENTS, "test"),
     ):
         parser.add_argument(
             option, type=at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"

@@ -12,12 +12,11 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, write_json
+from gtransformer.preprocess.corpus import SPLITS
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from gtransformer.run.run import SPLITS
-
     parser = CommandParser(prog="gtransformer lab lengths", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("recipe", help="a recipe, or the path of a YAML file")
@@ -28,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--run", type=Path, metavar="DIR", help="the recipe's run (runs/RECIPE/CORPUS)")
     add("--prepared", type=Path, metavar="DIR", help="the prepared corpus (default: the run's)")
     add("--checkpoint", type=Path, metavar="FILE", help="the model (default: the run's)")
-    add("--split", default="test", choices=SPLITS, help="what is translated (%(default)s)")
+    add("--split", default="test", choices=[*SPLITS.values()], help="what is translated (%(default)s)")
     add("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
     parser.add_changes("the recipe")
     return parser

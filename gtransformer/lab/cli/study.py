@@ -26,11 +26,9 @@ MEMORY_OPTIONS = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from gtransformer.lab.studies.plan import study_names
-
     parser = CommandParser(prog="gtransformer lab study", description=" ".join(__doc__.split()))
     add = parser.add_argument
-    add("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
+    add("figure", nargs="?", help="a name that --list shows, or the path of a YAML file")
     text = "ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
     add("corpus", nargs="?", help=text)
     add("output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png")

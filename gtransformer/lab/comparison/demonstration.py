@@ -17,7 +17,7 @@ from gtransformer.evaluation.references import TOGETHER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
-from gtransformer.lab.demo.corpus import ITEMS
+from gtransformer.lab.demo.corpus import DOCUMENTS, ITEMS
 from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
@@ -30,7 +30,6 @@ from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import runs_directory
 from gtransformer.tasks.training import spoken
 
-DOCUMENTS, TEST_DOCUMENTS = 500, 24
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 STEPS = ("train", "translate", "score", "contrastive")
 ENOUGH = 90.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget

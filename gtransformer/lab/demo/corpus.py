@@ -16,6 +16,7 @@ from gtransformer.lab.demo.sentences import count_tokens
 
 PASSAGE = 3
 """So many consecutive sentences count as a passage; no passage stands in two splits."""
+DOCUMENTS, DEV_DOCUMENTS, TEST_DOCUMENTS = 500, 16, 24  # of each split, if nobody chooses
 VERSION = 2  # of the corpora; in 1, nine of ten sentences of the test split stood in training word for word
 _TRIES = 50
 SIDES = ("en", "de")

@@ -11,8 +11,9 @@ from torch import nn
 
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.measure import alternate, machine
+from gtransformer.lab.benchmark.names import BATCHED, SYSTEMS
 from gtransformer.lab.benchmark.report import add_ratios, by_length, cost, curve, length_table, table
-from gtransformer.lab.benchmark.systems import BATCHED, SYSTEMS, Kept, Setting, System
+from gtransformer.lab.benchmark.systems import Kept, Setting, System
 from gtransformer.lab.cli.benchmark import build_parser, main, make_workloads
 from gtransformer.search.generator import DocumentGenerator
 

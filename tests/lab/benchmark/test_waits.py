@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import gtransformer
-from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, Setting, System
+from gtransformer.lab.benchmark.names import BATCHED, BESIDE
+from gtransformer.lab.benchmark.systems import Setting, System
 
 PACKAGE = Path(gtransformer.__file__).parent
 READS = {"item", "tolist", "cpu", "__bool__", "__int__", "__float__", "__index__"}

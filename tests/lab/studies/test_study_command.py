@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.lab.benchmark.systems import SYSTEMS
+from gtransformer.lab.benchmark.names import SYSTEMS
 from gtransformer.lab.cli import benchmark
 from gtransformer.lab.cli.study import build_parser, main
 from gtransformer.lab.studies import runner

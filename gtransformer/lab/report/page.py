@@ -18,7 +18,7 @@ RUNS = """\
 # All runs
 
 `gtransformer lab report` makes this table from the files in these folders.
-Each JSON file holds the whole command, the commit and the versions of its run; commands here are in today's form.
+No run used a GPU; commands are in today's form, and the JSON files hold those that ran, where they were recorded.
 The results are in [docs/results.md](../docs/results.md), in the [lab](../docs/lab/index.md) and beside the papers' \
 figures in `docs/lab/papers/`.
 """
@@ -140,7 +140,8 @@ def figure_section(name: str, logs: Logs) -> list[str]:
         return []
     title = content.get("description") or name
     seeds = max((len(line["runs"]) for panel in content["panels"] for line in panel["lines"]), default=1)
-    return [f"## {title}", f"![{title}]({LOGS}{picture})", f"{seeds} seed(s). File: [{name}.json]({LOGS}{name}.json)."]
+    count = f"{seeds} seeds" if seeds > 1 else "One seed"
+    return [f"## {title}", f"![{title}]({LOGS}{picture})", f"{count}. File: [{name}.json]({LOGS}{name}.json)."]
 
 
 class Logs:

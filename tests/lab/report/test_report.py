@@ -221,7 +221,7 @@ def test_figures_that_were_drawn(logs: Path):
     write(logs / "convergence" / "figure7.json", {"description": "Input length", "panels": panels})
     assert "Input length" not in pages(logs)["bao2021.md"], "without its picture"
     (logs / "convergence" / "figure7.png").write_bytes(b"")
-    assert "![Input length](../../../exp_logs/convergence/figure7.png)\n\n2 seed(s)." in pages(logs)["bao2021.md"]
+    assert "![Input length](../../../exp_logs/convergence/figure7.png)\n\n2 seeds." in pages(logs)["bao2021.md"]
     assert markdown(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, read_lines
-from gtransformer.lab.analysis.figures import new_figure, save_figure
-from gtransformer.lab.report.pages.colours import system_colours
+from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
+from gtransformer.lab.report.pages.colours import MOST, system_looks
 
 
 @dataclass
@@ -114,33 +114,40 @@ def _append(points: list[tuple[int, float]], updates: int, perplexity: float) ->
 
 
 def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: str) -> None:
-    """Draw the curves of several systems into one figure: a colour a system, training dashed, validation solid.
+    """Draw the curves of several systems into one figure: a panel for training, one for validation.
 
-    Validation is that of words where all have it. The perplexity axis is logarithmic. The PNG appears under ``path``
-    only when it is complete.
+    Validation is that of words where all have it. More than ``MOST`` systems stand in several rows of panels. The
+    perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
     """
     by_words = all(curve.words for curve in curves.values() if curve.valid)
-    validation = "validation, words" if by_words else "validation"
-    figure = new_figure(7.5, 4.5, dpi=150)
+    validated = {name: curve.words if by_words else curve.valid for name, curve in curves.items()}
+    kinds = {"training": {name: curve.train for name, curve in curves.items()}}
+    kinds[f"validation{', words' if by_words else ''}"] = validated
+    kinds = {kind: found for kind, found in kinds.items() if any(found.values())}
+    names, looks = list(curves), system_looks(curves)
+    rows = -(-len(names) // MOST)
+    size = -(-len(names) // rows)
+    figure = new_figure(5 * len(kinds) + 1, 3.8 * rows + 1.2)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes = figure.add_subplot()
-    colours = system_colours(curves)
-    for name, curve in curves.items():
-        validated = curve.words if by_words else curve.valid
-        for points, style, kind in ((curve.train, "--", "training"), (validated, "-", validation)):
-            if points:
-                updates, perplexities = zip(*points, strict=True)
-                look = {"marker": "o", "markersize": 3.5} if kind == validation else {"alpha": 0.5}
-                look |= {"linestyle": style, "color": colours[name], "label": f"{name}, {kind}"}
-                axes.plot(updates, perplexities, **look)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("updates")
-    axes.set_ylabel("perplexity (logarithmic)")
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    axes.legend()
+    grid = figure.subplots(rows, len(kinds), squeeze=False, sharey="row", sharex=True)
+    for number, line in enumerate(grid):
+        for axes, (kind, found) in zip(line, kinds.items(), strict=True):
+            for name in names[number * size : (number + 1) * size]:
+                if found[name]:
+                    updates, perplexities = zip(*found[name], strict=True)
+                    look = {"markersize": 5, "markevery": max(1, len(updates) // 12), "linewidth": 1.3}
+                    axes.plot(updates, perplexities, label=name, **looks[name], **look)
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.tick_params(labelsize=8, labelbottom=True)
+            axes.set_xlabel("training updates", fontsize=9)
+            axes.set_title(kind, fontsize=10)
+            axes.grid(alpha=0.3)
+            legend_below(axes)
+        line[0].set_ylabel("perplexity (logarithmic axis)", fontsize=9)
+    figure.suptitle(title, fontsize=12)
+    figure.supxlabel("One seed; no error bars. Markers stand at some of the updates.", fontsize=9)
     save_figure(figure, path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.files import atomic_write
-from gtransformer.lab.report.pages.colours import system_colours
+from gtransformer.lab.report.pages.colours import families, system_looks
 
 
 def new_figure(width: float, height: float, dpi: int = 130) -> Any:
@@ -38,49 +38,52 @@ def save_figure(figure: Any, path: str | Path) -> None:
         figure.savefig(stream, format="png")
 
 
-COLUMNS = 6  # of the legend
-MARKERS = "os^vDPX<>ph*d8H"  # one a system, as colours are not for everyone
+def legend_below(axes: Any, columns: int = 2) -> None:
+    """Put the legend of a panel below it, where it hides no data."""
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=columns, fontsize=8, frameon=False, handlelength=3.5
+    )
 
 
 def draw_reach(
     result: Mapping[str, Any], path: str | Path, terms: str, side: str, error_of: Callable[[Mapping[str, Any]], Any]
 ) -> None:
-    """The mean of the phenomena and each phenomenon by itself, by distance of disclosure, with standard errors.
+    """Draw accuracy by distance of disclosure, with standard errors; the PNG appears only when it is complete.
+
+    A row of panels for the mean of the phenomena and for each of them, a column for each family of systems.
 
     Args:
-        result: of ``experiments/arena``; ``side``: by which of its distances; ``error_of``: the error of a cell.
+        result: of an arena; ``side``: by which of its distances; ``error_of``: the error of a cell.
         terms: on which it came about, for the title.
-
-    The PNG appears only when it is complete.
     """
     rows = {name: system["accuracy"][f"by_{side}"] for name, system in result["systems"].items()}
-    some, colours = next(iter(rows.values())), system_colours(rows)
+    some, looks, columns = next(iter(rows.values())), system_looks(rows), families(list(rows))
     kinds = sorted({kind for row in some.values() for kind in row}, key=lambda kind: (kind != "mean", kind))
-    figure = new_figure(11, 4 * -(-len(kinds) // 2) + 0.6 + 0.18 * -(-(len(rows) + 1) // COLUMNS))
-    aside = min(0.05, 0.5 / len(rows))
-    grid = list(figure.subplots(-(-len(kinds) // 2), 2, squeeze=False).flat)
-    for axes, kind in zip(grid, kinds, strict=False):
+    figure = new_figure(max(7.0, 4.2 * len(columns)), 2.4 * len(kinds) + 2)
+    grid = figure.subplots(len(kinds), len(columns), squeeze=False, sharex=True, sharey="row")
+    for line, kind in zip(grid, kinds, strict=True):
         distances = [distance for distance in some if kind in some[distance]]
-        for number, (name, by_distance) in enumerate(rows.items()):
-            cells = [by_distance[distance][kind] for distance in distances]
-            # Side by side, so that bars at the same height can be told apart.
-            places = [place + aside * (number - (len(rows) - 1) / 2) for place in range(len(distances))]
-            bars = [error_of(cell) or 0.0 for cell in cells]
-            look = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5, "linewidth": 1.2, "capsize": 2}
-            values = [cell["accuracy"] for cell in cells]
-            axes.errorbar(places, values, yerr=bars, label=name, color=colours[name], **look)
-        chance = [some[distance][kind]["chance"] for distance in distances]
-        axes.plot(range(len(distances)), chance, ":", color="black", label="chance", zorder=5)
-        axes.set_xticks(range(len(distances)), distances)
-        axes.set_ylim(max(0, min(chance) - 10), 103)  # below chance is nothing to be seen
-        axes.set_title("mean of the phenomena" if kind == "mean" else kind, fontsize=10)
-        axes.set_xlabel("sentences back to what discloses the answer", fontsize=8)
-        axes.set_ylabel("accuracy (%)", fontsize=8)
-        axes.tick_params(labelsize=8)
-        axes.grid(alpha=0.3)
-    for axes in grid[len(kinds) :]:
-        axes.set_axis_off()
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=COLUMNS, fontsize=8, frameon=False)
-    figure.suptitle(f"How far each system sees ({terms}; bars: standard error over items and seeds)", fontsize=11)
+        for axes, names in zip(line, columns.values(), strict=True):
+            for number, name in enumerate(names):
+                cells = [rows[name][distance][kind] for distance in distances]
+                # Side by side, so that bars at the same height can be told apart.
+                places = [place + 0.08 * (number - (len(names) - 1) / 2) for place in range(len(distances))]
+                values, bars = [cell["accuracy"] for cell in cells], [error_of(cell) or 0.0 for cell in cells]
+                look = {"markersize": 5, "linewidth": 1.2, "capsize": 2, "elinewidth": 0.8}
+                axes.errorbar(places, values, yerr=bars, label=name, **looks[name], **look)
+            chance = [some[distance][kind]["chance"] for distance in distances]
+            axes.fill_between(range(len(distances)), chance, color="0.88", zorder=0, linewidth=0)
+            axes.set_ylim(max(0, min(chance) - 10), 103)  # below chance is nothing to be seen
+            axes.set_xticks(range(len(distances)), distances)
+            axes.tick_params(labelsize=8)
+            axes.grid(alpha=0.3)
+        line[0].set_ylabel(f"{'mean of the phenomena' if kind == 'mean' else kind}\naccuracy (%)", fontsize=9)
+    for axes, below, title in zip(grid[0], grid[-1], columns, strict=True):
+        axes.set_title(title, fontsize=10)
+        below.set_xlabel("distance of the deciding context (sentences)", fontsize=8)
+        legend_below(below)
+    figure.suptitle(f"How far back each system uses context\n({terms})", fontsize=12)
+    figure.supxlabel(
+        "Markers: mean of the seeds. Bars: standard error over items and seeds. Grey: at or below chance.", fontsize=9
+    )
     save_figure(figure, path)

@@ -128,19 +128,6 @@ def distance_title(side: str) -> str:
     return SIDE_TITLES.get(side, ", the same on both sides")
 
 
-def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:
-    """Return a heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by distance on both sides."""
-    reach = {name: system["accuracy"][f"by_{BOTH}"] for name, system in systems.items()}
-    distances = [distance for distance, row in next(iter(reach.values())).items() if MEAN in row]
-    rows = [["system", "s-BLEU", "d-BLEU", *distances]]
-    for name, system in systems.items():
-        found = [score_of(system, key) for key in ("s_bleu", "d_bleu")]
-        cells = [reach[name][distance][MEAN] for distance in distances]
-        accuracy = [_accuracy(cell) if errors else f"{cell['accuracy']:.1f}" for cell in cells]
-        rows.append([name, *(_shown(one, 1, errors) for one in found), *accuracy])
-    return rows
-
-
 def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
     """Return a row a system, a column a distance; two rows a system where it is compared with the baseline.
 
@@ -176,11 +163,11 @@ def _signed(points: float) -> str:
     return f"{round(points, 1) + 0.0:+.1f}"  # no -0.0
 
 
-def _shown(found: Mapping[str, Any] | None, digits: int = 2, errors: bool = True) -> str:
+def _shown(found: Mapping[str, Any] | None, digits: int = 2) -> str:
     """Return a mean over seeds and its standard error."""
     if found is None:
         return "-"
-    return f"{found['mean']:.{digits}f}{_error(found['standard_error'] if errors else None, digits)}"
+    return f"{found['mean']:.{digits}f}{_error(found['standard_error'], digits)}"
 
 
 def _error(error: float | None, digits: int = 1) -> str:

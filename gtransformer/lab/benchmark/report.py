@@ -8,9 +8,10 @@ from pathlib import Path
 from statistics import mean
 
 from gtransformer.evaluation.text_table import align
-from gtransformer.lab.analysis.figures import new_figure, save_figure
+from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
 from gtransformer.lab.benchmark.names import BATCHED, BESIDE, PSEUDO, SENTENCES
 from gtransformer.lab.benchmark.systems import Setting
+from gtransformer.lab.report.pages.colours import system_looks
 
 # What is compared over lengths, by its key in a row, and the name of its ratio.
 BY_LENGTH = {"seconds": "time", "cpu_seconds": "cpu", "kept_bytes": "kept", "peak_bytes": "peak"}
@@ -113,7 +114,7 @@ def draw(rows: list[dict], folder: Path, name: str) -> None:
     """Draw time and memory over document length, for training and for each number of decoded documents."""
     for method, documents in sorted({(row["method"], row.get("documents")) for row in rows}, key=str):
         chosen = [row for row in rows if (row["method"], row.get("documents")) == (method, documents)]
-        for kind, label in (("time", "milliseconds a token"), ("memory", "peak kilobytes a token")):
+        for kind, label in (("time", "milliseconds per token"), ("memory", "peak kilobytes per token")):
             plot(chosen, kind, label, folder / f"{name}_{method}{documents or ''}_{kind}.png")
 
 
@@ -121,7 +122,8 @@ def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
     """Draw one curve a system over document length, both axes logarithmic."""
     from matplotlib import ticker
 
-    figure = new_figure(7, 4.5, 150)
+    figure = new_figure(7, 5, 150)
+    looks = system_looks(map(curve, rows))
     axes = figure.add_subplot()
     for name in dict.fromkeys(map(curve, rows)):
         measured: dict[int, list[float]] = {}  # in several runs of the benchmark: the mean
@@ -130,8 +132,13 @@ def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
                 measured.setdefault(row["setting"]["tokens"], []).append(cost(row, kind))
         if measured:
             points = sorted((tokens, mean(amounts)) for tokens, amounts in measured.items())
-            axes.plot(*zip(*points, strict=True), marker="o", label=name)
-    axes.set(xscale="log", yscale="log", xlabel="tokens in a document", ylabel=label)
+            axes.plot(*zip(*points, strict=True), label=name, **looks[name])
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="length of a document (tokens, logarithmic axis)",
+        ylabel=f"{label} (logarithmic axis)",
+    )
     lengths = sorted({row["setting"]["tokens"] for row in rows})
     axes.set_xticks(lengths, [str(length) for length in lengths])
     axes.xaxis.set_minor_locator(ticker.NullLocator())
@@ -139,7 +146,12 @@ def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
     axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    legend_below(axes)
+    method = rows[0]["method"].replace("_", " ")
+    axes.set_title(
+        f"{'Time' if kind == 'time' else 'Memory'} for a token by length of the document: {method}", fontsize=11
+    )
+    figure.supxlabel("Markers: mean of the measurements; no error bars.", fontsize=9)
     save_figure(figure, path)
 
 

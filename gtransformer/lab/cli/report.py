@@ -1,7 +1,7 @@
-"""The results page exp_logs/README.md, made from the result files beside it and from the papers' figures.
+"""Write the pages of results from the files in exp_logs/ and from the papers' figures.
 
-In the README above that folder it writes the arena's picture and table, between the lines that say so. With --check
-nothing is written: the command fails where a page is not what it would write.
+The pages are exp_logs/README.md, all runs, and docs/lab/papers/, one page per paper. With --check nothing is written:
+the command fails where a page is not what it would write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--paper", type=Path, action="append", metavar="FILE", help="a paper's figures; repeatable (all that are here)"
     )
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
     return parser
 
 
@@ -52,20 +52,15 @@ def main(argv: list[str] | None = None) -> None:
     """Write the pages, or check them."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.lab.report.arena_section import BEGIN, fill_readme
-    from gtransformer.lab.report.page import make_page
+    from gtransformer.lab.report.page import make_pages
 
-    pages = {args.logs / "README.md": make_page(args.logs, args.paper or ())}
-    above = args.logs.absolute().parent / "README.md"
-    if above.is_file():
-        old = above.read_text(encoding="utf-8")
-        if BEGIN in old:
-            pages[above] = fill_readme(old, args.logs)
+    pages = make_pages(args.logs.absolute(), args.paper or ())
     for path, text in pages.items():
         if args.check:
             check_page(path, text)
             print(f"{path}: up to date")
             continue
+        path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as stream:
             stream.write(text)
         print(f"written: {path}")

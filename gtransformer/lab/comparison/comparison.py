@@ -247,9 +247,9 @@ class Comparison(Planner):
         """Write the results and the learning curves, and print the table."""
         recipes = {name: self.result(name) for name in self.recipes}
         curves = {name: read_curve(self.folder(name) / "train.log") for name in recipes}
-        title = f"{self.sets[0].corpus}: perplexity while training, {self.minutes:g} minutes each"
+        title = f"{self.sets[0].corpus}: perplexity during {self.minutes:g} minutes of training each"
         if self.start_minutes != self.minutes:
-            title += f", starts {self.start_minutes:g}"
+            title += f", {self.start_minutes:g} minutes for the start"
         plot_learning_curves(curves, self.curves, title)
         result = {
             "version": 1,

@@ -154,7 +154,7 @@ class Demo(Planner):
         with atomic_write(self.directory / "samples.txt") as stream:
             stream.write(shown + "\n")
         curves = {system.name: system.curve for system in systems.values()}
-        plot_learning_curves(curves, self.curves, "Demonstration corpus: perplexity while training")
+        plot_learning_curves(curves, self.curves, "Demonstration corpus: perplexity during training")
         result: dict[str, Any] = {
             "version": 1,
             "settings": {**self.sizes, "max_update": self.updates, "changes": self.changes},

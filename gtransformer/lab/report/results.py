@@ -1,28 +1,25 @@
-"""What the folders of exp_logs/ hold: what each of them is, the scores in them, studies, counts of corpora."""
+"""What the folders of exp_logs/ hold: the runs of each of them, and the scores of recipes in its files."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.references import OLD_NAMES, REFERENCES
 from gtransformer.files import read_json
 from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import count, read_settings, typed
 
 ABOUT = "about.yaml"  # of a folder of results: what it is
-SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 KINDS = ("s_bleu", "d_bleu")
-# The release's d-BLEU is that over instances, which its results have as well; the others are scored on request.
-MORE_KINDS = {"release": ("d_bleu_instance",), "raw": ("s_bleu_lc", "d_bleu_lc", "ter")}
 DEMO_RECIPES = {"gtransformer": "demo", "transformer": "demo_full"}
-UNITS = ("sentences", "documents", "instances", "sentences_per_instance")
-TOKENS = "tokens_per_instance"
+UNKNOWN = "not recorded"
 
 
 @dataclass
@@ -32,34 +29,36 @@ class Result:
     Attributes:
         corpus: what it was trained on, ``every``-th document of it.
         set: what it translated (``ted_test``).
-        scores: by reference (raw, release, tokenised; at least one) and kind (s_bleu, d_bleu; of release
-            d_bleu_instance, too, where instances do not overlap; of raw perhaps those lower-cased and ter):
-            (score, signature).
+        scores: by kind (s_bleu, d_bleu): (score, signature), against ``reference``.
         aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU says something.
-        source: the result file, relative to the folder of all logs.
-        machine: what it ran on; None for the machine that all have in common.
-        picture: the learning curves, relative to the folder of all logs.
+        source: the result file, relative to exp_logs/.
         changes: what was changed in the recipe (``train.lr=1e-4``).
     """
 
     recipe: str
     corpus: str
     set: str
-    scores: dict[str, dict[str, tuple[float, str]]]
+    reference: str
+    scores: dict[str, tuple[float, str]]
     aligned: bool
     source: str
     every: int = 1
-    minutes: float | None = None
     updates: int | None = None
-    perplexity: float | None = None
-    note: str = ""
-    machine: str | None = None
-    picture: str | None = None
     changes: tuple[str, ...] = ()
 
-    def reference(self, wanted: str) -> str:
-        """Return the reference ``wanted``, or the first that was scored against."""
-        return wanted if wanted in self.scores else next(iter(self.scores))
+    def cells(self, logs: str) -> list[str]:
+        """Return recipe, corpus, set, updates, scores and file; ``logs``: the way from the page to exp_logs/."""
+        text = "" if self.reference == "raw" else f" (reference `{self.reference}`)"
+        s_bleu, d_bleu = (f"{self.scores[kind][0]:.2f}{text}" for kind in KINDS)
+        return [
+            f"`{self.recipe}`" + (", changed" if self.changes else ""),
+            self.corpus + ("" if self.every == 1 else f", 1 of {self.every} documents"),
+            self.set,
+            UNKNOWN if self.updates is None else f"{self.updates:,}",
+            s_bleu if self.aligned else "not aligned",
+            d_bleu,
+            f"[{self.source}]({logs}{self.source})",
+        ]
 
 
 @dataclass
@@ -70,51 +69,61 @@ class Listed:
     corpus: str
     sets: dict[str, str]
     every: int = count(1)
-    note: str | None = None
+    updates: int | None = None
     changes: list[str] | None = None
 
 
 @dataclass
-class Prepared:
-    """A prepared corpus that about.yaml lists."""
+class Run:
+    """A row of the table of all runs; several files of one folder may be one.
 
-    corpus: str
-    manifest: str
-    note: str | None = None
+    Attributes:
+        files: which JSON files of the folder, patterns; all of them if none is given.
+        machine: if it is not the folder's.
+        date, commit: by the files, unless given.
+    """
+
+    what: str
+    command: str
+    seeds: int | str
+    files: list[str] | None = None
+    machine: str | None = None
+    date: str | None = None
+    commit: str | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether a file of the folder is one of the run's."""
+        return any(fnmatchcase(name, pattern) for pattern in self.files or ["*"])
 
 
 @dataclass
 class About:
-    """What about.yaml says: what a folder is; its machine, if it is not the one that all have in common.
+    """What about.yaml says of a folder.
 
-    ``corpus``: of a demonstration in it; ``results``, ``statistics``: entries of the form ``Listed``, ``Prepared``.
+    Attributes:
+        about: what its files are.
+        machine: what they ran on.
+        runs: entries of the form ``Run``.
+        unknown_commits: commits in its files that the history does not have.
+        corpus: of a demonstration in it.
+        results: entries of the form ``Listed``.
     """
 
     about: str
-    machine: str | None = None
+    machine: str
+    runs: list[Any]
+    unknown_commits: list[str] | None = None
     corpus: str | None = None
     results: list[Any] | None = None
-    statistics: list[Any] | None = None
 
 
 @dataclass
 class Folder:
-    """One folder of exp_logs/.
-
-    Attributes:
-        commands: of its result files: (file, command, commit).
-        pictures: PNG files in it.
-        studies: the figures that were drawn: (file, title, picture, command).
-        statistics: prepared corpora: (corpus, note, counts by split: ``UNITS``, and ``TOKENS`` of the source side).
-    """
+    """One folder of exp_logs/."""
 
     name: str
-    about: About
+    runs: list[Run] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    commands: list[tuple[str, str, str]] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-    studies: list[tuple[str, str, str | None, str]] = field(default_factory=list)
-    statistics: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
 
 
 @contextmanager
@@ -137,110 +146,100 @@ def read_folders(logs: Path) -> list[Folder]:
 def read_folder(path: Path) -> Folder:
     """Read one folder: its about.yaml, and what its JSON files hold."""
     if not (path / ABOUT).is_file():
-        raise UserError(f"{path}: says nowhere what it is; write a line 'about: what was run' into {ABOUT} there")
+        raise UserError(f"{path}: says nowhere what it is; write it into {ABOUT} there, as the other folders do")
     about = read_settings(path / ABOUT, About)
-    folder = Folder(path.name, about)
-    folder.pictures = [file.relative_to(path).as_posix() for file in sorted(path.rglob("*.png"))]
     files = {file.relative_to(path).as_posix(): read_json(file) for file in sorted(path.rglob("*.json"))}
-    files = {name: content for name, content in files.items() if isinstance(content, dict)}
+    folder = Folder(path.name, [typed(entry, Run, str(path / ABOUT), "runs") for entry in about.runs])
+    for run in folder.runs:
+        complete(run, about, [content for name, content in files.items() if run.has(name)])
     for name, content in files.items():
-        file, command = path / name, ""
-        curves = file.with_name("learning_curves.png")
-        picture = f"{path.name}/{curves.relative_to(path).as_posix()}" if curves.is_file() else None
-        of_file = {"source": f"{path.name}/{name}", "machine": about.machine, "picture": picture}
-        with damaged(file):
-            if isinstance(content.get("command"), str):
-                command = script_command(content["command"])
-                folder.commands.append((name, command, str(content.get("commit") or "")))
+        if not any(run.has(name) for run in folder.runs):
+            raise UserError(f"{path / name}: in none of the runs of {ABOUT} there")
+        with damaged(path / name):
             if name.endswith("comparison.json") and "recipes" in content:
-                folder.results += comparison_results(content, of_file)
+                folder.results += comparison_results(content, f"{path.name}/{name}")
             elif name == "results.json" and "systems" in content and about.corpus:
-                folder.results += demo_results(content, about.corpus, of_file)
-        if file.name.startswith("figure"):
-            drawn = file.with_suffix(".png")
-            picture = f"{path.name}/{drawn.relative_to(path).as_posix()}" if drawn.is_file() else None
-            title = content.get("title") or content.get("description") or file.stem
-            folder.studies.append((of_file["source"], title, picture, command))
-
-    def listed(name: str) -> dict[str, Any]:
-        if name not in files:
-            raise UserError(f"{path / name}: no such file, though {ABOUT} there names it")
-        return files[name]
-
+                folder.results += demo_results(content, about.corpus, f"{path.name}/{name}")
     for entry in about.results or []:
         entry = typed(entry, Listed, str(path / ABOUT), "results")
         for name, file in entry.sets.items():
+            if file not in files:
+                raise UserError(f"{path / file}: no such file, though {ABOUT} there names it")
             with damaged(path / file):
-                of_file = {"source": f"{path.name}/{file}", "machine": about.machine}
-                folder.results.append(listed_result(entry, name, listed(file), of_file))
-    for entry in about.statistics or []:
-        entry = typed(entry, Prepared, str(path / ABOUT), "statistics")
-        with damaged(path / entry.manifest):
-            splits = listed(entry.manifest)["splits"].items()
-            counts = {
-                split: {unit: float(numbers[unit]) for unit in UNITS}
-                | {TOKENS: float(next(iter(numbers[TOKENS].values())))}  # of the source side
-                for split, numbers in splits
-            }
-        folder.statistics.append((entry.corpus, entry.note or "", counts))
+                folder.results.append(listed_result(entry, name, files[file], f"{path.name}/{file}"))
     return folder
 
 
-def comparison_results(content: dict[str, Any], of_file: dict[str, Any]) -> list[Result]:
+def complete(run: Run, about: About, files: Sequence[Any]) -> None:
+    """Give a run the machine of its folder, and the date and the commits that its files hold."""
+    files = [content for content in files if isinstance(content, Mapping)]
+    dates = sorted({str(content["date"])[:10] for content in files if content.get("date")})
+    found = [known_commit(content.get("commit"), about.unknown_commits or ()) for content in files]
+    commits = list(dict.fromkeys(commit for commit in found if commit))
+    commits += [f"others {UNKNOWN}"] if commits and not all(found) else []
+    run.machine = run.machine or about.machine
+    run.date = run.date or " to ".join(dict.fromkeys([*dates[:1], *dates[-1:]])) or UNKNOWN
+    run.commit = run.commit or ", ".join(commits) or UNKNOWN
+
+
+def known_commit(commit: str | None, unknown: Sequence[str]) -> str:
+    """Return the short form of a commit; empty for none and for one in ``unknown``."""
+    short = short_commit(commit)
+    return "" if short.partition("+")[0] in unknown else short
+
+
+def comparison_results(content: dict[str, Any], source: str) -> list[Result]:
     """Return the results in a file that gtransformer lab compare has written."""
     return [
         Result(
             recipe,
             content["corpus"]["name"],
             name,
-            read_scores(scores),
+            *read_scores(scores),
             scores["aligned"],
-            every=int(content["corpus"]["every"]),
-            minutes=float(of_recipe["minutes"]),
-            updates=int(of_recipe["updates"]),
-            perplexity=of_recipe["validation_perplexity"] and float(of_recipe["validation_perplexity"]),
-            note=of_recipe.get("note") or "",
-            changes=real_changes(recipe, content.get("changes") or []),
-            **of_file,
+            source,
+            int(content["corpus"]["every"]),
+            int(of_recipe["updates"]),
+            real_changes(recipe, content.get("changes") or []),
         )
         for recipe, of_recipe in content["recipes"].items()
         for name, scores in of_recipe["scores"].items()
     ]
 
 
-def demo_results(content: dict[str, Any], corpus: str, of_file: dict[str, Any]) -> list[Result]:
+def demo_results(content: dict[str, Any], corpus: str, source: str) -> list[Result]:
     """Return the results in a file that gtransformer demo has written."""
+    changes = tuple(content["settings"].get("changes") or ())
     return [
         Result(
             DEMO_RECIPES[system],
             corpus,
             "its test set",
-            read_scores(found["scores"]),
+            *read_scores(found["scores"]),
             found["counts"]["misaligned_instances"] == 0,
+            source,
             updates=int(found["updates"]),
-            perplexity=found["validation_perplexity"] and float(found["validation_perplexity"]),
-            changes=tuple(content["settings"].get("changes") or ()),
-            **of_file,
+            changes=changes,
         )
         for system, found in content["systems"].items()
     ]
 
 
-def listed_result(entry: Listed, name: str, content: dict[str, Any], of_file: dict[str, Any]) -> Result:
+def listed_result(entry: Listed, name: str, content: dict[str, Any], source: str) -> Result:
     """Return a result that about.yaml lists. Raise UserError for a file of another recipe."""
     scored = content.get("recipe") or entry.recipe
     if scored != entry.recipe:
-        raise UserError(f"{ABOUT}: recipe '{entry.recipe}' is said of {of_file['source']}, which is of '{scored}'")
+        raise UserError(f"{ABOUT}: recipe '{entry.recipe}' is said of {source}, which is of '{scored}'")
     return Result(
         entry.recipe,
         entry.corpus,
         name,
-        read_scores(content["scores"]),
+        *read_scores(content["scores"]),
         content["counts"]["misaligned_instances"] == 0,
-        every=entry.every,
-        note=entry.note or "",
-        changes=tuple(dict.fromkeys([*(entry.changes or ()), *(content.get("changes") or ())])),
-        **of_file,
+        source,
+        entry.every,
+        entry.updates,
+        tuple(dict.fromkeys([*(entry.changes or ()), *(content.get("changes") or ())])),
     )
 
 
@@ -252,26 +251,12 @@ def real_changes(recipe: str, changes: Sequence[str]) -> tuple[str, ...]:
         return tuple(changes)
 
 
-def read_scores(scores: dict[str, Any]) -> dict[str, dict[str, tuple[float, str]]]:
-    """Return BLEU scores by reference and kind; those under an old name by the name they have now."""
+def read_scores(scores: dict[str, Any]) -> tuple[str, dict[str, tuple[float, str]]]:
+    """Return the first reference that there are scores against, and BLEU by kind; an old name by the one it has now."""
     names = {name: name for name in REFERENCES} | OLD_NAMES
-    found = {}
-    for name, reference in names.items():
-        if name in scores:
-            kinds = [*KINDS, *(kind for kind in MORE_KINDS.get(reference, ()) if kind in scores[name])]
-            score = {kind: scores[name][kind] for kind in kinds}
-            found[reference] = {kind: (float(one["score"]), str(one["signature"])) for kind, one in score.items()}
-    if not found:
+    name = next((name for name in names if name in scores), None)
+    if name is None:
         raise LookupError(f"no score against any reference: {', '.join(REFERENCES)}")
-    return found
-
-
-def script_command(command: str) -> str:
-    """Return ``gtransformer NAME ...`` as the script that runs it.
-
-    The script needs no activated environment, and sets what scripts/common.sh sets for speed.
-    """
-    found = re.match(r"python -m gtransformer\.(?:lab\.)?cli\.(\w+)(?!\S)", command)
-    if found and (SCRIPTS / f"{found[1]}.sh").is_file():
-        return f"bash scripts/{found[1]}.sh{command[found.end() :]}"
-    return command
+    return names[name], {
+        kind: (float(scores[name][kind]["score"]), str(scores[name][kind]["signature"])) for kind in KINDS
+    }

@@ -64,9 +64,10 @@ def test_validation_of_words_is_drawn_where_all_have_it(log, tmp_path, monkeypat
     older = Curve(valid=curve.valid)
     for curves in ({"one": curve}, {"one": curve, "other": older}):
         plot_learning_curves(curves, tmp_path / "curves.png", "title")
-    drawn = [{line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines} for figure in figures]
-    assert drawn[0] == {"one, validation, words": [9.5137, 5.6569]}
-    assert {label.partition(" (")[0] for label in drawn[1]} == {"one, validation", "other, validation"}
+    panels = [figure.axes[0] for figure in figures]
+    assert [panel.get_title() for panel in panels] == ["validation, words", "validation"]
+    drawn = [{line.get_label(): list(line.get_ydata()) for line in panel.lines} for panel in panels]
+    assert drawn == [{"one": [9.5137, 5.6569]}, {"one": [8.0, 4.0], "other": [8.0, 4.0]}]
 
 
 def test_a_resumed_training_replaces_what_it_repeats_and_adds_its_time(log) -> None:
@@ -111,7 +112,7 @@ def test_errors(log, tmp_path) -> None:
 
 
 def test_picture_shows_every_curve(log, tmp_path, monkeypatch) -> None:
-    """On a logarithmic axis, in the systems' own colours."""
+    """On logarithmic axes, in the systems' own colours, with another marker or line style each, six in a panel."""
     from matplotlib.figure import Figure
 
     drawn, original = [], Figure.savefig
@@ -123,10 +124,12 @@ def test_picture_shows_every_curve(log, tmp_path, monkeypatch) -> None:
         "other": Curve(valid=[(1, 9.0), (2, 8.1), (3, 7.0)]),
     }
     plot_learning_curves(curves, tmp_path / "curves.png", "Perplexity")
-    (axes,) = drawn[0].axes
-    lines = {line.get_label(): line for line in axes.get_lines()}
-    names = ["G-Transformer, training", "G-Transformer, validation", "Transformer, validation", "other, validation"]
-    assert list(lines) == names
-    assert axes.get_yscale() == "log" and list(map(tuple, lines["G-Transformer, validation"].get_xydata())) == points
-    assert [line.get_color() for line in lines.values()][:3] == ["#3461c9", "#3461c9", "#c43f40"]
+    training, validation = drawn[0].axes
+    lines = {line.get_label(): line for line in validation.get_lines()}
+    assert list(lines) == list(curves) and [line.get_label() for line in training.get_lines()] == ["G-Transformer"]
+    assert validation.get_yscale() == "log" and list(map(tuple, lines["G-Transformer"].get_xydata())) == points
+    assert [line.get_color() for line in lines.values()][:2] == ["#3461c9", "#c43f40"]
+    assert len({(line.get_marker(), line.get_linestyle()) for line in lines.values()}) == 3
+    plot_learning_curves({str(n): Curve(valid=points) for n in range(7)}, tmp_path / "curves.png", "Perplexity")
+    assert [len(panel.get_lines()) for panel in drawn[1].axes] == [4, 3]
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".png"] == ["curves.png"]

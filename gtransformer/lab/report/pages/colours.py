@@ -1,4 +1,4 @@
-"""One colour a system in all pictures and pages.
+"""One colour, marker and line style a system in all pictures, and its colour in all pages.
 
 Each can be told from white and from the pages' dark background (contrast of at least 3 with either, as WCAG 2.2 asks of
 graphics). Variants of a system are of one hue. A name that is not listed has one of ``OTHERS``, in their order.
@@ -7,7 +7,8 @@ graphics). Variants of a system are of one hue. A name that is not listed has on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 SYSTEMS = {
     "sentences": "#77797c",
@@ -26,6 +27,15 @@ SYSTEMS = {
     "mbe": "#097f1b",
     "abd": "#3ca541",
 }
+# Systems that are drawn in one panel, at most ``MOST``, by what they see.
+FAMILIES = {
+    "No context, or two sentences": ("sentences", "concatenation", "document_transformer", "flat_transformer"),
+    "Whole documents": ("documents", "gtransformer", "lst", "window", "window_absolute"),
+    "Three sentences, and the batch": ("pseudo_documents", "docflat", "docflat_d", "docflat_i", "mbe", "abd"),
+}
+MOST = 6
+MARKERS = "os^vDPX<>p*dHx." + "+1234|_h8"  # one a system, as colours are not for everyone; then others
+LINES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (9, 2)))  # one a system of a family
 # What pictures, users and studies (configs/studies) call some of them, too; "transformer" is the one over documents in
 # demonstration and studies.
 NAMES = {
@@ -43,6 +53,12 @@ NAMES = {
     "docflat_c": "docflat",
     "d": "docflat_d",
     "i": "docflat_i",
+    "cpu_small": "gtransformer",
+    "cpu_small_doc": "documents",
+    "cpu_small_sent": "sentences",
+    "proof_concatenation": "concatenation",
+    "proof_document_transformer": "document_transformer",
+    "proof_gtransformer_warm": "gtransformer",
 }
 OTHERS = ("#e8605d", "#617209", "#d064b9", "#0b758a", "#ab9104", "#a74a04", "#5b8df9", "#ae459a", "#879f07", "#017c5d")
 
@@ -60,6 +76,31 @@ def system_colours(names: Iterable[str]) -> dict[str, str]:
         free = (one for one in (own, *OTHERS, *SYSTEMS.values()) if one and one not in found.values())
         found[name] = next(free, OTHERS[0])
     return found
+
+
+def system_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return matplotlib's ``color``, ``marker`` and ``linestyle`` for each name; colours as ``system_colours``.
+
+    A system has the same marker and line style in every picture, as they go by its colour.
+    """
+    colours = system_colours(names)
+    style = {name: number for family in FAMILIES.values() for number, name in enumerate(family)}
+    places = {colour: (number, style[name]) for number, (name, colour) in enumerate(SYSTEMS.items())}
+    places |= {colour: (len(SYSTEMS) + number, 3 + number) for number, colour in enumerate(OTHERS)}
+    found = {}
+    for name, colour in colours.items():
+        marker, line = places[colour]
+        found[name] = {"color": colour, "marker": MARKERS[marker % len(MARKERS)], "linestyle": LINES[line % len(LINES)]}
+    return found
+
+
+def families(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return names of systems by what they see, at most ``MOST`` together."""
+    found = {title: [name for name in family if name in names] for title, family in FAMILIES.items()}
+    others = [name for name in names if name not in SYSTEMS]
+    for start in range(0, len(others), MOST):
+        found[f"Other systems{f' ({start // MOST + 1})' if len(others) > MOST else ''}"] = others[start : start + MOST]
+    return {title: some for title, some in found.items() if some}
 
 
 def shades(colour: str, count: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 A strategy makes a list of windows of a document. Each window is searched as a whole: its source is encoded anew, what
 its translation begins with has been chosen before and is forced, and its last sentences are new. Pure functions of
-sentence lengths; walk.py goes from window to window.
+sentence lengths; sequential.py goes from window to window.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from gtransformer.models.common.config import check_sizes
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available, sentence_limits
-from gtransformer.search.walk import SecondPass, WalkingGenerator
+from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size
@@ -263,7 +263,7 @@ class TranslationDocTask(FairseqTask):
             return second
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
-        return WalkingGenerator(made, self.options.strategy) if self.options.walks else made
+        return SequentialGenerator(made, self.options.strategy) if self.options.walks else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file.

@@ -17,8 +17,8 @@ from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
+from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON
-from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.first_pass import WordIndices
 from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_only
 from gtransformer.tasks.trained import AS_GIVEN, check_precision, in_batches, load_trained, model_options
@@ -151,7 +151,7 @@ class Engine:
                 # A text needs a line for each line; --doc-mode full would not promise that by itself.
                 wanted.sentence_rule = ON if walk.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
-            self._generators = {options: generator if walk.kind == FULL else WalkingGenerator(generator, walk)}
+            self._generators = {options: generator if walk.kind == FULL else SequentialGenerator(generator, walk)}
         return self._generators[options]
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:

@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.search.walk import SecondPass
+from gtransformer.search.sequential import SecondPass
 from tests import saved_model
 from tests.core.models.batch_documents import made
 from tests.core.tasks.loaded import LEN48, documents, load

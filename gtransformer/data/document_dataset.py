@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, IN_ORDER, STRETCH
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, DOCUMENT_INDEX, FIRST_SENTENCE, IN_ORDER
 from gtransformer.data.batching import document_order, fill_batches
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.word_dropout import WordDropout
 
 
@@ -56,7 +56,7 @@ class DocumentPairDataset(LanguagePairDataset):
         joined: bool = False,
         in_order: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
-        places: Callable[[], Sequence[Place] | None] | None = None,
+        places: Callable[[], Sequence[SentenceSpan] | None] | None = None,
         costs: np.ndarray | None = None,
         **options,
     ):
@@ -113,7 +113,7 @@ class DocumentPairDataset(LanguagePairDataset):
             batch[IN_ORDER] = torch.from_numpy(self.in_order[batch["id"].numpy()])
         if self.joined:
             documents = self.documents[batch["id"].numpy(), 0]
-            batch[STRETCH] = torch.from_numpy(np.cumsum(np.diff(documents, prepend=documents[:1]) != 0))
+            batch[DOCUMENT_INDEX] = torch.from_numpy(np.cumsum(np.diff(documents, prepend=documents[:1]) != 0))
         return batch
 
     def set_epoch(self, epoch: int) -> None:
@@ -121,7 +121,7 @@ class DocumentPairDataset(LanguagePairDataset):
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
 
-    def places(self) -> Sequence[Place] | None:
+    def places(self) -> Sequence[SentenceSpan] | None:
         """Where every instance stands in its document; None where that is not known."""
         return None if self._read_places is None else self._read_places()
 

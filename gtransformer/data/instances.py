@@ -40,8 +40,8 @@ class Kind:
     """
 
     help: str
-    cut: Callable[[Grouping, np.ndarray], Ranges] | None = None
-    furthest: Callable[[Grouping, np.ndarray], np.ndarray] | None = None
+    cut: Callable[[InstanceScheme, np.ndarray], Ranges] | None = None
+    furthest: Callable[[InstanceScheme, np.ndarray], np.ndarray] | None = None
     tokens: bool = False
     context: int | None = None
     target_context: bool = False
@@ -49,8 +49,8 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """What the task's options ask for; see ``check``.
+class InstanceScheme:
+    """Hold the scheme by which sentences form instances, as the task's options give it; see ``check``.
 
     Attributes:
         kind: of ``GROUPINGS``; ``stored``: the instances on disk.
@@ -65,7 +65,7 @@ class Grouping:
     target_context: int | None = None
 
     @classmethod
-    def stored_in(cls, task: Mapping[str, Any]) -> Grouping:
+    def stored_in(cls, task: Mapping[str, Any]) -> InstanceScheme:
         """That of the options of a trained model's task; those of old have none."""
         numbers = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
         return cls(str(task.get("instances") or STORED), *numbers)
@@ -139,14 +139,14 @@ class Instances:
         return len(self.current)
 
 
-def group(
-    grouping: Grouping,
+def build_instances(
+    grouping: InstanceScheme,
     source: np.ndarray,
     target: np.ndarray | None,
     runs: Ranges,
     draw: np.random.RandomState | None = None,
 ) -> Instances:
-    """Group sentences anew.
+    """Build the instances of an instance scheme from sentences.
 
     Args:
         grouping: any kind but ``stored``.

@@ -158,7 +158,7 @@ def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Place:
+class SentenceSpan:
     """What the translation of an instance holds, so that it is put back in its place; all counted from 0.
 
     Attributes:
@@ -173,7 +173,7 @@ class Place:
     current: tuple[int, int] | None = None
 
 
-def stored_places(path: Path, instances: InstanceDataset) -> list[Place] | None:
+def stored_places(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
     """Return the places of a split's stored instances, by the sidecar ``path``; None where there is no such file.
 
     Raises UserError for a sidecar of another number of instances, or of sentences in one.
@@ -182,13 +182,13 @@ def stored_places(path: Path, instances: InstanceDataset) -> list[Place] | None:
         return None
     sidecar = Sidecar.load(path)
     sidecar.check_counts(SideSentences(instances).counts(), path)
-    return [Place(*row) for row in sidecar.instances]
+    return [SentenceSpan(*row) for row in sidecar.instances]
 
 
-def regrouped_places(sentences: Sentences, instances: Instances) -> list[Place]:
+def regrouped_places(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
     """Return the places of instances that were grouped anew."""
     (first, last), (begin, end) = instances.target.T, instances.current.T
     document, position = sentences.document[first], sentences.position
     columns = document, position[first], last - first, position[begin], end - begin
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [Place(number, opening, count, (at, current)) for number, opening, count, at, current in rows]
+    return [SentenceSpan(number, opening, count, (at, current)) for number, opening, count, at, current in rows]

@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH
+from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows, size
 
 
@@ -81,7 +81,7 @@ class BatchScorer(SentenceScorer):
             last_rows=True,
             **{
                 FIRST_SENTENCE: torch.tensor([one.number for _, one in rows], device=device),
-                STRETCH: torch.tensor([i for i, _ in rows], device=device),
+                DOCUMENT_INDEX: torch.tensor([i for i, _ in rows], device=device),
             },
         )
         place = {key: i for i, key in enumerate(groups)}

@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved
 from gtransformer.evaluation.accuracy import report as accuracy_report
@@ -141,7 +141,7 @@ def check_entry(where: str, valid: Mapping[str, bool]) -> None:
 def score_items(
     scorer: SentenceScorer,
     items: Sequence[Item],
-    places: Sequence[Place],
+    places: Sequence[SentenceSpan],
     read: Callable[[int], tuple[TokenLists, TokenLists]],
     encode: Callable[[Sequence[str]], TokenLists],
     progress: Progress = silent,
@@ -215,7 +215,7 @@ def instances_before(
     return found[::-1]
 
 
-def current_in(places: Sequence[Place]) -> dict[tuple[int, int], tuple[int, int]]:
+def current_in(places: Sequence[SentenceSpan]) -> dict[tuple[int, int], tuple[int, int]]:
     """By (document, sentence): the instance in which the sentence is current, and its number among the target's."""
     found = {}
     for number, place in enumerate(places):

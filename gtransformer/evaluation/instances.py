@@ -13,8 +13,8 @@ import numpy as np
 from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor
 
-from gtransformer.data.instances import STORED, Grouping, Instances, Ranges
-from gtransformer.data.sentences import Place
+from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.sentence_scores import TokenLists
@@ -97,7 +97,7 @@ def capacity_of(task, prepared: Path) -> Capacity:
         prepared: a corpus that was prepared as that of the training: it says how long instances are that were trained
             on as they were prepared. So are those of fairseq's ``translation`` task, which has no such options.
     """
-    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else Grouping()
+    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else InstanceScheme()
     if grouping.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
@@ -132,7 +132,7 @@ class CorpusInstances:
         name: of the split, for messages.
     """
 
-    places: Sequence[Place]
+    places: Sequence[SentenceSpan]
     sides: tuple[FairseqDataset, FairseqDataset]
     dictionaries: tuple[Dictionary, Dictionary]
     name: str

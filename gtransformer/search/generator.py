@@ -62,7 +62,7 @@ class DocumentGenerator(SequenceGenerator):
         restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
         self.longest_sentence = min(restarting, default=None)
         self.longest = options.get("max_len") or self.positions
-        self.last_only = any(needs_of(model).last_sentence_only for model in models)
+        self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
         plain = rule is not None and type(self.search) is FairseqBeamSearch
         unusual = [self.lm_model, self.repeat_ngram_blocker, self.token_indices_to_suppress]
@@ -71,7 +71,7 @@ class DocumentGenerator(SequenceGenerator):
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
-        if self.last_only:
+        if self.translates_last_sentence_only:
             src_tokens = without_context(src_tokens, bos, self.pad)
         words = self._words(src_tokens)
         limits, sentences = self._limits(src_tokens, words)

@@ -16,7 +16,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import STORED, Grouping
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sentences import RunDataset
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
@@ -36,7 +36,7 @@ CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names
 # package sets it (``gtransformer/__init__.py``): preparing text is not for the tasks.
 read_plain_text: Callable[..., list[list[str]]] | None = None
 
-Place = tuple[int, int]  # document and sentence in it, from 0
+Location = tuple[int, int]  # document and sentence in it, from 0
 
 
 class FirstPass:
@@ -48,7 +48,7 @@ class FirstPass:
         dictionary: target dictionary.
     """
 
-    def __init__(self, dataset: DocumentPairDataset, translations: dict[Place, Tensor], dictionary: Dictionary):
+    def __init__(self, dataset: DocumentPairDataset, translations: dict[Location, Tensor], dictionary: Dictionary):
         self.places, self.source = dataset.places(), dataset.src.ranges
         self.translations, self.dictionary = translations, dictionary
 
@@ -103,7 +103,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     return FirstPass(dataset, translations, task.target_dictionary)
 
 
-def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[str]]:
+def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list[str]]:
     """The subwords of every sentence of a split in a file: ``PREFIX.jsonl``, or plain text, one sentence a line.
 
     Raises UserError where the file does not hold the sentences of the split.
@@ -195,7 +195,7 @@ def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str,
             f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
             "languages"
         )
-    grouping = Grouping.stored_in(said)
+    grouping = InstanceScheme.stored_in(said)
     if grouping.kind != STORED and grouping.max_sentences != 1:
         raise UserError(
             f"{where}: trained on more than single sentences (--instances {grouping.kind}); give a sentence model, "

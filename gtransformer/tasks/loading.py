@@ -18,8 +18,15 @@ from omegaconf import DictConfig, open_dict
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Instances, group
-from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
+from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Instances, build_instances
+from gtransformer.data.sentences import (
+    RunDataset,
+    Sentences,
+    SentenceSpan,
+    regrouped_places,
+    stored_places,
+    tokens_between,
+)
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
@@ -244,7 +251,7 @@ class Loader:
         if testing and KINDS[grouping.kind].by_target:
             target = None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        made = group(grouping, view.source.lengths, target, view.runs(), lengths)
+        made = build_instances(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first
@@ -301,7 +308,7 @@ class Grouped:
     context: np.ndarray | None
     documents: np.ndarray | None
     numbers: np.ndarray | None
-    places: partial[list[Place] | None]
+    places: partial[list[SentenceSpan] | None]
 
 
 def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
@@ -309,7 +316,7 @@ def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
     number, documents, numbers = len(part.source), None, None
     places = partial(stored_places, part.sidecar, part.source)
     if ordered:
-        known = places() or [Place(one, 0, 1) for one in range(number)]
+        known = places() or [SentenceSpan(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1
     return Grouped(part.source, part.target, None, documents, numbers, places)

@@ -28,7 +28,7 @@ from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size
-from gtransformer.tasks.beginning import check_beginning, check_saved_with, start_from_sentence_model
+from gtransformer.tasks.checkpoint_compatibility import check_beginning, check_saved_with, start_from_sentence_model
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
@@ -41,7 +41,7 @@ from gtransformer.tasks.generation import (
     check_generation,
     generator_maker,
     split_sentences,
-    translates_last_only,
+    translates_last_sentence_only,
 )
 from gtransformer.tasks.loading import (
     Loader,
@@ -216,7 +216,7 @@ class TranslationDocTask(FairseqTask):
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
-        if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
+        if not (from_checkpoint and translates_last_sentence_only(model)):  # generation knows whether there are data
             self.options.check_instances(model, trained=from_checkpoint)
         self.options.check_alignment(model)
         sides = available(model.encoder), available(model.decoder)

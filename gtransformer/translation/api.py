@@ -236,14 +236,16 @@ class GTransformer:
         return with_first(lines, first, self.chain.encode_target, name)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
-        walk, many = options.walk(), BATCHES * options.max_tokens
+        strategy, many = options.decoding_strategy(), BATCHES * options.max_tokens
         if self.engine.device.type == "cpu":
             many = min(many, ON_CPU)
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
-        within = walk.kind == FULL or (walk.kind == SEQUENTIAL and walk.tokens is None and walk.context is None)
+        within = strategy.kind == FULL or (
+            strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
+        )
         if not within:  # of the model's instances, as fairseq-generate does
-            return windows(map(partial(checked, walk), lines), math.inf, many)
+            return windows(map(partial(checked, strategy), lines), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
             return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
@@ -302,10 +304,10 @@ class GTransformer:
         return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
 
 
-def checked(walk: Strategy, line: InputLine) -> InputLine:
+def checked(strategy: Strategy, line: InputLine) -> InputLine:
     """Return the line; raises UserError, with its place, for a sentence that no window holds."""
     for tokens in line.tokens:
-        walk.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
+        strategy.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
     return line
 
 

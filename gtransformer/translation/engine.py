@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
-from gtransformer.data.instances import MARKS, Grouping
+from gtransformer.data.instances import MARKS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
@@ -20,7 +20,7 @@ from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON
 from gtransformer.tasks.first_pass import WordIndices
-from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_only
+from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_sentence_only
 from gtransformer.tasks.trained import AS_GIVEN, check_precision, in_batches, load_trained, model_options
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
@@ -80,7 +80,7 @@ class Engine:
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.indices = WordIndices(self.source, self.task)
         self._generators: dict[SearchOptions, object] = {}
-        check_decodable([self.model], Grouping(), ready=True)
+        check_decodable([self.model], InstanceScheme(), ready=True)
 
     def instance_tokens(self, instance: Instance) -> Tensor:
         """``<s> a b </s> <s> c </s>`` as (length,) int64."""
@@ -99,10 +99,10 @@ class Engine:
             return []
         tokens = [self.instance_tokens(instance) for instance in instances]
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
-        walk, generator = options.walk(), self._generator(options)
-        costs = [walk.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
+        strategy, generator = options.decoding_strategy(), self._generator(options)
+        costs = [strategy.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
         for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens):
-            sentences = 1 if translates_last_only(self.model) else len(instances[number])
+            sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])
             results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)
         return results
@@ -145,13 +145,15 @@ class Engine:
     def _generator(self, options: SearchOptions, **more):
         if options not in self._generators:
             wanted = Namespace(**vars(options.arguments()), **more)
-            walk, trained = options.walk(), str(self.task.cfg.sentence_rule)
+            strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule = options.sentence_rule
             if wanted.sentence_rule == AUTO:
                 # A text needs a line for each line; --doc-mode full would not promise that by itself.
-                wanted.sentence_rule = ON if walk.kind != FULL or trained == AUTO else trained
+                wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
-            self._generators = {options: generator if walk.kind == FULL else SequentialGenerator(generator, walk)}
+            self._generators = {
+                options: generator if strategy.kind == FULL else SequentialGenerator(generator, strategy)
+            }
         return self._generators[options]
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:

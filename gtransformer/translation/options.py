@@ -74,17 +74,17 @@ class SearchOptions:
         if self.max_len_a == 0 and self.max_len_b < 1:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
         left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
-        (self.changed(window_tokens=1) if left_open else self).walk()
+        (self.changed(window_tokens=1) if left_open else self).decoding_strategy()
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != FULL and self.nbest > 1:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
 
-    def walk(self) -> Strategy:
-        """Return the way through documents. Raises UserError for one that cannot be."""
+    def decoding_strategy(self) -> Strategy:
+        """Return the decoding strategy. Raises UserError for one that cannot be."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
     def arguments(self) -> argparse.Namespace:
-        """Return them as fairseq's generators are given them, without the way through documents."""
+        """Return them as fairseq's generators are given them, without the decoding strategy."""
         names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
         return argparse.Namespace(**{name: getattr(self, name) for name in names})
 

@@ -30,7 +30,7 @@ from gtransformer.lab.analysis.batch_attention import load_for_analysis
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
-from gtransformer.tasks.generation import check_alone, translates_last_only
+from gtransformer.tasks.generation import check_alone, translates_last_sentence_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
@@ -225,7 +225,7 @@ def measure(
             batch = utils.move_to_cuda(batch) if on_gpu else batch
             inputs = batch["net_input"]
             source, before = inputs["src_tokens"], task.source_dictionary
-            if translates_last_only(model):  # what is beside the sentence is in no cross-attention to it
+            if translates_last_sentence_only(model):  # what is beside the sentence is in no cross-attention to it
                 source = without_context(source, before.bos(), before.pad())
             sentences = aligned_sentences(
                 source,

@@ -128,18 +128,18 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
-        stretch: Tensor | None = None,
+        document_index: Tensor | None = None,
         last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
         """As ``DocumentEncoder.forward``; with ``last_rows`` the layers, and the result, are of each batch's last row.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
-        both sides; None: all begin their documents. ``stretch`` as of ``batch_layout``, on both sides.
+        both sides; None: all begin their documents. ``document_index`` as of ``batch_layout``, on both sides.
         """
         first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
         with self.autocast():
-            layout = self.batch_layout(src_tokens, stretch)
+            layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
             if last_rows:
                 src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
@@ -161,17 +161,17 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
         layout.batches = memory.layout.batches
         return super().extract_ragged(prev_output_tokens, layout, memory)
 
-    def last_rows(self, tokens: Tensor, first_sentence: Tensor, stretch: Tensor, memory: Memory) -> Tensor:
+    def last_rows(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
         """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.
 
         Args:
             tokens: (rows, length) int64, what the decoder reads; the rows of a batch stand together.
             first_sentence: (rows,) int64, as of the encoder.
-            stretch: (rows,) int64, which batch each row is of, ascending from 0.
+            document_index: (rows,) int64, which batch each row is of, ascending from 0.
             memory: its rows are the last ones.
         """
         with self.autocast():
-            layout = self.batch_layout(tokens, stretch)
+            layout = self.batch_layout(tokens, document_index)
             x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
             _, layout, x = self.last_of_each(tokens, layout, x)
             view = self.view(layout, memory.expanded().by_name())

@@ -95,18 +95,18 @@ class VectorEncoder(BatchReader, DocumentEncoder):
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
-        stretch: Tensor | None = None,
+        document_index: Tensor | None = None,
         in_order: Tensor | None = None,
         last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``stretch`` and ``last_rows`` as of ``FrontEncoder.forward``.
+        """As ``DocumentEncoder.forward``; ``document_index`` and ``last_rows`` as of ``FrontEncoder.forward``.
 
         ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
         the corpus. Where it is known, it is returned with the logits, for the loss.
         """
         with self.autocast():
-            layout = self.batch_layout(src_tokens, stretch)
+            layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {})
             vectors, logits = self.batch_vector(x, layout)
             if last_rows:

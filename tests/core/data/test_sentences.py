@@ -9,8 +9,8 @@ import torch
 from fairseq.data import ListDataset, indexed_dataset
 
 from gtransformer.data import stored as module
-from gtransformer.data.instances import Grouping, group
-from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, tokens_between
+from gtransformer.data.instances import InstanceScheme, build_instances
+from gtransformer.data.sentences import RunDataset, Sentences, SentenceSpan, regrouped_places, tokens_between
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
@@ -155,7 +155,9 @@ def word_view(places, dropped=()):
 
 
 def grouped_places(sentences, *grouping):
-    made = group(Grouping(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs())
+    made = build_instances(
+        InstanceScheme(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs()
+    )
     return regrouped_places(sentences, made)
 
 
@@ -163,14 +165,20 @@ def test_places_are_those_of_the_sidecar():
     """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
     sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
     assert grouped_places(sentences, "sliding", None, 1) == [
-        Place(0, 0, 1, (0, 1)), Place(0, 0, 2, (1, 1)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))
-    ]  # fmt: skip
+        SentenceSpan(0, 0, 1, (0, 1)),
+        SentenceSpan(0, 0, 2, (1, 1)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
     assert grouped_places(sentences, "current", None, 2, 0) == [
-        Place(0, 0, 1, (0, 1)), Place(0, 1, 1, (1, 1)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))
-    ]  # fmt: skip
+        SentenceSpan(0, 0, 1, (0, 1)),
+        SentenceSpan(0, 1, 1, (1, 1)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
     whole = grouped_places(sentences, "greedy", 100)
-    assert whole == [Place(0, 0, 2, (0, 2)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))]
+    assert whole == [SentenceSpan(0, 0, 2, (0, 2)), SentenceSpan(0, 3, 1, (3, 1)), SentenceSpan(2, 0, 1, (0, 1))]
     numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
     assert all(type(number) is int for number in numbers)  # what a file of translations can hold
-    made = group(Grouping("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
+    made = build_instances(InstanceScheme("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
     assert regrouped_places(sentences, made) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.contrastive import IN_BATCH, IN_VIEW, OUT_OF_VIEW, Item, score_items
 from gtransformer.evaluation.instances import Capacity
@@ -67,7 +67,7 @@ def test_an_item_is_the_last_of_consecutive_sentences(dictionary, model, togethe
     source, target = sentences(batch.source), sentences(batch.target)
     there = [0, 2, 3, 4, 5]  # places of the sentences in the document
     starts = [0, 1, 1, 1, 2]  # index of the sentence that each instance begins with
-    places = [Place(0, there[starts[i]], i - starts[i] + 1, (there[i], 1)) for i in range(5)]
+    places = [SentenceSpan(0, there[starts[i]], i - starts[i] + 1, (there[i], 1)) for i in range(5)]
     read = lambda i: (source[starts[i] : i + 1], target[starts[i] : i + 1])  # noqa: E731
     wrong = [[5, 6], [7]]
     items = [Item(i, "p", "d", 0, there[i], 1, text(target[i]), tuple(map(text, wrong))) for i in (0, 3, 4)]
@@ -216,7 +216,7 @@ READERS = {
 
 def score(scorer: BatchScorer, sides: list[list[list[int]]], local: int, back: tuple[int, int] = (1, 1)):
     """The last sentence of a document as an item, decided so many sentences back, behind ``local`` others."""
-    places = [Place(0, max(0, i - local), min(local, i) + 1, (i, 1)) for i in range(SENTENCES)]
+    places = [SentenceSpan(0, max(0, i - local), min(local, i) + 1, (i, 1)) for i in range(SENTENCES)]
     item = Item(0, "p", "d", 0, SENTENCES - 1, min(back), text(sides[1][-1]), ("5",), *back)
 
     def read(number: int):

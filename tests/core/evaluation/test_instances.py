@@ -13,7 +13,7 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtransformer.cli.contrastive import main
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import IN_VIEW, Item, read_items, score_items
@@ -60,7 +60,7 @@ def test_as_prepared(make, split):
     task = make(doc_noise_mask=0.9) if make is doc_task else make()
     sidecar, (sources, targets) = text(task, split)
     found = corpus_instances(task, PREPARED, split)
-    assert list(found.places) == [Place(*row) for row in sidecar.instances]
+    assert list(found.places) == [SentenceSpan(*row) for row in sidecar.instances]
     assert [found.read(number) for number in range(len(found.places))] == list(zip(sources, targets, strict=True))
 
 
@@ -71,7 +71,7 @@ def test_context_of_the_source_alone():
     source, target = (join(sidecar, side) for side in sides)
     place = next(number for number, place in enumerate(found.places) if place.current[0] == 3)
     document = found.places[place].document
-    assert found.places[place] == Place(document, 3, 1, (3, 1))
+    assert found.places[place] == SentenceSpan(document, 3, 1, (3, 1))
     assert found.read(place) == (source[document][1:4], [target[document][3]])
 
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH, first_sentences, with_input
+from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE, first_sentences, with_input
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs
 from gtransformer.tasks.generation import as_read
@@ -113,15 +113,15 @@ def test_joined_documents():
     for batch in iterator(task, dataset, 400).next_epoch_itr(shuffle=True):
         documents = dataset.documents[batch["id"].numpy(), 0]
         _, expected = np.unique(documents, return_inverse=True)
-        assert batch[STRETCH].tolist() == expected.tolist() == sorted(expected)
+        assert batch[DOCUMENT_INDEX].tolist() == expected.tolist() == sorted(expected)
         several.add(len(set(expected)) > 1)
         for reads in (True, False):
             read_so = as_read(batch, Namespace(needs=Needs(batch=reads)))["net_input"]
-            assert (STRETCH in read_so) is reads
+            assert (DOCUMENT_INDEX in read_so) is reads
     assert True in several
     task, dataset = load("valid", **DOCFLAT, join_documents=True)
     for batch in iterator(task, dataset, 400).next_epoch_itr(shuffle=False):
-        assert STRETCH not in batch and len(set(dataset.documents[batch["id"].numpy(), 0])) == 1
+        assert DOCUMENT_INDEX not in batch and len(set(dataset.documents[batch["id"].numpy(), 0])) == 1
 
 
 @pytest.mark.parametrize("kind", ["sliding", "stored"])

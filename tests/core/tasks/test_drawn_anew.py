@@ -119,9 +119,9 @@ def test_added_to_the_corpus_as_it_is(joined):
     for batch in iterator(task, dataset, epoch=2, disable_iterator_cache=True).next_epoch_itr(shuffle=True):
         numbers, in_order = batch["id"].numpy(), batch["in_order"].numpy()
         assert (in_order == (numbers < half)).all()
-        stretch = batch["stretch"].numpy() if joined else np.zeros(len(numbers), dtype=int)
-        for one in set(stretch):
-            inside = stretch == one
+        document_index = batch["document_index"].numpy() if joined else np.zeros(len(numbers), dtype=int)
+        for one in set(document_index):
+            inside = document_index == one
             assert len(set(in_order[inside])) == 1
             documents = set(original[numbers[inside] % half])
             assert len(documents) == 1 or not in_order[inside][0]

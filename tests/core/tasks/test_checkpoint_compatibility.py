@@ -10,7 +10,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_beginning
+from gtransformer.tasks.checkpoint_compatibility import check_beginning
 from gtransformer.tasks.finetuning import keep_given
 
 LAST = "checkpoint_last.pt"

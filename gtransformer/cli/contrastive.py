@@ -131,7 +131,7 @@ def score_own(args: argparse.Namespace) -> dict:
     )
     encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target, args.moses)
     began = time.monotonic()
-    scores = score_items(scorer, items, instances.places, instances.read, encode, progress)
+    scores = score_items(scorer, items, instances.spans, instances.read, encode, progress)
     seconds = round(time.monotonic() - began, 2)
     head = {"split": split, "placed": placed, **batch_of(scorer)}
     return {**head, **report(scores), "seconds": seconds, "items": [score.to_json() for score in scores]}

@@ -36,7 +36,7 @@ def first_sentences(given: Tensor | None, batch: int, device: torch.device) -> T
     return torch.ones(batch, dtype=torch.int64, device=device) if given is None else given
 
 
-def without_context(sample: dict, padding: int) -> dict:
+def without_context_loss(sample: dict, padding: int) -> dict:
     """Return the batch as the criterion shall see it: targets that do not count are padding and not in ``ntokens``.
 
     With ``--context-loss off`` those of the current sentences count. Their own ``<s>`` is given, like the first one of

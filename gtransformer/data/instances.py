@@ -16,7 +16,7 @@ import numpy as np
 
 from gtransformer.errors import UserError
 
-MARKS = 2  # tokens that <s> and </s> add to a sentence
+BOUNDARY_TOKENS = 2  # tokens that <s> and </s> add to a sentence
 STORED = "stored"
 FIXED, DRAWN = LENGTHS = ("fixed", "drawn")
 
@@ -180,8 +180,8 @@ def build_instances(
 def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
     """Cost of each sentence in tokens: the longer side and the two marks; the source alone where there is no target."""
     if target_lengths is None:
-        return [length + MARKS for length in source_lengths]
-    return [max(pair) + MARKS for pair in zip(source_lengths, target_lengths, strict=True)]
+        return [length + BOUNDARY_TOKENS for length in source_lengths]
+    return [max(pair) + BOUNDARY_TOKENS for pair in zip(source_lengths, target_lengths, strict=True)]
 
 
 class Filling:

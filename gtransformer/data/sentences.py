@@ -90,9 +90,9 @@ class Sentences:
         if sidecar is None:
             return
         sidecar.check_counts(counts, sidecar_name)
-        places = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
-        self.position += places[self.document, 1]
-        self.document = places[self.document, 0]
+        spans = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
+        self.position += spans[self.document, 1]
+        self.document = spans[self.document, 0]
         order = np.lexsort((self.position, self.document))
         self.document, self.position = self.document[order], self.position[order]
         self._reorder(order)
@@ -173,8 +173,8 @@ class SentenceSpan:
     current: tuple[int, int] | None = None
 
 
-def stored_places(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
-    """Return the places of a split's stored instances, by the sidecar ``path``; None where there is no such file.
+def stored_spans(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
+    """Return the spans of a split's stored instances, by the sidecar ``path``; None where there is no such file.
 
     Raises UserError for a sidecar of another number of instances, or of sentences in one.
     """
@@ -185,8 +185,8 @@ def stored_places(path: Path, instances: InstanceDataset) -> list[SentenceSpan] 
     return [SentenceSpan(*row) for row in sidecar.instances]
 
 
-def regrouped_places(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
-    """Return the places of instances that were grouped anew."""
+def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
+    """Return the spans of instances that were grouped anew."""
     (first, last), (begin, end) = instances.target.T, instances.current.T
     document, position = sentences.document[first], sentences.position
     columns = document, position[first], last - first, position[begin], end - begin

@@ -126,13 +126,13 @@ class CorpusInstances:
     """Instances over the sentences of a split.
 
     Attributes:
-        places: where each stands in its document, and which of its sentences are current.
+        spans: where each stands in its document, and which of its sentences are current.
         sides: tokens of the source's and the target's instances, ``<s> a b </s> <s> c </s>``.
         dictionaries: of either side.
         name: of the split, for messages.
     """
 
-    places: Sequence[SentenceSpan]
+    spans: Sequence[SentenceSpan]
     sides: tuple[FairseqDataset, FairseqDataset]
     dictionaries: tuple[Dictionary, Dictionary]
     name: str
@@ -141,7 +141,7 @@ class CorpusInstances:
         """Source and target sentences of an instance, without marks. UserError if they are not those of its place."""
         sides = zip(self.sides, self.dictionaries, strict=True)
         source, target = (split_tokens(side[number], one.bos(), one.eos()) for side, one in sides)
-        if len(target) != self.places[number].sentences:
+        if len(target) != self.spans[number].sentences:
             raise UserError(f"{self.name}: not the instances that the sidecar describes; prepare the corpus again")
         return source, target
 
@@ -166,13 +166,13 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
     loader = Loader(options, source, target, language=target.eos(), languages=())
     if capacity is None:
         dataset = loader.load(split, epoch=1, combine=False)
-        places, sides = dataset.places(), (dataset.src, dataset.tgt)
+        spans, sides = dataset.spans(), (dataset.src, dataset.tgt)
     else:
         (part,) = loader.parts(str(prepared / "bin"), split, combine=False)
         view = part.sentences()
         made = regrouped(view, capacity.last_ones(view.source.lengths, view.target.lengths, view.runs()))
-        places, sides = made.places(), (made.source, made.target)
-    return CorpusInstances(places, sides, (source, target), str(sidecar))
+        spans, sides = made.spans(), (made.source, made.target)
+    return CorpusInstances(spans, sides, (source, target), str(sidecar))
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:

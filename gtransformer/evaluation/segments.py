@@ -26,7 +26,7 @@ from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
 
 # Positions in a document, from 1: (first, last) of each row of a breakdown; the last row is open.
-POSITIONS = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
+POSITION_RANGES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Segments:
 
     Attributes:
         instances: None where there is no sidecar, and where instances overlap.
-        places: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
+        positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
         numbers: the document of each document segment.
         text: the whole translation, with an empty string for a sentence that no instance holds.
         tokenizer: sacrebleu's, for BLEU.
@@ -53,7 +53,7 @@ class Segments:
     sentences: Pairs
     documents: Pairs
     instances: Pairs | None
-    places: list[tuple[int, int]]
+    positions: list[tuple[int, int]]
     numbers: list[int]
     text: Documents
     tokenizer: str
@@ -89,7 +89,7 @@ class Segments:
     def by_document(self, metrics: Sequence[str]) -> list[dict]:
         """Per document its number (from 0), how many sentences it has, scores over these and over it as a whole."""
         groups: dict[int, list[int]] = {number: [] for number in self.numbers}
-        for index, (document, _) in enumerate(self.places):
+        for index, (document, _) in enumerate(self.positions):
             groups[document].append(index)
         rows = [{"document": number, **self._over(group, metrics)} for number, group in groups.items()]
         for key in _keys(metrics, DOCUMENTS):
@@ -104,8 +104,8 @@ class Segments:
         Whether sentences deep in a document gain from context, or suffer from its length, shows here.
         """
         groups: dict[str, list[int]] = {}
-        for index in sorted(range(len(self.places)), key=lambda index: self.places[index][1]):
-            groups.setdefault(bucket_name(self.places[index][1], POSITIONS), []).append(index)
+        for index in sorted(range(len(self.positions)), key=lambda index: self.positions[index][1]):
+            groups.setdefault(bucket_name(self.positions[index][1], POSITION_RANGES), []).append(index)
         return [{"position": name, **self._over(group, metrics)} for name, group in groups.items()]
 
     def _over(self, group: list[int], metrics: Sequence[str]) -> dict:
@@ -238,7 +238,7 @@ def _segments(
             document_segments([wanted[number] for number in filled]),
         ),
         instances=instances,
-        places=[
+        positions=[
             (number, position)
             for number, document in enumerate(placed)
             for position, sentence in enumerate(document, 1)

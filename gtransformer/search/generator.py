@@ -12,12 +12,12 @@ from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from gtransformer.data.group_tags import without_context
-from gtransformer.data.instances import MARKS
+from gtransformer.data.group_tags import pad_context
+from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import BeamSearch, Scoring, decodes_stepwise
 from gtransformer.search.positions import available, longest_sentence, within_positions
-from gtransformer.search.rules import SentenceRule, sentence_limits
+from gtransformer.search.rules import SentenceRule, sentence_length_limits
 
 
 class DocumentGenerator(SequenceGenerator):
@@ -72,7 +72,7 @@ class DocumentGenerator(SequenceGenerator):
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
         if self.translates_last_sentence_only:
-            src_tokens = without_context(src_tokens, bos, self.pad)
+            src_tokens = pad_context(src_tokens, bos, self.pad)
         words = self._words(src_tokens)
         limits, sentences = self._limits(src_tokens, words)
         limits = within_positions(limits, sentences, self.positions)
@@ -132,9 +132,13 @@ class DocumentGenerator(SequenceGenerator):
         return self._search(net_input, limits, given + new, forced)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """``sentence_limits``, none of which is more than a sentence has positions for, with ``<s>`` and ``</s>``."""
-        limits, sentences = sentence_limits(src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b)
-        return limits if self.longest_sentence is None else limits.clamp(max=self.longest_sentence - MARKS), sentences
+        """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
+        limits, sentences = sentence_length_limits(
+            src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b
+        )
+        return limits if self.longest_sentence is None else limits.clamp(
+            max=self.longest_sentence - BOUNDARY_TOKENS
+        ), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:
         """(batch, length) bool, True at words."""

@@ -136,7 +136,7 @@ class SentenceRule:
             lprobs[full, self.eos] = end[full]
 
 
-def sentence_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
+def sentence_length_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
     """Longest translation of each source sentence: a * (its words) + b.
 
     Args:

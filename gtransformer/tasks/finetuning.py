@@ -24,7 +24,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import system_of
-from gtransformer.models.gtransformer.model import ALL, NEW, TOP
+from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.accepted_options import option_of
@@ -53,7 +53,7 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
     if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
         check_pretrained(cfg, whole, dictionary)
     trained, said = frozen_by(cfg)
-    if trained != ALL:
+    if trained != ALL_PARAMETERS:
         freeze_pretrained(model, whole, trained, said.removeprefix("with "))
     if hasattr(cfg, "freeze_sentence_parameters") or hasattr(cfg, "trained_parameters"):
         check_frozen(cfg, whole)
@@ -72,13 +72,13 @@ def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
 
 
 def frozen_by(model_cfg: Any) -> tuple[str, str]:
-    """What a model's options say is trained (``TRAINED``), and how they say it."""
+    """What a model's options say is trained (``TRAINED_PARAMETERS``), and how they say it."""
     if getattr(model_cfg, "freeze_sentence_parameters", False):
         return NEW, f"with {FREEZE}"
     if hasattr(model_cfg, "freeze_sentence_parameters"):
-        return ALL, f"without {FREEZE}"
+        return ALL_PARAMETERS, f"without {FREEZE}"
     chosen = getattr(model_cfg, "trained_parameters", None)
-    return str(chosen or ALL), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
+    return str(chosen or ALL_PARAMETERS), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:

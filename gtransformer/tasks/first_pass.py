@@ -49,13 +49,13 @@ class FirstPass:
     """
 
     def __init__(self, dataset: DocumentPairDataset, translations: dict[Location, Tensor], dictionary: Dictionary):
-        self.places, self.source = dataset.places(), dataset.src.ranges
+        self.spans, self.source = dataset.spans(), dataset.src.ranges
         self.translations, self.dictionary = translations, dictionary
 
     def __call__(self, sample: dict) -> list[Tensor]:
         found = []
         for number in sample["id"].tolist():
-            place, (first, last) = self.places[number], self.source[number].tolist()
+            place, (first, last) = self.spans[number], self.source[number].tolist()
             at = place.first_sentence
             before = [self.translations[place.document, one] for one in range(at - (last - first - 1), at)]
             found.append(marked(before, self.dictionary))
@@ -92,8 +92,8 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
         # Every sentence by itself; each is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
-        places = [(place.document, place.first_sentence) for place in dataset.places()]
-        translations = dict(zip(places, model.translate(sources, args), strict=True))
+        spans = [(place.document, place.first_sentence) for place in dataset.spans()]
+        translations = dict(zip(spans, model.translate(sources, args), strict=True))
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)

@@ -199,18 +199,18 @@ class TranslationWriter:
     Args:
         prefix: of the file.
         instances: how many instances the generated split has; the file appears when each has come.
-        places: where each instance stands in its corpus; None numbers instances as documents.
+        spans: where each instance stands in its corpus; None numbers instances as documents.
     """
 
-    def __init__(self, prefix: str, instances: int, places: Sequence[SentenceSpan] | None):
+    def __init__(self, prefix: str, instances: int, spans: Sequence[SentenceSpan] | None):
         self.path = Path(f"{prefix}.jsonl")
-        self.instances, self.places = instances, places
+        self.instances, self.spans = instances, spans
         self.lines: dict[int, dict] = {}
         self.path.unlink(missing_ok=True)  # an old result must not be taken for that of an interrupted run
 
     def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
         """Take hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
-        place = SentenceSpan(number, 0, sentences) if self.places is None else self.places[number]
+        place = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
         self.lines[number] = {
             "id": number,
             "document": place.document,

@@ -18,13 +18,13 @@ from omegaconf import DictConfig, open_dict
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Instances, build_instances
+from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
 from gtransformer.data.sentences import (
     RunDataset,
     Sentences,
     SentenceSpan,
-    regrouped_places,
-    stored_places,
+    regrouped_spans,
+    stored_spans,
     tokens_between,
 )
 from gtransformer.data.sidecar import Sidecar
@@ -108,7 +108,7 @@ class Loader:
             in_order=in_order,
             joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
-            places=groups[0].places if len(groups) == 1 else None,
+            spans=groups[0].spans if len(groups) == 1 else None,
             costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
         )
 
@@ -300,7 +300,7 @@ class Grouped:
     """The instances of one part.
 
     ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) as ``DocumentPairDataset`` takes
-    them, None where nobody asks for them; ``places`` reads where the instances stand.
+    them, None where nobody asks for them; ``spans`` reads where the instances stand.
     """
 
     source: FairseqDataset
@@ -308,18 +308,18 @@ class Grouped:
     context: np.ndarray | None
     documents: np.ndarray | None
     numbers: np.ndarray | None
-    places: partial[list[SentenceSpan] | None]
+    spans: partial[list[SentenceSpan] | None]
 
 
 def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
     """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
     number, documents, numbers = len(part.source), None, None
-    places = partial(stored_places, part.sidecar, part.source)
+    spans = partial(stored_spans, part.sidecar, part.source)
     if ordered:
-        known = places() or [SentenceSpan(one, 0, 1) for one in range(number)]
+        known = spans() or [SentenceSpan(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1
-    return Grouped(part.source, part.target, None, documents, numbers, places)
+    return Grouped(part.source, part.target, None, documents, numbers, spans)
 
 
 def regrouped(view: Sentences, made: Instances) -> Grouped:
@@ -331,7 +331,7 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
         context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
     documents = np.stack([view.document[first], view.position[first]], 1)
     numbers = view.position[made.source[:, 0]] + 1
-    return Grouped(source, target, context, documents, numbers, partial(regrouped_places, view, made))
+    return Grouped(source, target, context, documents, numbers, partial(regrouped_spans, view, made))
 
 
 def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
@@ -342,7 +342,7 @@ def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
     kept = np.ones(len(made), dtype=bool)
     for side, ranges in ((view.source, made.source), (view.target, made.target)):
         for part in (np.stack([ranges[:, 0], made.current[:, 0]], 1), made.current):
-            kept &= side is None or tokens_between(side.lengths - MARKS, part) <= most
+            kept &= side is None or tokens_between(side.lengths - BOUNDARY_TOKENS, part) <= most
     logger.info("%d of %d instances left out (--max-pair-tokens %d)", len(kept) - kept.sum(), len(kept), most)
     return Instances(made.source[kept], made.target[kept], made.current[kept])
 

@@ -15,7 +15,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtransformer.data.batch_fields import without_context, without_forced
+from gtransformer.data.batch_fields import without_context_loss, without_forced
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
@@ -23,7 +23,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import check_sizes
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.positions import available, sentence_limits
+from gtransformer.search.positions import available, sentence_position_limits
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
@@ -221,7 +221,7 @@ class TranslationDocTask(FairseqTask):
         self.options.check_alignment(model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
-        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_limits(model))
+        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_position_limits(model))
         if not from_checkpoint:
             self.options.check_batches(model, training=True)
             if whole is not None:
@@ -325,13 +325,13 @@ class TranslationDocTask(FairseqTask):
                 f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
             )
         (dataset,) = self.datasets.values()
-        places, kind = dataset.places(), self.options.grouping.kind
-        if places is None and kind != STORED:
+        spans, kind = dataset.spans(), self.options.grouping.kind
+        if spans is None and kind != STORED:
             raise UserError(
                 f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "
                 "several sets are combined; translate one set at a time, or leave --gen-output out"
             )
-        return TranslationWriter(self.cfg.gen_output, len(dataset), places)
+        return TranslationWriter(self.cfg.gen_output, len(dataset), spans)
 
     def after_update(self, trainer, iterator) -> None:
         """Of an update that was made (``compat/patches.py``): training says how far it is, and is kept."""
@@ -360,7 +360,7 @@ class TranslationDocTask(FairseqTask):
 
     def _counted(self, sample: dict, model) -> dict:
         """A batch whose targets are those that count in the loss of a model."""
-        sample = without_context(sample, self.tgt_dict.pad())
+        sample = without_context_loss(sample, self.tgt_dict.pad())
         left_out = getattr(model, "leaves_marks_out", False)
         return without_forced(sample, self.forced_symbols, self.tgt_dict.pad()) if left_out else sample
 

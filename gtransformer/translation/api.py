@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import torch
 
-from gtransformer.data.instances import MARKS
+from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
@@ -114,7 +114,9 @@ class GTransformer:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
         # Beside or before a sentence stand others, which need positions, too.
         others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
-        self.max_sentence_tokens = max(1, min(engine.longest // (1 + others), engine.longest_sentence) - MARKS)
+        self.max_sentence_tokens = max(
+            1, min(engine.longest // (1 + others), engine.longest_sentence) - BOUNDARY_TOKENS
+        )
 
     @classmethod
     def from_pretrained(
@@ -307,7 +309,7 @@ class GTransformer:
 def checked(strategy: Strategy, line: InputLine) -> InputLine:
     """Return the line; raises UserError, with its place, for a sentence that no window holds."""
     for tokens in line.tokens:
-        strategy.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
+        strategy.check_sentence(len(tokens) + BOUNDARY_TOKENS, line.place.documents, line.place.sentences)
     return line
 
 

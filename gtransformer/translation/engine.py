@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
-from gtransformer.data.instances import MARKS, InstanceScheme
+from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
@@ -100,7 +100,7 @@ class Engine:
         tokens = [self.instance_tokens(instance) for instance in instances]
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         strategy, generator = options.decoding_strategy(), self._generator(options)
-        costs = [strategy.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
+        costs = [strategy.cost([len(sentence) + BOUNDARY_TOKENS for sentence in instance]) for instance in instances]
         for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens):
             sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])
             results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]

@@ -65,7 +65,7 @@ def measure(
     data = str(prepared / "bin")
     task = TranslationDocTask.setup_task(TranslationDocConfig(data=data, dataset_impl=None, **pair))
     corpus = corpus_instances(task, prepared, split)
-    documents = [corpus.read(number) for number in range(len(corpus.places))][:most]
+    documents = [corpus.read(number) for number in range(len(corpus.spans))][:most]
     whole = [Request(*sides, name=f"instance {number}") for number, sides in enumerate(documents)]
     layers = {f"{part}_ctxlayers": context_layers for part in ("encoder", "decoder", "cross")}
     dictionaries = task.source_dictionary, task.target_dictionary

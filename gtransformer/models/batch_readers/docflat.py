@@ -34,7 +34,7 @@ from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
-ENCODER, DECODER, BOTH, NONE = PLACES = ("encoder", "decoder", "both", "none")
+ENCODER, DECODER, BOTH_SIDES, NONE = SIDES = ("encoder", "decoder", "both", "none")
 THRESHOLD = 0.5
 WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
 
@@ -44,7 +44,7 @@ WHERE = "which sides attend to the other instances of the batch; none: a pseudo-
 class BatchAttentionConfig(DocumentModelConfig):
     """A Transformer over pseudo-documents that reads the batch in front of its first layers."""
 
-    batch_attention_in: ChoiceEnum(PLACES) = option(BOTH, f"{WHERE} (Table 3)")
+    batch_attention_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, f"{WHERE} (Table 3)")
     sentence_numbers: ChoiceEnum(SWITCH) = option(
         ON, "on: each sentence begins with its number in the document in place of <s>"
     )
@@ -66,7 +66,7 @@ class DocFlatConfig(BatchAttentionConfig):
 class AbdConfig(BatchAttentionConfig):
     """Attention between datapoints, in the encoder alone unless asked for."""
 
-    batch_attention_in: ChoiceEnum(PLACES) = option(
+    batch_attention_in: ChoiceEnum(SIDES) = option(
         ENCODER, f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted"
     )
 
@@ -86,7 +86,7 @@ class BatchFront(nn.Module):
         channels = getattr(cfg, f"{side}_embed_dim")
         across = FlatBatchAttention if hasattr(cfg, "context_gate") else AttentionBetweenInstances
         self.numbers = SentenceNumbers(channels) if str(cfg.sentence_numbers) == ON else None
-        self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH) else None
+        self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH_SIDES) else None
         self.layer_norm = nn.LayerNorm(channels)
 
 
@@ -198,8 +198,8 @@ class BatchAttentionModel(InstanceTransformerModel):
         where = str(cfg.batch_attention_in)
         return Needs(
             batch=where != NONE,
-            sources=where in (ENCODER, BOTH),
-            targets=where in (DECODER, BOTH),
+            sources=where in (ENCODER, BOTH_SIDES),
+            targets=where in (DECODER, BOTH_SIDES),
             numbers=str(cfg.sentence_numbers) == ON,
         )
 

@@ -27,7 +27,7 @@ from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
-ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
+ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
@@ -35,7 +35,7 @@ ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
 class MbeConfig(DocumentModelConfig):
     """A Transformer, and which of its sides see the vector of the batch."""
 
-    batch_vector_in: ChoiceEnum(PLACES) = option(BOTH, "which sides see the vector of the batch")
+    batch_vector_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which sides see the vector of the batch")
     doc_encoder_layer_norm: bool = option(
         False, "layer norm over the encoder's words and vector, in front of its layers, as in the authors' scripts"
     )

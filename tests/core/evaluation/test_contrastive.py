@@ -68,9 +68,9 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens)
     results = score_items(scorer, ITEMS, PLACES, read, encode)
     assert [result.item for result in results] == ITEMS
-    places = [(0, 1), (0, 2), (1, 1), (2, 2), (2, 0)]
+    spans = [(0, 1), (0, 2), (1, 1), (2, 2), (2, 0)]
     margins = []
-    for result, (instance, sentence) in zip(results, places, strict=True):
+    for result, (instance, sentence) in zip(results, spans, strict=True):
         expected = []
         for text in (result.item.correct, *result.item.wrong):
             target = [*TARGETS[instance][:sentence], text, *TARGETS[instance][sentence + 1 :]]
@@ -87,18 +87,18 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
 def test_items_where_instances_overlap(model, dictionary, encode, before, target_before):
     """Each item is scored where its sentence is current, behind so many sentences of either side."""
     documents = [tuple([*side[0], *side[1]] for side in (SOURCES, TARGETS)), (SOURCES[2], TARGETS[2])]
-    places, instances = [], []
+    spans, instances = [], []
     for document, (source, target) in enumerate(documents):
         for current in range(len(source)):
             first, target_first = max(0, current - before), max(0, current - target_before)
             count = current + 1 - target_first
-            places.append(SentenceSpan(document, target_first, count, (current, 1)))
+            spans.append(SentenceSpan(document, target_first, count, (current, 1)))
             instances.append((source[first : current + 1], target[target_first : current + 1]))
     scorer = SentenceScorer(model, dictionary, dictionary, 30)
     read = [tuple(map(encode, sides)) for sides in instances].__getitem__
-    for result in score_items(scorer, ITEMS, places, read, encode):
+    for result in score_items(scorer, ITEMS, spans, read, encode):
         item = result.item
-        current = [(place.document, place.current[0]) for place in places]
+        current = [(place.document, place.current[0]) for place in spans]
         number = current.index((item.document, item.sentence))
         source, target = read(number)
         texts = encode([item.correct, *item.wrong])

@@ -29,8 +29,8 @@ def test_documents(options, documents, nothing_dearer_than):
     task.load_dataset("test")
     dataset = task.dataset("test")
     assert len(dataset) == documents
-    places = dataset.places()
-    assert sum((place.current or (0, place.sentences))[1] for place in places) == 22
+    spans = dataset.spans()
+    assert sum((place.current or (0, place.sentences))[1] for place in spans) == 22
     if nothing_dearer_than is None:
         assert dataset.costs is None
     else:

@@ -237,7 +237,7 @@ def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) 
     """Cut sentences ``first`` to ``last - 1`` into instances of random lengths, one after the other.
 
     Each takes 1 to as many sentences as ``ends`` lets it, all numbers being equally likely. (Lengths that are drawn
-    anew each epoch are of Zhang et al. 2023, D2DToolkits; how they are drawn is ours.)
+    again each epoch are of Zhang et al. 2023, D2DToolkits; how they are drawn is ours.)
     """
     cuts: Ranges = []
     while first < last:

@@ -38,7 +38,7 @@ class SideSentences:
         return np.bincount(self.stored, minlength=len(self.instances))
 
     def reorder(self, order: np.ndarray) -> None:
-        """Number the sentences anew: sentence i is what was ``order[i]``."""
+        """Renumber the sentences: sentence i is what was ``order[i]``."""
         self.stored, self.begin, self.lengths = self.stored[order], self.begin[order], self.lengths[order]
 
     def tokens(self, first: int, last: int) -> Tensor:
@@ -83,7 +83,7 @@ class Sentences:
         for number in np.flatnonzero(counts != others)[:1].tolist():
             raise UserError(
                 f"{name}*: instance {number} has {counts[number]} source but {others[number]} target sentences, so its "
-                "sentences cannot be grouped anew; leave --instances as stored, or prepare the corpus again"
+                "sentences cannot be regrouped; leave --instances as stored, or prepare the corpus again"
             )
         self.document = self.source.stored.copy()
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
@@ -186,7 +186,7 @@ def stored_spans(path: Path, instances: InstanceDataset) -> list[SentenceSpan] |
 
 
 def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
-    """Return the spans of instances that were grouped anew."""
+    """Return the spans of instances that were regrouped."""
     (first, last), (begin, end) = instances.target.T, instances.current.T
     document, position = sentences.document[first], sentences.position
     columns = document, position[first], last - first, position[begin], end - begin

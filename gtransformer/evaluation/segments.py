@@ -47,7 +47,7 @@ class Segments:
         numbers: the document of each document segment.
         text: the whole translation, with an empty string for a sentence that no instance holds.
         tokenizer: sacrebleu's, for BLEU.
-        realigned: the levels whose segments may have been cut anew (``realignment``).
+        realigned: the levels whose segments may have been cut again (``realignment``).
     """
 
     sentences: Pairs
@@ -65,7 +65,7 @@ class Segments:
         return getattr(self, level)
 
     def signed(self, signature: str, level: str) -> str:
-        """The signature of a score over the segments of ``level``, which says if these may have been cut anew."""
+        """The signature of a score over the segments of ``level``, which says if these may have been cut again."""
         return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
@@ -144,8 +144,8 @@ def segments_of_translations(
     """Segments of one rendering of a system's instances; ``finished[i]``: the sentences of instance i as text.
 
     Where an instance has another number of sentences than its source they are aligned by order or, with ``MWER``, its
-    whole document is cut anew; documents and instances hold them as they were produced. Where instances overlap, each
-    sentence is that of the instance in which it is current, the instance is what is cut anew, there are no segments by
+    whole document is cut again; documents and instances hold them as they were produced. Where instances overlap, each
+    sentence is that of the instance in which it is current, the instance is what is cut again, there are no segments by
     instance, and documents hold what was aligned, too: which sentences are context is known of these alone.
     """
     reference, finished = _in_one_form(reference), _in_one_form(finished)
@@ -206,7 +206,7 @@ def segments_of_text(
             document_segments([reference[d][part] for d, part in cut]),
         )
     produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-    # Instances are parts of what was cut anew, and so are documents of which something is left out.
+    # Instances are parts of what was cut again, and so are documents of which something is left out.
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if sidecar is not None and sidecar.dropped else ()))
     return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
 

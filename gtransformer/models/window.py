@@ -57,7 +57,7 @@ class CachedWindow(CachedIntervals):
         self.look(first + np.clip(place, 0, lengths[..., None] - 1), there)
 
     def force(self, forced: Forced) -> None:
-        """Go on behind the last position of what is forced, where no sentence of the source begins anew."""
+        """Go on behind the last position of what is forced, where no sentence of the source begins again."""
         if self.scope.begun == SENTENCE:
             layout, groups = forced.layout, forced.groups.cpu().numpy()
             queries = Newest(self.documents[groups][layout.doc], layout.tag, layout.position)

@@ -248,7 +248,7 @@ class Run:
         if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a text: of an earlier version
             raise UserError(
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
-                "that folder to train anew, or choose another directory with --output"
+                "that folder to train again, or choose another directory with --output"
             )
         write_json(path, now)
         return now["corpus"]
@@ -269,7 +269,7 @@ class Run:
         try:
             run_stage(name, command + self.extra, self.directory, noted | results)
         except KeyboardInterrupt:
-            last, kept = last_checkpoint(self.directory), "nothing; the same command begins it anew"
+            last, kept = last_checkpoint(self.directory), "nothing; the same command begins it again"
             if stage == "train" and last.is_file():
                 kept = f"{last} (update {training_done(last).updates}); the same command goes on"
             elif stage == "prepare":

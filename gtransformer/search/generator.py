@@ -58,7 +58,7 @@ class DocumentGenerator(SequenceGenerator):
         self.symbols, self.rule, self.nbest = symbols, rule, nbest
         # Sinusoidal positions have no end; what --max-target-positions says is no limit on translations.
         self.positions = min(available(model.decoder) for model in models)
-        # Where they begin anew with each sentence, a sentence must fit them by itself.
+        # Where they restart at each sentence, a sentence must fit them by itself.
         restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
         self.longest_sentence = min(restarting, default=None)
         self.longest = options.get("max_len") or self.positions
@@ -243,7 +243,7 @@ def rows_of(chosen: Tensor) -> Tensor:
 class RepeatedNgrams(nn.Module):
     """Called as fairseq's ``NGramRepeatBlock``, which compares with padding at the end of the hypotheses' buffer.
 
-    That one would also count ``<s>`` and ``</s>``, of which documents have many: n-grams begin anew with each sentence,
+    That one would also count ``<s>`` and ``</s>``, of which documents have many: n-grams restart at each sentence,
     as the limits on its length do. Names and terms may come again in the next one.
 
     Args:

@@ -21,7 +21,7 @@ def available(side: nn.Module) -> int:
 def sentence_position_limits(model: nn.Module) -> tuple[int, int]:
     """Most tokens of a sentence, ``<s>`` and ``</s>`` counted, that encoder and decoder have positions for.
 
-    Less than a document may have where positions begin anew with each sentence.
+    Less than a document may have where positions restart at each sentence.
     """
     source, target = (
         side.sentence_positions() if hasattr(side, "sentence_positions") else available(side)

@@ -199,8 +199,8 @@ def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
     theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
     if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and system_of(theirs) != system_of(ours):
         raise UserError(
-            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot go on from; choose another --save-dir, "
-            "or start from it with --finetune-from-model and --load-partial"
+            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot resume from; choose another "
+            "--save-dir, or start from it with --finetune-from-model and --load-partial"
         )
 
 
@@ -225,8 +225,8 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
     path = _gone_on_from(whole)
     if path is None and whole.checkpoint.restore_file == LAST and getattr(whole.checkpoint, "continue_once", None):
         path = pretrained_path(whole)
-    anew = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
-    if path is None or (whole.checkpoint.restore_file != LAST and anew):  # a training of its own, from another's model
+    again = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
+    if path is None or (whole.checkpoint.restore_file != LAST and again):  # a training of its own, from another's model
         return
     settings = read_settings(path)
     theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
@@ -243,7 +243,7 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
         other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
         raise UserError(
             f"{path}: trained {as_given(key, theirs[key])}, this training is {as_given(key, ours[key])}; give what it "
-            f"was trained with to go on with it, or {other}"
+            f"was trained with to resume it, or {other}"
         )
 
 

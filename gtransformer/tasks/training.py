@@ -146,7 +146,7 @@ def used_patience() -> dict[str, Any]:
 def resume_patience(state: Any) -> int:
     """Count on from what ``used_patience`` was in a checkpoint; returns how often validation was no better until then.
 
-    0, and counted anew, where the checkpoint does not say.
+    0, and counted again, where the checkpoint does not say.
     """
     kept = state.get("patience") if isinstance(state, Mapping) else None
     if not isinstance(kept, Mapping):

@@ -163,7 +163,7 @@ class TranslationDocTask(FairseqTask):
         return self.cfg.max_source_positions, self.cfg.max_target_positions
 
     def has_sharded_data(self, split: str) -> bool:
-        """Whether fairseq is to load the training set anew for every epoch."""
+        """Whether fairseq is to load the training set again for every epoch."""
         return super().has_sharded_data(split) or self.options.drawn_anew
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
@@ -180,7 +180,7 @@ class TranslationDocTask(FairseqTask):
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """As fairseq's; that instances are too long is said, and a UserError where they may not be left out.
 
-        Of documents that are walked through window by window none is: the windows are checked when they come.
+        Of documents that are decoded window by window none is: the windows are checked when they come.
         """
         if self.options.whole_documents:
             return indices
@@ -343,7 +343,7 @@ class TranslationDocTask(FairseqTask):
         try:
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         finally:
-            if torch.cuda.is_initialized():  # fairseq begins to count anew with every update
+            if torch.cuda.is_initialized():  # fairseq begins to count again with every update
                 self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
 
     def valid_step(self, sample, model, criterion):

@@ -91,7 +91,7 @@ class Engine:
     def translate(self, instances: Sequence[Instance], options: SearchOptions) -> list[list[Hypothesis]]:
         """The n best translations of every instance, best first; instances may stand in any order of length.
 
-        With another ``options.strategy`` than full, an instance is a document, which is walked through.
+        With another ``options.strategy`` than full, an instance is a document, which is decoded by it.
 
         Raises UserError for an instance that the model gives no translation to.
         """

@@ -191,7 +191,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
 def instance_limits(
     grouping: InstanceScheme, system: str | None, checkpoint: Path, first_pass: Path | None
 ) -> dict[str, int | bool | None]:
-    """Return the limits of a model's instances, where those of the corpus were grouped anew for its training.
+    """Return the limits of a model's instances, where those of the corpus were regrouped for its training.
 
     Text is translated in disjoint instances: of as many tokens or sentences as those of training have, in parts of
     documents where these were trained on; or, by a system that needs it, sentence by sentence beside previous ones, or

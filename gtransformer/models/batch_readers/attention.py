@@ -76,7 +76,7 @@ class FlatBatchAttention(nn.Module):
         if self.gate is None:
             return own + found
         g = torch.sigmoid((gate or self.gate)(found))
-        if self.threshold is not None:  # the gradient goes straight through the step [ours]
+        if self.threshold is not None:  # the gradient goes straight through the step (our choice)
             g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
         return (1 - g) * own + g * found
 

@@ -74,7 +74,7 @@ class AbdConfig(BatchAttentionConfig):
 class BatchFront(nn.Module):
     """Sentence numbers, attention across the batch, norm; each side of a model has its own.
 
-    The norm stays where a side has no such attention, so that models with and without differ in it alone [ours].
+    The norm stays where a side has no such attention, so that models with and without differ in it alone (our choice).
 
     Args:
         cfg: the model's configuration; where it has gates the attention is DocFlat's, else ABD's.
@@ -98,7 +98,7 @@ class FrontEmbedding(BatchReader):
         self.batch_front = BatchFront(cfg, self.side)
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
-        """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
+        """As of all models; dropout is behind the norm, as where embeddings have one (our choice)."""
         front, begins = self.batch_front, layout.begins
         opened = begins, layout.doc[begins], layout.tag[begins]
         x = self.numbered(layout.pack(tokens), known[FIRST_SENTENCE], *opened)

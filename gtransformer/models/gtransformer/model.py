@@ -52,7 +52,7 @@ class GTransformerConfig(DocumentModelConfig):
     )
     positions: ChoiceEnum(POSITION_KINDS) = option(
         DOCUMENT,
-        "document: positions run through the instance, as in the paper; sentence: they begin anew with each sentence, "
+        "document: positions run through the instance, as in the paper; sentence: they restart at each sentence, "
         "and global attention is told the sentences' numbers, which it learns to use",
     )
     gate_bias: Optional[float] = option(  # noqa: UP045

@@ -1,4 +1,4 @@
-"""Ways through documents: token for token what a slow loop finds that encodes and decodes every window anew."""
+"""Ways through documents: token for token what a slow loop finds that encodes and decodes every window again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sentences_of(dictionary, tokens: list[int]) -> list[list[int]]:
 
 
 def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int, int, int]]) -> list[int]:
-    """Window by window with the plain generator: encoded anew, no caches, the prefix given to fairseq's loop.
+    """Window by window with the plain generator: encoded again, no caches, the prefix given to fairseq's loop.
 
     fairseq counts a prefix in a hypothesis's score: what is not divided by length is ranked alike all the same.
     """

@@ -1,4 +1,4 @@
-"""What is drawn anew in every epoch, as fairseq's training asks for it: lengths, unrelated context, masked words."""
+"""What is drawn again in every epoch, as fairseq's training asks for it: lengths, unrelated context, masked words."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--placed",
         choices=("instance", "last"),
-        help="items over a prepared corpus: where an item's sentence stands; instance: inside the instance that the "
+        help="items over a prepared corpus: where an item's sentence is; instance: inside the instance that the "
         "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
         "(default: instance for models trained on instances as prepared or greedy, else last)",
     )

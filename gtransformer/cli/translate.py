@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Read the options; files may stand on both sides of them, and behind ``--``."""
-    # argparse, when it mixes, refuses what stands behind ``--`` alone.
+    # argparse, when it mixes, refuses what is behind ``--`` alone.
     end = argv.index("--") if "--" in argv else len(argv)
     args = build_parser().parse_intermixed_args(argv[:end])
     args.input = [*(args.input or []), *argv[end + 1 :]] or ["-"]

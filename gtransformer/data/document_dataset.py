@@ -122,7 +122,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self._epoch.fill_(epoch)
 
     def spans(self) -> Sequence[SentenceSpan] | None:
-        """Where every instance stands in its document; None where that is not known."""
+        """Where every instance is in its document; None where that is not known."""
         return None if self._read_spans is None else self._read_spans()
 
     def ordered_indices(self, seed: int | None = None) -> np.ndarray:

@@ -23,7 +23,7 @@ def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
 
 
 def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
-    """Where the last sentence of each row stands; (batch, length) int64 as for ``group_tags`` -> bool."""
+    """Where the last sentence of each row is; (batch, length) int64 as for ``group_tags`` -> bool."""
     tags = group_tags(tokens, bos, padding)
     return tags.eq(tags.amax(dim=1, keepdim=True)) & tokens.ne(padding)
 

@@ -106,7 +106,7 @@ class Sentences:
         return len(self.document)
 
     def exchange(self, draw: np.random.RandomState) -> None:
-        """Let all sentence pairs change places at random, so that what stands around one has nothing to do with it."""
+        """Let all sentence pairs change places at random, so that what is around one has nothing to do with it."""
         self._reorder(draw.permutation(len(self)))
 
     def _reorder(self, order: np.ndarray) -> None:

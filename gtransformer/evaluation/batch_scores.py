@@ -13,13 +13,13 @@ from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad
 
 
 class BatchScorer(SentenceScorer):
-    """Each request is a batch of its own: what stands before it, whose targets are given, then itself.
+    """Each request is a batch of its own: what is before it, whose targets are given, then itself.
 
     What reads the batch stands in front of the layers, so these go through the last row alone.
 
     Args:
         together: most sentences of a batch, the one in question included.
-        max_tokens: of the targets that go through the layers together, padded; of what stands in front of these, four
+        max_tokens: of the targets that go through the layers together, padded; of what is in front of these, four
             times as many.
     """
 

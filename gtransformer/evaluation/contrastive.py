@@ -154,7 +154,7 @@ def score_items(
     with their references, so many that the item's is the last of ``scorer.together``.
 
     Args:
-        spans: where each instance stands.
+        spans: where each instance is.
         read: gives source and target sentences of an instance, as token indices.
         encode: turns plain sentences of the target language into token indices.
 

@@ -45,7 +45,7 @@ class Capacity:
     behind: bool = True
 
     def last_ones(self, source: np.ndarray, target: np.ndarray, runs: Ranges) -> Instances:
-        """An instance for each sentence: it is the last, behind as much of what stands before it as there is room for.
+        """An instance for each sentence: it is the last, behind as much of what is before it as there is room for.
 
         Args:
             source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included.
@@ -66,7 +66,7 @@ class Capacity:
     def around(self, source: Sequence[int], target: Sequence[int], sentence: int) -> tuple[range, range]:
         """The sentences of a text, of source and target, in which one is scored.
 
-        As much as there is room for of what stands before it comes first, then what stands behind it (our choice).
+        As much as there is room for of what is before it comes first, then what is behind it (our choice).
 
         Args:
             source, target: lengths in tokens, ``<s>`` and ``</s>`` included, of as many sentences.
@@ -126,7 +126,7 @@ class CorpusInstances:
     """Instances over the sentences of a split.
 
     Attributes:
-        spans: where each stands in its document, and which of its sentences are current.
+        spans: where each is in its document, and which of its sentences are current.
         sides: tokens of the source's and the target's instances, ``<s> a b </s> <s> c </s>``.
         dictionaries: of either side.
         name: of the split, for messages.

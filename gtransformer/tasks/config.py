@@ -80,7 +80,7 @@ class TranslationDocConfig(TranslationConfig):
     max_pair_tokens: Optional[int] = option(  # noqa: UP045
         None,
         "training leaves out instances with more tokens, <s> and </s> not counted, in the current source sentence, the "
-        "current target sentence, or what stands before it on either side (of --instances whose sentences are all "
+        "current target sentence, or what is before it on either side (of --instances whose sentences are all "
         "current: in either side)",
     )
     more_training_data: Optional[str] = option(  # noqa: UP045

@@ -98,7 +98,7 @@ def check_generation(args: Namespace, options: Options) -> None:
 def check_decodable(models: Sequence[nn.Module], grouping: InstanceScheme, ready: bool) -> None:
     """Raise UserError for a model that cannot translate because it reads what is not there yet.
 
-    ``ready``: what stands before the sentences that are translated is there.
+    ``ready``: what is before the sentences that are translated is there.
     """
     refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=grouping.repeats_targets, ready=ready)
 
@@ -199,7 +199,7 @@ class TranslationWriter:
     Args:
         prefix: of the file.
         instances: how many instances the generated split has; the file appears when each has come.
-        spans: where each instance stands in its corpus; None numbers instances as documents.
+        spans: where each instance is in its corpus; None numbers instances as documents.
     """
 
     def __init__(self, prefix: str, instances: int, spans: Sequence[SentenceSpan] | None):

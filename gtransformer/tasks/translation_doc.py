@@ -303,7 +303,7 @@ class TranslationDocTask(FairseqTask):
         if self.pace.is_time():
             total = sum(map(len, self.datasets.values()))
             left = self.pace.seconds(total - self.translated)
-            self.pace.say(f"translated {self.translated} of {total} instances", left)
+            self.pace.log(f"translated {self.translated} of {total} instances", left)
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()

@@ -2,7 +2,7 @@
 
 ``OUT.part`` takes the lines, ``OUT.part.json`` says how many of its bytes count and where in the input they end. Only
 when everything is there does ``OUT.part`` become ``OUT``. Of several texts in one directory, ``.translated/NAME.json``
-stands beside the finished ``NAME``: what it was made with, and of which text.
+is next to the finished ``NAME``: what it was made with, and of which text.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class DocumentEmbedding(LayerStack):
         return self.embed(layout.pack(tokens), *self.token_positions(layout))
 
     def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
-        """Return the position (N,) int64 of each token, from 0, and a number that all are below."""
+        """The position (N,) int64 of each token, from 0, and a number that all are below."""
         if not self.restarts:
             return layout.offset, layout.length
         return on_device(layout.within, layout.device), int(layout.within.max(initial=-1)) + 1

@@ -29,21 +29,21 @@ class Entries(dict[str, Any]):
 
     Attributes:
         place: where it begins, ``FILE, line N``; of two that were combined, both.
-        places: where its keys stand.
+        locations: where its keys stand.
     """
 
-    def __init__(self, values: dict[str, Any] | None = None, place: str = "", places: dict[str, str] | None = None):
+    def __init__(self, values: dict[str, Any] | None = None, place: str = "", locations: dict[str, str] | None = None):
         super().__init__(values or {})
-        self.place, self.places = place, places or {}
+        self.place, self.locations = place, locations or {}
 
     def __or__(self, other: Entries) -> Entries:
         """Combine both; ``other`` takes precedence."""
         place = " and ".join(filter(None, (other.place, self.place)))
-        return Entries({**self, **other}, place, self.places | other.places)
+        return Entries({**self, **other}, place, self.locations | other.locations)
 
     def at(self, key: str) -> str:
         """Return where a key stands."""
-        return self.places.get(key, self.place)
+        return self.locations.get(key, self.place)
 
     def dashed(self) -> Entries:
         """Replace ``_`` by ``-`` in the keys. Raise UserError for two that become one."""
@@ -51,7 +51,7 @@ class Entries(dict[str, Any]):
         for key, value in self.items():
             if dashed(key) in found:
                 raise UserError(f"{self.at(key)}: '{key}' stands twice, once with - and once with _; keep one")
-            found[dashed(key)], found.places[dashed(key)] = value, self.at(key)
+            found[dashed(key)], found.locations[dashed(key)] = value, self.at(key)
         return found
 
 
@@ -168,14 +168,14 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return f"{self.name}, line {node.start_mark.line + 1}"
 
     def entries(self, node: yaml.MappingNode) -> Entries:
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
                 key.tag = self.DEFAULT_SCALAR_TAG
-                if key.value in places:
+                if key.value in locations:
                     raise UserError(f"{self.place(key)}: '{key.value}' stands twice; keep one")
-                places[key.value] = self.place(key)
-        return Entries(self.construct_mapping(node, deep=True), self.place(node), places)
+                locations[key.value] = self.place(key)
+        return Entries(self.construct_mapping(node, deep=True), self.place(node), locations)
 
     def text(self, node: yaml.ScalarNode) -> str:
         value = self.construct_scalar(node)

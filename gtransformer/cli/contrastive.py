@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--placed",
         choices=("instance", "last"),
-        help="items over a prepared corpus: where an item's sentence stands; instance: inside the instance that the "
+        help="items over a prepared corpus: where an item's sentence is; instance: inside the instance that the "
         "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
         "(default: instance for models trained on instances as prepared or greedy, else last)",
     )
@@ -131,7 +131,7 @@ def score_own(args: argparse.Namespace) -> dict:
     )
     encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target, args.moses)
     began = time.monotonic()
-    scores = score_items(scorer, items, instances.places, instances.read, encode, progress)
+    scores = score_items(scorer, items, instances.spans, instances.read, encode, progress)
     seconds = round(time.monotonic() - began, 2)
     head = {"split": split, "placed": placed, **batch_of(scorer)}
     return {**head, **report(scores), "seconds": seconds, "items": [score.to_json() for score in scores]}

@@ -91,9 +91,9 @@ def run_stages(argv: list[str], stage: str | None = None) -> int | None:
     args = parse(argv, stage)
 
     from gtransformer.run.needs import missing_first
+    from gtransformer.run.paths import RUNS
     from gtransformer.run.recipe_check import check_recipe
     from gtransformer.run.run import make_run, stages_of
-    from gtransformer.run.run_places import RUNS
 
     if args.runs:
         os.environ[RUNS] = str(args.runs)  # of the programs that are started, too

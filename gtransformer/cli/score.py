@@ -79,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=ALIGNMENTS,
         default=ORDER,
         help="translations of another number of sentences than the source: order: missing ones are empty, surplus ones "
-        "joined to the last; mwer: cut anew by document, where word edit distance is least (%(default)s)",
+        "joined to the last; mwer: cut again by document, where word edit distance is least (%(default)s)",
     )
     add("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
     add(

@@ -1,7 +1,7 @@
 """Translate plain text with a saved model: one output line for each input line, in order.
 
 ``gtransformer translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` stands between documents (and
-in the output, too). ``--output OUT`` can be interrupted: the same command goes on where it stopped. Several files are
+in the output, too). ``--output OUT`` can be interrupted: the same command resumes where it stopped. Several files are
 translated with the model loaded once: ``FILE FILE --output DIR``.
 """
 
@@ -71,14 +71,14 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
-    add("--restart", action="store_true", help="forget an interrupted run and begin anew")
+    add("--restart", action="store_true", help="forget an interrupted run and start again")
     add("--quiet", action="store_true", help="no progress on standard error")
     return parser
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Read the options; files may stand on both sides of them, and behind ``--``."""
-    # argparse, when it mixes, refuses what stands behind ``--`` alone.
+    # argparse, when it mixes, refuses what is behind ``--`` alone.
     end = argv.index("--") if "--" in argv else len(argv)
     args = build_parser().parse_intermixed_args(argv[:end])
     args.input = [*(args.input or []), *argv[end + 1 :]] or ["-"]
@@ -235,7 +235,7 @@ class Run:
 
 @contextmanager
 def ticking(bar: tqdm) -> Iterator[None]:
-    """Draw the bar anew at least every ten seconds, whether it has moved or not: a window may take longer.
+    """Draw the bar again at least every ten seconds, whether it has moved or not: a window may take longer.
 
     By a timer of the system, whose signals come to the main thread; a thread of its own might draw in a line's middle.
     """
@@ -263,7 +263,7 @@ def said_on_interrupt(output: ResumableOutput | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if output is not None:
-            kept = f"{output.place.lines} lines are kept in {output.part}; the same command goes on after them"
+            kept = f"{output.place.lines} lines are kept in {output.part}; the same command resumes after them"
             print(kept if output.place.lines else "nothing is translated yet", file=sys.stderr)
         raise
 

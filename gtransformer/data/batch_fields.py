@@ -13,9 +13,9 @@ from torch import Tensor
 # (batch,) int64, the number in its document, from 1, of the sentence that each instance begins with: in batches in the
 # order of documents.
 FIRST_SENTENCE = "first_sentence"
-# (batch,) int64, ascending from 0, which stretch of a document each instance is of: in batches that may hold several
-# documents. A model that reads its batch reads each stretch as a batch.
-STRETCH = "stretch"
+# (batch,) int64, ascending from 0, which document of the batch each instance is of: in batches that may hold several
+# documents. A model that reads its batch reads the instances of each document as a batch.
+DOCUMENT_INDEX = "document_index"
 # (batch,) bool, whether each instance stands among those of its document: in batches of training that may have been
 # drawn from the whole corpus.
 IN_ORDER = "in_order"
@@ -36,7 +36,7 @@ def first_sentences(given: Tensor | None, batch: int, device: torch.device) -> T
     return torch.ones(batch, dtype=torch.int64, device=device) if given is None else given
 
 
-def without_context(sample: dict, padding: int) -> dict:
+def without_context_loss(sample: dict, padding: int) -> dict:
     """Return the batch as the criterion shall see it: targets that do not count are padding and not in ``ntokens``.
 
     With ``--context-loss off`` those of the current sentences count. Their own ``<s>`` is given, like the first one of

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, IN_ORDER, STRETCH
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, DOCUMENT_INDEX, FIRST_SENTENCE, IN_ORDER
 from gtransformer.data.batching import document_order, fill_batches
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.word_dropout import WordDropout
 
 
@@ -35,7 +35,7 @@ class DocumentPairDataset(LanguagePairDataset):
         joined: batches may hold several ``documents``, and say which instances are of one.
         in_order: (instances,) bool, whether each stands among those of its own document; None: batches do not say.
         numbers: (instances,) int64, which sentence of its document each begins with, from 1; None: batches do not say.
-        places: reads where the instances stand in their documents; None, or what it returns: not known.
+        spans: reads where the instances stand in their documents; None, or what it returns: not known.
         costs: (instances,) int64, the tokens that each takes of a batch, where it is not translated at once; None: all.
         options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
     """
@@ -56,7 +56,7 @@ class DocumentPairDataset(LanguagePairDataset):
         joined: bool = False,
         in_order: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
-        places: Callable[[], Sequence[Place] | None] | None = None,
+        spans: Callable[[], Sequence[SentenceSpan] | None] | None = None,
         costs: np.ndarray | None = None,
         **options,
     ):
@@ -76,7 +76,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.current_dropout = current_dropout
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
         self.joined, self.in_order = joined, in_order
-        self._read_places = places
+        self._read_spans = spans
         # fairseq makes its data loader once: workers that live as long as the training hold copies of this dataset, and
         # what changes from epoch to epoch reaches them in shared memory alone. It is set while no batch is under way.
         self._epoch = torch.tensor(1, dtype=torch.int64).share_memory_()
@@ -97,7 +97,7 @@ class DocumentPairDataset(LanguagePairDataset):
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:
         """As fairseq's, longest source first; in the order of documents, in that order.
 
-        Where context does not count in the loss, ``batch_fields.without_context`` finds what it needs in the batch.
+        Where context does not count in the loss, ``batch_fields.without_context_loss`` finds its fields in the batch.
         """
         batch = super().collater(samples, pad_to_length)
         if not samples:
@@ -113,7 +113,7 @@ class DocumentPairDataset(LanguagePairDataset):
             batch[IN_ORDER] = torch.from_numpy(self.in_order[batch["id"].numpy()])
         if self.joined:
             documents = self.documents[batch["id"].numpy(), 0]
-            batch[STRETCH] = torch.from_numpy(np.cumsum(np.diff(documents, prepend=documents[:1]) != 0))
+            batch[DOCUMENT_INDEX] = torch.from_numpy(np.cumsum(np.diff(documents, prepend=documents[:1]) != 0))
         return batch
 
     def set_epoch(self, epoch: int) -> None:
@@ -121,9 +121,9 @@ class DocumentPairDataset(LanguagePairDataset):
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
 
-    def places(self) -> Sequence[Place] | None:
-        """Where every instance stands in its document; None where that is not known."""
-        return None if self._read_places is None else self._read_places()
+    def spans(self) -> Sequence[SentenceSpan] | None:
+        """Where every instance is in its document; None where that is not known."""
+        return None if self._read_spans is None else self._read_spans()
 
     def ordered_indices(self, seed: int | None = None) -> np.ndarray:
         """Instances by length, equally long ones in random order, or by document; (instances,) int64.

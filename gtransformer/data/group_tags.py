@@ -23,13 +23,13 @@ def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
 
 
 def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
-    """Where the last sentence of each row stands; (batch, length) int64 as for ``group_tags`` -> bool."""
+    """Where the last sentence of each row is; (batch, length) int64 as for ``group_tags`` -> bool."""
     tags = group_tags(tokens, bos, padding)
     return tags.eq(tags.amax(dim=1, keepdim=True)) & tokens.ne(padding)
 
 
-def without_context(tokens: Tensor, bos: int, padding: int) -> Tensor:
-    """The last sentence of each row where it stands, padding in front of it; (batch, length) int64."""
+def pad_context(tokens: Tensor, bos: int, padding: int) -> Tensor:
+    """Return the last sentence of each row at its position, padding before it; (batch, length) int64."""
     return tokens.where(last_sentences(tokens, bos, padding), padding)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from gtransformer.errors import UserError
 
-MARKS = 2  # tokens that <s> and </s> add to a sentence
+BOUNDARY_TOKENS = 2  # tokens that <s> and </s> add to a sentence
 STORED = "stored"
 FIXED, DRAWN = LENGTHS = ("fixed", "drawn")
 
@@ -40,8 +40,8 @@ class Kind:
     """
 
     help: str
-    cut: Callable[[Grouping, np.ndarray], Ranges] | None = None
-    furthest: Callable[[Grouping, np.ndarray], np.ndarray] | None = None
+    cut: Callable[[InstanceScheme, np.ndarray], Ranges] | None = None
+    furthest: Callable[[InstanceScheme, np.ndarray], np.ndarray] | None = None
     tokens: bool = False
     context: int | None = None
     target_context: bool = False
@@ -49,8 +49,8 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """What the task's options ask for; see ``check``.
+class InstanceScheme:
+    """Hold the scheme by which sentences form instances, as the task's options give it; see ``check``.
 
     Attributes:
         kind: of ``GROUPINGS``; ``stored``: the instances on disk.
@@ -65,7 +65,7 @@ class Grouping:
     target_context: int | None = None
 
     @classmethod
-    def stored_in(cls, task: Mapping[str, Any]) -> Grouping:
+    def stored_in(cls, task: Mapping[str, Any]) -> InstanceScheme:
         """That of the options of a trained model's task; those of old have none."""
         numbers = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
         return cls(str(task.get("instances") or STORED), *numbers)
@@ -139,14 +139,14 @@ class Instances:
         return len(self.current)
 
 
-def group(
-    grouping: Grouping,
+def build_instances(
+    grouping: InstanceScheme,
     source: np.ndarray,
     target: np.ndarray | None,
     runs: Ranges,
     draw: np.random.RandomState | None = None,
 ) -> Instances:
-    """Group sentences anew.
+    """Build the instances of an instance scheme from sentences.
 
     Args:
         grouping: any kind but ``stored``.
@@ -180,8 +180,8 @@ def group(
 def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
     """Cost of each sentence in tokens: the longer side and the two marks; the source alone where there is no target."""
     if target_lengths is None:
-        return [length + MARKS for length in source_lengths]
-    return [max(pair) + MARKS for pair in zip(source_lengths, target_lengths, strict=True)]
+        return [length + BOUNDARY_TOKENS for length in source_lengths]
+    return [max(pair) + BOUNDARY_TOKENS for pair in zip(source_lengths, target_lengths, strict=True)]
 
 
 class Filling:
@@ -237,7 +237,7 @@ def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) 
     """Cut sentences ``first`` to ``last - 1`` into instances of random lengths, one after the other.
 
     Each takes 1 to as many sentences as ``ends`` lets it, all numbers being equally likely. (Lengths that are drawn
-    anew each epoch are of Zhang et al. 2023, D2DToolkits; how they are drawn is ours.)
+    again each epoch are of Zhang et al. 2023, D2DToolkits; how they are drawn is ours.)
     """
     cuts: Ranges = []
     while first < last:

@@ -38,7 +38,7 @@ class SideSentences:
         return np.bincount(self.stored, minlength=len(self.instances))
 
     def reorder(self, order: np.ndarray) -> None:
-        """Number the sentences anew: sentence i is what was ``order[i]``."""
+        """Renumber the sentences: sentence i is what was ``order[i]``."""
         self.stored, self.begin, self.lengths = self.stored[order], self.begin[order], self.lengths[order]
 
     def tokens(self, first: int, last: int) -> Tensor:
@@ -83,16 +83,16 @@ class Sentences:
         for number in np.flatnonzero(counts != others)[:1].tolist():
             raise UserError(
                 f"{name}*: instance {number} has {counts[number]} source but {others[number]} target sentences, so its "
-                "sentences cannot be grouped anew; leave --instances as stored, or prepare the corpus again"
+                "sentences cannot be regrouped; leave --instances as stored, or prepare the corpus again"
             )
         self.document = self.source.stored.copy()
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
         if sidecar is None:
             return
         sidecar.check_counts(counts, sidecar_name)
-        places = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
-        self.position += places[self.document, 1]
-        self.document = places[self.document, 0]
+        spans = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
+        self.position += spans[self.document, 1]
+        self.document = spans[self.document, 0]
         order = np.lexsort((self.position, self.document))
         self.document, self.position = self.document[order], self.position[order]
         self._reorder(order)
@@ -106,7 +106,7 @@ class Sentences:
         return len(self.document)
 
     def exchange(self, draw: np.random.RandomState) -> None:
-        """Let all sentence pairs change places at random, so that what stands around one has nothing to do with it."""
+        """Let all sentence pairs change places at random, so that what is around one has nothing to do with it."""
         self._reorder(draw.permutation(len(self)))
 
     def _reorder(self, order: np.ndarray) -> None:
@@ -158,7 +158,7 @@ def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Place:
+class SentenceSpan:
     """What the translation of an instance holds, so that it is put back in its place; all counted from 0.
 
     Attributes:
@@ -173,8 +173,8 @@ class Place:
     current: tuple[int, int] | None = None
 
 
-def stored_places(path: Path, instances: InstanceDataset) -> list[Place] | None:
-    """Return the places of a split's stored instances, by the sidecar ``path``; None where there is no such file.
+def stored_spans(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
+    """Return the spans of a split's stored instances, by the sidecar ``path``; None where there is no such file.
 
     Raises UserError for a sidecar of another number of instances, or of sentences in one.
     """
@@ -182,13 +182,13 @@ def stored_places(path: Path, instances: InstanceDataset) -> list[Place] | None:
         return None
     sidecar = Sidecar.load(path)
     sidecar.check_counts(SideSentences(instances).counts(), path)
-    return [Place(*row) for row in sidecar.instances]
+    return [SentenceSpan(*row) for row in sidecar.instances]
 
 
-def regrouped_places(sentences: Sentences, instances: Instances) -> list[Place]:
-    """Return the places of instances that were grouped anew."""
+def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
+    """Return the spans of instances that were regrouped."""
     (first, last), (begin, end) = instances.target.T, instances.current.T
     document, position = sentences.document[first], sentences.position
     columns = document, position[first], last - first, position[begin], end - begin
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [Place(number, opening, count, (at, current)) for number, opening, count, at, current in rows]
+    return [SentenceSpan(number, opening, count, (at, current)) for number, opening, count, at, current in rows]

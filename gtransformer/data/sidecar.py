@@ -47,12 +47,12 @@ class Sidecar:
             value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
             found = cls(**value)
-            found.check_places()
+            found.check_positions()
             return found
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
 
-    def check_places(self) -> None:
+    def check_positions(self) -> None:
         """Raise ValueError for places that no corpus has, and for more documents than have one."""
         known = [document for document, *_ in (*self.instances, *self.dropped)]
         numbers = [number for row in (*self.instances, *self.dropped) for number in row]

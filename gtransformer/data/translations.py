@@ -55,7 +55,7 @@ class TranslatedInstance:
     def aligned(self, text: Sequence[str]) -> list[str]:
         """Return its sentences (``text``: as many as were produced) as exactly as many as it should have, by order.
 
-        From the end where context stands before what is taken from here: that is what the model wrote last.
+        From the end where context is before what is taken from here: that is what the model wrote last.
         """
         _, first, count = self.place
         ends = first + count == self.first_sentence + self.sentences

@@ -45,8 +45,8 @@ class CurrentWordDropout(WordDropout):
     """Replaces words of current sentences alone (``--coword-dropout``).
 
     Where the last sentence of an instance is the current one, these are its words. Where all are current, as in a whole
-    document, sentences take turns [ours]: in one epoch the first, third, ... are current, in the next the second,
-    fourth, ...; so what stands next to a sentence with masks is whole, and a sentence is context of others without
+    document, sentences take turns (our choice): in one epoch the first, third, ... are current, in the next the second,
+    fourth, ...; so what is next to a sentence with masks is whole, and a sentence is context of others without
     masks in every other epoch, and half of the words may be replaced. An instance of a single sentence has no context,
     and no masks.
 

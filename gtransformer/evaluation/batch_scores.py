@@ -8,18 +8,18 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH
+from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows, size
 
 
 class BatchScorer(SentenceScorer):
-    """Each request is a batch of its own: what stands before it, whose targets are given, then itself.
+    """Each request is a batch of its own: what is before it, whose targets are given, then itself.
 
     What reads the batch stands in front of the layers, so these go through the last row alone.
 
     Args:
         together: most sentences of a batch, the one in question included.
-        max_tokens: of the targets that go through the layers together, padded; of what stands in front of these, four
+        max_tokens: of the targets that go through the layers together, padded; of what is in front of these, four
             times as many.
     """
 
@@ -81,7 +81,7 @@ class BatchScorer(SentenceScorer):
             last_rows=True,
             **{
                 FIRST_SENTENCE: torch.tensor([one.number for _, one in rows], device=device),
-                STRETCH: torch.tensor([i for i, _ in rows], device=device),
+                DOCUMENT_INDEX: torch.tensor([i for i, _ in rows], device=device),
             },
         )
         place = {key: i for i, key in enumerate(groups)}

@@ -52,7 +52,7 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
     """
     import torch
 
-    pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.places]
+    pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.positions]
     sides = [given, pairs.hypotheses, pairs.references]
     if context:
         # The model pools the last sentence of a text alone, if it can; a separator of its own stands between sentences.
@@ -66,7 +66,7 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
         mark = loaded.encoder.tokenizer.sep_token
         befores = given, pairs.references, pairs.references
         sides = [
-            behind(side, before, segments.places, context, mark) for side, before in zip(sides, befores, strict=True)
+            behind(side, before, segments.positions, context, mark) for side, before in zip(sides, befores, strict=True)
         ]
     data = [{"src": source, "mt": ours, "ref": reference} for source, ours, reference in zip(*sides, strict=True)]
     output = loaded.predict(data, batch_size=16, gpus=int(torch.cuda.is_available()), progress_bar=False)
@@ -79,15 +79,15 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
 
 
 def behind(
-    sentences: Sequence[str], before: Sequence[str], places: Sequence[tuple[int, int]], most: int, mark: str
+    sentences: Sequence[str], before: Sequence[str], positions: Sequence[tuple[int, int]], most: int, mark: str
 ) -> list[str]:
     """Each sentence behind up to ``most`` previous ones of its document, taken from ``before``, ``mark`` between them.
 
-    ``places[i]`` is (document, position) of sentence i; one that is left out of the segments is no context.
+    ``positions[i]`` is (document, position) of sentence i; one that is left out of the segments is no context.
     """
-    known = dict(zip(places, before, strict=True))
+    known = dict(zip(positions, before, strict=True))
     texts = []
-    for sentence, (document, position) in zip(sentences, places, strict=True):
+    for sentence, (document, position) in zip(sentences, positions, strict=True):
         wanted = ((document, number) for number in range(position - most, position))
         texts.append(f" {mark} ".join([*(known[place] for place in wanted if place in known), sentence]))
     return texts

@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved
 from gtransformer.evaluation.accuracy import report as accuracy_report
@@ -141,7 +141,7 @@ def check_entry(where: str, valid: Mapping[str, bool]) -> None:
 def score_items(
     scorer: SentenceScorer,
     items: Sequence[Item],
-    places: Sequence[Place],
+    spans: Sequence[SentenceSpan],
     read: Callable[[int], tuple[TokenLists, TokenLists]],
     encode: Callable[[Sequence[str]], TokenLists],
     progress: Progress = silent,
@@ -154,13 +154,13 @@ def score_items(
     with their references, so many that the item's is the last of ``scorer.together``.
 
     Args:
-        places: where each instance stands.
+        spans: where each instance is.
         read: gives source and target sentences of an instance, as token indices.
         encode: turns plain sentences of the target language into token indices.
 
     Raises UserError if an item's sentence is in no instance or if its right translation is not the reference.
     """
-    current = current_in(places)
+    current = current_in(spans)
     texts = list(dict.fromkeys(text for item in items for text in (item.correct, *item.wrong)))
     encoded = dict(zip(texts, encode(texts), strict=True))
     asked: dict[int, list[int]] = {}  # instance -> sentences of its target that are items
@@ -180,8 +180,8 @@ def score_items(
         if number not in whole:
             whole[number] = len(requests)
             others = instances_before(item.document, item.sentence, current, scorer.together)
-            before = tuple(Request(*read(one), number=places[one].first_sentence + 1) for one in others)
-            begins = places[number].first_sentence + 1
+            before = tuple(Request(*read(one), number=spans[one].first_sentence + 1) for one in others)
+            begins = spans[number].first_sentence + 1
             requests.append(Request(*read(number), tuple(asked[number]), item.name, before, begins))
         given = requests[whole[number]]
         source, target = given.source, given.target
@@ -215,10 +215,10 @@ def instances_before(
     return found[::-1]
 
 
-def current_in(places: Sequence[Place]) -> dict[tuple[int, int], tuple[int, int]]:
+def current_in(spans: Sequence[SentenceSpan]) -> dict[tuple[int, int], tuple[int, int]]:
     """By (document, sentence): the instance in which the sentence is current, and its number among the target's."""
     found = {}
-    for number, place in enumerate(places):
+    for number, place in enumerate(spans):
         first, count = place.current or (place.first_sentence, place.sentences)
         for sentence in range(first, first + count):
             found[place.document, sentence] = number, sentence - place.first_sentence

@@ -13,8 +13,8 @@ import numpy as np
 from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor
 
-from gtransformer.data.instances import STORED, Grouping, Instances, Ranges
-from gtransformer.data.sentences import Place
+from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.sentence_scores import TokenLists
@@ -45,7 +45,7 @@ class Capacity:
     behind: bool = True
 
     def last_ones(self, source: np.ndarray, target: np.ndarray, runs: Ranges) -> Instances:
-        """An instance for each sentence: it is the last, behind as much of what stands before it as there is room for.
+        """An instance for each sentence: it is the last, behind as much of what is before it as there is room for.
 
         Args:
             source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included.
@@ -66,7 +66,7 @@ class Capacity:
     def around(self, source: Sequence[int], target: Sequence[int], sentence: int) -> tuple[range, range]:
         """The sentences of a text, of source and target, in which one is scored.
 
-        As much as there is room for of what stands before it comes first, then what stands behind it (our choice).
+        As much as there is room for of what is before it comes first, then what is behind it (our choice).
 
         Args:
             source, target: lengths in tokens, ``<s>`` and ``</s>`` included, of as many sentences.
@@ -97,7 +97,7 @@ def capacity_of(task, prepared: Path) -> Capacity:
         prepared: a corpus that was prepared as that of the training: it says how long instances are that were trained
             on as they were prepared. So are those of fairseq's ``translation`` task, which has no such options.
     """
-    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else Grouping()
+    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else InstanceScheme()
     if grouping.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
@@ -126,13 +126,13 @@ class CorpusInstances:
     """Instances over the sentences of a split.
 
     Attributes:
-        places: where each stands in its document, and which of its sentences are current.
+        spans: where each is in its document, and which of its sentences are current.
         sides: tokens of the source's and the target's instances, ``<s> a b </s> <s> c </s>``.
         dictionaries: of either side.
         name: of the split, for messages.
     """
 
-    places: Sequence[Place]
+    spans: Sequence[SentenceSpan]
     sides: tuple[FairseqDataset, FairseqDataset]
     dictionaries: tuple[Dictionary, Dictionary]
     name: str
@@ -141,7 +141,7 @@ class CorpusInstances:
         """Source and target sentences of an instance, without marks. UserError if they are not those of its place."""
         sides = zip(self.sides, self.dictionaries, strict=True)
         source, target = (split_tokens(side[number], one.bos(), one.eos()) for side, one in sides)
-        if len(target) != self.places[number].sentences:
+        if len(target) != self.spans[number].sentences:
             raise UserError(f"{self.name}: not the instances that the sidecar describes; prepare the corpus again")
         return source, target
 
@@ -166,13 +166,13 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
     loader = Loader(options, source, target, language=target.eos(), languages=())
     if capacity is None:
         dataset = loader.load(split, epoch=1, combine=False)
-        places, sides = dataset.places(), (dataset.src, dataset.tgt)
+        spans, sides = dataset.spans(), (dataset.src, dataset.tgt)
     else:
         (part,) = loader.parts(str(prepared / "bin"), split, combine=False)
         view = part.sentences()
         made = regrouped(view, capacity.last_ones(view.source.lengths, view.target.lengths, view.runs()))
-        places, sides = made.places(), (made.source, made.target)
-    return CorpusInstances(places, sides, (source, target), str(sidecar))
+        spans, sides = made.spans(), (made.source, made.target)
+    return CorpusInstances(spans, sides, (source, target), str(sidecar))
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:

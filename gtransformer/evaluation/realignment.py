@@ -1,9 +1,9 @@
-"""Translations of another number of sentences than their references, cut anew where word edit distance is least.
+"""Translations of another number of sentences than their references, cut again where word edit distance is least.
 
 What mwerSegmenter does (Matusov et al. 2005): the words of a document are cut into as many sentences as the reference
 has, at the points that minimise the sum of the sentences' edit distances (insertions, deletions and substitutions of
 words, 1 each). That minimum is the edit distance of the whole document, so one dynamic programme over its words finds
-it. Of several optima the one with most cuts at the translation's own borders is taken, then the earliest [ours].
+it. Of several optima the one with most cuts at the translation's own borders is taken, then the earliest (our choice).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     kept = np.uint16 if least < 1 << 16 else np.uint32
     if len(references) * least * np.dtype(kept).itemsize > MOST:
         raise UserError(
-            f"a document of {len(references)} sentences and {count} words is too long to be aligned anew "
+            f"a document of {len(references)} sentences and {count} words is too long to be realigned "
             f"(more than {MOST >> 30} GiB); if it is several, open documents by <d>"
         )
     begins = np.empty((len(references), least), dtype=kept)
@@ -80,7 +80,7 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
 def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
     """The text of ``sentences`` as exactly as many as there are ``references``; some may be empty, no word is lost.
 
-    Words are what stands between blanks or, with sacrebleu's tokenisers of languages without these, characters.
+    Words are what is between blanks or, with sacrebleu's tokenisers of languages without these, characters.
     """
     unit = re.compile(r"\S" if tokenizer in UNSPACED else r"\S+")
     text = " ".join(sentences)
@@ -95,7 +95,7 @@ def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str 
 def read_realigned(
     path: str | Path, reference: Documents, like: str | Path, tokenizer: str = "13a"
 ) -> tuple[Documents, int]:
-    """Plain text in the shape of its reference, documents of another number of sentences cut anew, and how many were.
+    """Plain text in the shape of its reference, documents of another number of sentences cut again, and how many were.
 
     Raises UserError where documents cannot be told: the file has as many as the reference, opened by ``<d>`` or
     separated by blank lines, or as many lines, or the reference is one document.

@@ -129,7 +129,7 @@ def score_translations(
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
-    (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document anew (``realignment``), and then
+    (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document again (``realignment``), and then
     plain text may have other numbers, too; ``counts["misaligned_instances"]`` says how many there were (of plain text:
     documents). d-BLEU uses the sentences as they were produced. Sentences that no instance holds are left out of
     hypothesis and reference (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is

@@ -95,7 +95,7 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
     if counts["misaligned_instances"] and system.alignment == MWER:
         yield (
             f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
-            "sentences than their source; for scores over sentences they were cut anew where words differ least"
+            "sentences than their source; for scores over sentences they were cut again where words differ least"
         )
     elif counts["misaligned_instances"]:
         overlapping = any(scores.segments.instances is None for scores in system.scores.values())

@@ -26,7 +26,7 @@ from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
 
 # Positions in a document, from 1: (first, last) of each row of a breakdown; the last row is open.
-POSITIONS = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
+POSITION_RANGES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Segments:
 
     Attributes:
         instances: None where there is no sidecar, and where instances overlap.
-        places: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
+        positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
         numbers: the document of each document segment.
         text: the whole translation, with an empty string for a sentence that no instance holds.
         tokenizer: sacrebleu's, for BLEU.
-        realigned: the levels whose segments may have been cut anew (``realignment``).
+        realigned: the levels whose segments may have been cut again (``realignment``).
     """
 
     sentences: Pairs
     documents: Pairs
     instances: Pairs | None
-    places: list[tuple[int, int]]
+    positions: list[tuple[int, int]]
     numbers: list[int]
     text: Documents
     tokenizer: str
@@ -65,7 +65,7 @@ class Segments:
         return getattr(self, level)
 
     def signed(self, signature: str, level: str) -> str:
-        """The signature of a score over the segments of ``level``, which says if these may have been cut anew."""
+        """The signature of a score over the segments of ``level``, which says if these may have been cut again."""
         return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
@@ -89,7 +89,7 @@ class Segments:
     def by_document(self, metrics: Sequence[str]) -> list[dict]:
         """Per document its number (from 0), how many sentences it has, scores over these and over it as a whole."""
         groups: dict[int, list[int]] = {number: [] for number in self.numbers}
-        for index, (document, _) in enumerate(self.places):
+        for index, (document, _) in enumerate(self.positions):
             groups[document].append(index)
         rows = [{"document": number, **self._over(group, metrics)} for number, group in groups.items()]
         for key in _keys(metrics, DOCUMENTS):
@@ -104,8 +104,8 @@ class Segments:
         Whether sentences deep in a document gain from context, or suffer from its length, shows here.
         """
         groups: dict[str, list[int]] = {}
-        for index in sorted(range(len(self.places)), key=lambda index: self.places[index][1]):
-            groups.setdefault(bucket_name(self.places[index][1], POSITIONS), []).append(index)
+        for index in sorted(range(len(self.positions)), key=lambda index: self.positions[index][1]):
+            groups.setdefault(bucket_name(self.positions[index][1], POSITION_RANGES), []).append(index)
         return [{"position": name, **self._over(group, metrics)} for name, group in groups.items()]
 
     def _over(self, group: list[int], metrics: Sequence[str]) -> dict:
@@ -143,8 +143,8 @@ def segments_of_translations(
     """Segments of one rendering of a system's instances; ``finished[i]``: the sentences of instance i as text.
 
     Where an instance has another number of sentences than its source they are aligned by order or, with ``MWER``, its
-    whole document is cut anew; documents and instances hold them as they were produced. Where instances overlap, each
-    sentence is that of the instance in which it is current, the instance is what is cut anew, there are no segments by
+    whole document is cut again; documents and instances hold them as they were produced. Where instances overlap, each
+    sentence is that of the instance in which it is current, the instance is what is cut again, there are no segments by
     instance, and documents hold what was aligned, too: which sentences are context is known of these alone.
     """
     reference, finished = _in_one_form(reference), _in_one_form(finished)
@@ -196,7 +196,7 @@ def segments_of_translations(
             document_segments([wanted[number] for number in filled]),
         ),
         instances=instances,
-        places=[
+        positions=[
             (number, position)
             for number, document in enumerate(placed)
             for position, sentence in enumerate(document, 1)

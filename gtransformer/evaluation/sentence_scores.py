@@ -162,7 +162,7 @@ class SentenceScorer:
         return getattr(self.model.decoder, "minds_length", False)
 
     @property
-    def last_only(self) -> bool:
+    def translates_last_sentence_only(self) -> bool:
         """Whether the model translates the last sentence of its source alone, so that a target is one sentence."""
         needs = getattr(self.model, "needs", None)
         return needs is not None and needs.last_sentence_only

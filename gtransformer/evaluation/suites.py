@@ -108,8 +108,8 @@ def score_examples(
             lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[example.correct]))
             around, target_around = capacity.around(*lengths, at)
             asked = (at - target_around.start,)
-        if example.whole and (scorer.last_only or scorer.in_batches or most < len(source)):
-            written = 1 if scorer.last_only else capacity.target_sentences or len(source)
+        if example.whole and (scorer.translates_last_sentence_only or scorer.in_batches or most < len(source)):
+            written = 1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
             requests.append([sentence_by_sentence(scorer, source, text, (most, written), name) for text in candidates])
             around = range(max(0, len(source) - most), len(source))
         else:

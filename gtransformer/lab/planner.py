@@ -18,9 +18,9 @@ from typing import Any
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.modules.processor import processor_fields
 from gtransformer.run.commands import call_command, python_command, run_command
+from gtransformer.run.paths import model_file
 from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.run.recipe import Options, Recipe
-from gtransformer.run.run_places import model_file
 
 # The budget is the same for all, so no training stops early; curves are read from the log.
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")

@@ -23,7 +23,7 @@ from gtransformer.models.common.model import DocumentModel, Needs
 from gtransformer.models.transformer import WHOLE
 from gtransformer.modules.ragged import Memory, Ragged
 
-ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
+ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
 GATE, RESIDUAL = JOINS = ("gate", "residual")
 NOTHING, ITSELF = FIRST = ("nothing", "itself")
 
@@ -34,7 +34,7 @@ class DocumentTransformerConfig(DocumentModelConfig):
     """A Transformer that reads previous source sentences beside its own; defaults are the paper's choices."""
 
     context_layers: int = option(1, "N_c: layers of the context encoder (Table 2)")
-    context_in: ChoiceEnum(PLACES) = option(BOTH, "which layers attend to the context (Table 8)")
+    context_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which layers attend to the context (Table 8)")
     context_join: ChoiceEnum(JOINS) = option(
         GATE, "how a layer takes in what it finds in the context: by a gate, or by a residual connection (Table 9)"
     )

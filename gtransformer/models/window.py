@@ -23,8 +23,8 @@ from gtransformer.modules.ragged import Memory, Ragged
 from gtransformer.modules.reach import Reach, by_window
 
 ONE_TO_ONE, LINEAR, SENTENCE = ALIGNMENTS = ("one-to-one", "linear", "sentence")
-POSITIONS = ("absolute", "relative")
-CENTRES = {ONE_TO_ONE: alignment.one_to_one, LINEAR: alignment.linear, SENTENCE: alignment.by_sentence}
+WINDOW_POSITIONS = ("absolute", "relative")
+CENTRES = {ONE_TO_ONE: alignment.one_to_one, LINEAR: alignment.linear, SENTENCE: alignment.sentence_aligned}
 
 
 class CachedWindow(CachedIntervals):
@@ -57,11 +57,11 @@ class CachedWindow(CachedIntervals):
         self.look(first + np.clip(place, 0, lengths[..., None] - 1), there)
 
     def force(self, forced: Forced) -> None:
-        """Go on behind the last position of what is forced, where no sentence of the source begins anew."""
+        """Go on behind the last position of what is forced, where no sentence of the source begins again."""
         if self.scope.begun == SENTENCE:
             layout, groups = forced.layout, forced.groups.cpu().numpy()
             queries = Newest(self.documents[groups][layout.doc], layout.tag, layout.position)
-            centres = alignment.by_sentence(queries, self.memory.layout)
+            centres = alignment.sentence_aligned(queries, self.memory.layout)
             self.centre[groups] = centres[layout.doc_starts[1:] - 1][:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
@@ -125,7 +125,7 @@ class WindowTransformerConfig(DocumentModelConfig):
     """A Transformer whose attention is a window; defaults are the paper's best (its section 4.3, Table 4)."""
 
     window: int = option(20, "w: every query sees the keys at most so many positions from the middle of its window")
-    window_positions: ChoiceEnum(POSITIONS) = option(
+    window_positions: ChoiceEnum(WINDOW_POSITIONS) = option(
         "relative",
         "absolute: position embeddings at the input; relative: in place of them vectors in self-attention for each "
         "distance up to the window's (Shaw et al. 2018)",

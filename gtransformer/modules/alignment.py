@@ -44,7 +44,7 @@ def linear_step(position: np.ndarray, keys: np.ndarray, ratio: float) -> np.ndar
     return one_to_one_step(np.floor(ratio * (np.asarray(position) + 1) + 0.5).astype(np.int64) - 1, keys)
 
 
-def by_sentence(queries: Ragged, keys: Ragged) -> np.ndarray:
+def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
     """The first token of the source sentence where a target sentence begins, else b_{i-1} + 1 -> (Nq,).
 
     A target sentence begins at the row that has read its first token (its tag differs from that before) and belongs to

@@ -97,8 +97,8 @@ class MultiheadAttention(nn.Module):
         q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
         q, k, v = q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
         if self.query_numbers is not None:
-            q = self.told(q, self.query_numbers, patterns[0].reach.queries.tag)
-            k = self.told(k, self.key_numbers, patterns[0].reach.keys.tag)
+            q = self.add_sentence_embedding(q, self.query_numbers, patterns[0].reach.queries.tag)
+            k = self.add_sentence_embedding(k, self.key_numbers, patterns[0].reach.keys.tag)
         dropout = self.dropout if self.training else 0.0
         relative, found = None if self.relative is None else self.relative.weight, []
         for pattern in patterns:
@@ -107,11 +107,11 @@ class MultiheadAttention(nn.Module):
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
         """x (Nq, channels) -> (Nq, heads, dim)."""
-        return self.told(self.split(self.q_proj(x)), self.query_numbers, layout.tag)
+        return self.add_sentence_embedding(self.split(self.q_proj(x)), self.query_numbers, layout.tag)
 
     def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
         """memory (Nk, memory_channels) -> (Nk, heads, dim)."""
-        return self.told(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
+        return self.add_sentence_embedding(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
 
     def split(self, x: Tensor) -> Tensor:
         """(..., channels) -> (..., heads, dim)."""
@@ -121,7 +121,7 @@ class MultiheadAttention(nn.Module):
         """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
-    def told(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
+    def add_sentence_embedding(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
         """Queries or keys (n, heads, dim) that know their sentences' numbers, tags (n,) int64, where they are told."""
         if numbers is None:
             return side
@@ -146,17 +146,17 @@ class Gate(nn.Sequential):
 
     def forward(self, both: Tensor) -> Tensor:
         """[H_L, H_G] (..., 2 * channels) -> (..., channels)."""
-        return opened(self[0](both))
+        return open_gate(self[0](both))
 
 
-def opened(logits: Tensor) -> Tensor:
+def open_gate(logits: Tensor) -> Tensor:
     """The sigmoid of what a gate's linear layer gives, in float32 (float64 stays)."""
     return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
 
 def stays_shut(bias: float) -> bool:
     """Whether a gate of this bias lets nothing of global attention through, and so has no gradient either."""
-    return opened(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
+    return open_gate(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
 
 
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:

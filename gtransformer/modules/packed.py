@@ -30,7 +30,7 @@ LONG = 128  # beyond it, length classes are finer, because attention on padding 
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 # What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
 # as many from the first on as a mask says.
-ALL, TRIANGLE, SOME = range(3)
+EVERY_KEY, CAUSAL_KEYS, SOME_KEYS = range(3)
 NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -182,12 +182,12 @@ class PackedPattern:
         self._segments = np.stack([starts, lengths, found.first, found.end - found.first], axis=1)
         # How many keys of its segment, from the first on, a query sees; and what that makes of the segment.
         self._visible = reach.last[order] - reach.first[order]
-        self._kinds = np.full(len(starts), ALL)
+        self._kinds = np.full(len(starts), EVERY_KEY)
         if len(starts) and (reach.last < reach.end).any():
             keys, column = self._segments[:, 3], np.arange(len(order)) - np.repeat(starts, lengths)
             everything = np.minimum.reduceat(self._visible, starts) == keys
             triangle = (lengths == keys) & np.logical_and.reduceat(self._visible == column + 1, starts)
-            self._kinds = np.where(triangle, TRIANGLE, np.where(everything, ALL, SOME))
+            self._kinds = np.where(triangle, CAUSAL_KEYS, np.where(everything, EVERY_KEY, SOME_KEYS))
 
     @cached_property
     def bucketed(self) -> BucketPlan:
@@ -202,9 +202,9 @@ class PackedPattern:
     @cached_property
     def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan] | None:
         """All segments for the kernel that takes unequal lengths; None where it cannot say who sees whom."""
-        if len(set(self._kinds.tolist())) != 1 or self._kinds[0] == SOME:
+        if len(set(self._kinds.tolist())) != 1 or self._kinds[0] == SOME_KEYS:
             return None
-        causal, device = self._kinds[0] == TRIANGLE, self.reach.queries.device
+        causal, device = self._kinds[0] == CAUSAL_KEYS, self.reach.queries.device
         segments = varlen.VarlenSegments(self._queries, self.reach.order, self._segments, causal, device)
         return segments, BucketPlan(self.reach, [], segments.query_index)
 
@@ -232,11 +232,11 @@ class PackedPattern:
             query_index, query_real = _slices(self._queries, start, length, columns[0])
             key_index, key_real = _slices(self.reach.order, first, width, columns[1])
             # In a triangle, padding lies behind every real query and needs no mask.
-            mask = None if kind == TRIANGLE or key_real.all() else key_real[:, None, :]
-            if kind == SOME:
+            mask = None if kind == CAUSAL_KEYS or key_real.all() else key_real[:, None, :]
+            if kind == SOME_KEYS:
                 visible, _ = _slices(self._visible, start, length, columns[0])
                 mask = np.arange(columns[1]) < visible[:, :, None]
-            buckets.append(HostBucket(query_index, query_real & real[:, None], key_index, mask, kind == TRIANGLE))
+            buckets.append(HostBucket(query_index, query_real & real[:, None], key_index, mask, kind == CAUSAL_KEYS))
         return buckets
 
 

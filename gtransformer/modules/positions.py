@@ -52,7 +52,7 @@ class LearnedPositions(nn.Embedding):
         if longest > self.positions:
             raise UserError(
                 f"a text of {longest} tokens does not fit the {self.positions} learned positions of this model; give "
-                "shorter documents (less context, a smaller --max-instance-tokens), or, where positions begin anew "
+                "shorter documents (less context, a smaller --max-instance-tokens), or, where positions start again "
                 "with each sentence, shorter sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)

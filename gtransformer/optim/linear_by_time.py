@@ -1,4 +1,4 @@
-"""A learning rate that has come down to zero when the training's time is over [ours].
+"""A learning rate that has come down to zero when the training's time is over (our choice).
 
 Models that are trained for equal time are compared where each has ended, however many updates it made: a schedule over
 updates would leave the slower ones at a higher rate.
@@ -44,7 +44,7 @@ class LinearByTimeConfig(FairseqDataclass):
 class LinearByTime(FairseqLRScheduler):
     """min(1, warm-up) * lr * (1 - t / T): t is the time since the first update, T that of the whole training.
 
-    Time goes on where an interrupted training is resumed, and begins anew in one that starts from another's model; that
+    Time goes on where an interrupted training is resumed, and restarts in one that starts from another's model; that
     of validation counts. One that goes on where another schedule's ended falls from the rate it had there. Of several
     processes the first one's clock is all of theirs, or their models would come apart.
 

@@ -26,7 +26,7 @@ _RESERVED = ("<d>", "<s>", "</s>")
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 _NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
 
-# What is no plain text, recognised by what stands in no sentence. MARKUP begins a line. OPENINGS count only where a
+# What is no plain text, recognised by what is in no sentence. MARKUP begins a line. OPENINGS count only where a
 # text begins, since technical text may quote them.
 MARKUP_SIGNS = "<0123456789"
 MARKUP = tuple(

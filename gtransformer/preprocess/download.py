@@ -72,7 +72,7 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     """Fetch, verify and lay out one corpus; returns its directory ``data/corpus``.
 
     Everything is collected in ``data/.corpus.download`` and verified there; only then the directory appears. Files that
-    are whole stay there when the source cannot be reached, for the next run; what has a wrong checksum is fetched anew.
+    are whole stay there when the source cannot be reached, for the next run; wrong checksums are fetched again.
 
     Raises UserError for an unreachable source, a missing file, a wrong checksum, files that are no corpus.
     """
@@ -213,7 +213,7 @@ def _fetch_if_there(url: str, directory: Path, sums: dict[str, str]) -> Path | N
 def fetch(url: str, target: Path) -> Path:
     """Fetch ``url`` (http, https or file) to ``target``; returns ``target``.
 
-    What lies there already is fetched anew, since it may be a part. Passing troubles are tried ``ATTEMPTS`` times.
+    What lies there already is fetched again, since it may be a part. Passing troubles are tried ``ATTEMPTS`` times.
     Raises NotFound, or UserError for anything else.
     """
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ OPUS (Tiedemann 2012) has documents as XML, and an XML file that says which of t
 
     <linkGrp fromDoc="de/2001/12.xml.gz" toDoc="en/2001/7.xml.gz"><link xtargets="1;1 2" /> ...
 
-A group of links is a document, a link a sentence pair: what stands on a side is joined by a blank. Links with an empty
+A group of links is a document, a link a sentence pair: what is on a side is joined by a blank. Links with an empty
 side are left out. Sentences are the text of ``<s>`` or, where words are marked (``<w>``), these with blanks between.
 """
 

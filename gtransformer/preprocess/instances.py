@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.data.instances import MARKS, greedy, sentence_costs
+from gtransformer.data.instances import BOUNDARY_TOKENS, greedy, sentence_costs
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
@@ -39,7 +39,7 @@ def document_instances(
     closes the current instance, so that an instance is always an unbroken run.
     """
     costs = sentence_costs(source_lengths, target_lengths)
-    limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + MARKS
+    limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + BOUNDARY_TOKENS
     dropped = [position for position, cost in enumerate(costs) if cost > limit or not source_lengths[position]]
     instances: list[tuple[int, int]] = []
     begin = 0
@@ -143,7 +143,7 @@ def write_instances(
             report.instances += len(cuts)
             report.source_tokens += sum(pair[0] for pair in lengths)
             report.target_tokens += sum(pair[1] for pair in lengths)
-            report.sentences_over_instance_limit += sum(max(pair) + MARKS >= max_tokens for pair in lengths)
+            report.sentences_over_instance_limit += sum(max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths)
         if not report.instances:
             raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
     sidecar.save(output / sidecar_name(split, *langs))

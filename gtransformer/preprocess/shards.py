@@ -1,7 +1,7 @@
 """Shards of a corpus that were prepared apart, put together: what one run would have made, byte for byte.
 
 Document d of the corpus is number d // n of shard d % n (``clean.clean_documents``), so every text of the training set
-is made by taking documents from the shards in turns. Its binaries are made anew of the instances.
+is made by taking documents from the shards in turns. Its binaries are made again of the instances.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-VERSION = 1  # of what is kept together; another one tokenises a corpus anew
+VERSION = 1  # of what is kept together; another one tokenises a corpus again
 STOPS = ".,;:!?…"
 OPENING, CLOSING = "([{¿¡", ")]}"
 QUOTES = "\"'“”„‘’‚«»‹›"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from gtransformer.errors import UserError
+from gtransformer.run.paths import PREPARED, Corpus, run_directory
 from gtransformer.run.recipe import Recipe, beside, load_recipe
-from gtransformer.run.run_places import PREPARED, Corpus, run_directory
 from gtransformer.settings import dashed
 
 PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # changes that hold for others, too

@@ -9,8 +9,8 @@ A stage leaves ``stages/NAME.json``, its record: what its result depends on, and
     its settings, begun with a smaller budget       gone on with
     its settings, a model of a larger budget        refused
     a stage that it reads was done again since      done again, over what is there; kept if it is precious
-    a stage that it reads got a larger budget       begun anew: what it has left is removed
-    other settings, its own or of what it reads     begun anew; refused if it is precious and there is a model
+    a stage that it reads got a larger budget       begun again: what it has left is removed
+    other settings, its own or of what it reads     begun again; refused if it is precious and there is a model
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Program:
     """The work of a stage that is a program.
 
     command: what to run, or what says it when the stages that this one reads are done.
-    log: where its output goes; begun anew with the program unless ``keeps_log``.
+    log: where its output goes; begun again with the program unless ``keeps_log``.
     alone: nothing runs beside it, and it has all cores.
     status: a few words about how far it is, None if that cannot be said yet.
     """
@@ -64,7 +64,7 @@ class Stage:
     after: the stages whose results it reads; what they depend on it depends on, too.
     waits_for: stages that only have to be over before it begins.
     budget: minutes of training, by an option ``--minutes``; with more of them it goes on, with fewer it is refused.
-    folder: what it writes lies here, and goes with the outputs when it is begun anew.
+    folder: what it writes lies here, and goes with the outputs when it is begun again.
     precious: as long as ``folder/checkpoints`` holds a model, other settings are refused instead; nor is it done
         again since something that it reads was done again with the same settings.
     """
@@ -272,7 +272,7 @@ class Pipeline:
             there = [path for path in {*stage.outputs, *filter(None, [stage.folder])} if path.exists()]
             if noted or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
                 reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
-                say(f"{stage.name}: begun anew, since {reason}")
+                say(f"{stage.name}: begun again, since {reason}")
             # A kill in between leaves no half that passes for whole.
             record.begin(record.key | {"done": False, "removing": True})
             for path in there:

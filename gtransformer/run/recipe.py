@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.instances import STORED, Grouping
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.installation import config_directory
@@ -109,7 +109,9 @@ class Recipe:
         if kind == STORED:
             return self.sections["prepare"].get("max-sents")
         context = (task.get(f"{side}context-sentences") for side in ("", "target-"))
-        return Grouping(kind, None, *(None if number is None else int(number) for number in context)).max_sentences
+        return InstanceScheme(
+            kind, None, *(None if number is None else int(number) for number in context)
+        ).max_sentences
 
     @property
     def pair(self) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from gtransformer.errors import UserError
 from gtransformer.run.commands import parser_of, to_arguments
 from gtransformer.run.recipe import AVERAGED, FILES, Recipe
 from gtransformer.run.stage import SECTIONS
-from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
+from gtransformer.tasks.finetuning import ALL_PARAMETERS, check_rounding, frozen_by
 from gtransformer.tasks.trained import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
@@ -112,7 +112,7 @@ def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
 def check_freezing(given: argparse.Namespace) -> None:
     """UserError for a precision in which what is not to be trained would change."""
     trained, said = frozen_by(given)
-    if trained != ALL and torch.cuda.is_available():  # without a GPU recipes train in full precision
+    if trained != ALL_PARAMETERS and torch.cuda.is_available():  # without a GPU recipes train in full precision
         check_rounding(given, said.removeprefix("with "))
 
 

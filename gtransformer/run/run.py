@@ -17,8 +17,7 @@ from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
 from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
-from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
-from gtransformer.run.run_places import (
+from gtransformer.run.paths import (
     BENCHMARKS,
     BEST,
     RAW,
@@ -29,6 +28,7 @@ from gtransformer.run.run_places import (
     model_file,
     run_directory,
 )
+from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, had_best, is_cut_short, training_done
 from gtransformer.tasks.generation import NONE
@@ -248,7 +248,7 @@ class Run:
         if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a text: of an earlier version
             raise UserError(
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
-                "that folder to train anew, or choose another directory with --output"
+                "that folder to train again, or choose another directory with --output"
             )
         write_json(path, now)
         return now["corpus"]
@@ -269,7 +269,7 @@ class Run:
         try:
             run_stage(name, command + self.extra, self.directory, noted | results)
         except KeyboardInterrupt:
-            last, kept = last_checkpoint(self.directory), "nothing; the same command begins it anew"
+            last, kept = last_checkpoint(self.directory), "nothing; the same command begins it again"
             if stage == "train" and last.is_file():
                 kept = f"{last} (update {training_done(last).updates}); the same command goes on"
             elif stage == "prepare":

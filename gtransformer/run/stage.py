@@ -15,8 +15,8 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
 from gtransformer.files import process_memory, read_json
 from gtransformer.run.jobs import run_logged
+from gtransformer.run.paths import RAW
 from gtransformer.run.recipe import load_recipe, recipe_names
-from gtransformer.run.run_places import RAW
 from gtransformer.work import Record, read_record, take_lock
 
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice

@@ -184,7 +184,7 @@ class BeamSearch:
         tokens = np.take_along_axis(tokens, goes_on, axis=1)
         parents = np.take_along_axis(parents, goes_on, axis=1)
         slots = np.arange(len(self.active))[:, None]
-        self.prefixes = self.rule.advance(self.prefixes.pick((slots, parents)), tokens)
+        self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         for slot, document in enumerate(self.active):
             document.tokens.append(tokens[slot])
             document.parents.append(parents[slot])
@@ -225,13 +225,13 @@ class BeamSearch:
             state.reorder(torch.from_numpy(rows[kept].ravel()))
         if len(kept) < len(self.active):
             self.active = [self.active[slot] for slot in kept]
-            self.prefixes, self.scores = self.prefixes.pick(kept), self.scores[kept]
+            self.prefixes, self.scores = self.prefixes.select(kept), self.scores[kept]
         for old in entering:
             slot, document = kept.index(old), self.waiting.popleft()
             self.active[slot] = document
             for state in self.states:
                 state.replace(slot, document.number)
-            self.prefixes.put(slot, self.rule.start(1, self.beam))
+            self.prefixes.replace(slot, self.rule.start(1, self.beam))
             self.scores[slot] = first_scores(1, self.beam)
 
 

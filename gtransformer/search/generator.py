@@ -12,12 +12,12 @@ from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from gtransformer.data.group_tags import without_context
-from gtransformer.data.instances import MARKS
+from gtransformer.data.group_tags import pad_context
+from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import BeamSearch, Scoring, decodes_stepwise
 from gtransformer.search.positions import available, longest_sentence, within_positions
-from gtransformer.search.rules import SentenceRule, sentence_limits
+from gtransformer.search.rules import SentenceRule, sentence_length_limits
 
 
 class DocumentGenerator(SequenceGenerator):
@@ -58,11 +58,11 @@ class DocumentGenerator(SequenceGenerator):
         self.symbols, self.rule, self.nbest = symbols, rule, nbest
         # Sinusoidal positions have no end; what --max-target-positions says is no limit on translations.
         self.positions = min(available(model.decoder) for model in models)
-        # Where they begin anew with each sentence, a sentence must fit them by itself.
+        # Where they restart at each sentence, a sentence must fit them by itself.
         restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
         self.longest_sentence = min(restarting, default=None)
         self.longest = options.get("max_len") or self.positions
-        self.last_only = any(needs_of(model).last_sentence_only for model in models)
+        self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
         plain = rule is not None and type(self.search) is FairseqBeamSearch
         unusual = [self.lm_model, self.repeat_ngram_blocker, self.token_indices_to_suppress]
@@ -71,8 +71,8 @@ class DocumentGenerator(SequenceGenerator):
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
-        if self.last_only:
-            src_tokens = without_context(src_tokens, bos, self.pad)
+        if self.translates_last_sentence_only:
+            src_tokens = pad_context(src_tokens, bos, self.pad)
         words = self._words(src_tokens)
         limits, sentences = self._limits(src_tokens, words)
         limits = within_positions(limits, sentences, self.positions)
@@ -132,9 +132,13 @@ class DocumentGenerator(SequenceGenerator):
         return self._search(net_input, limits, given + new, forced)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """``sentence_limits``, none of which is more than a sentence has positions for, with ``<s>`` and ``</s>``."""
-        limits, sentences = sentence_limits(src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b)
-        return limits if self.longest_sentence is None else limits.clamp(max=self.longest_sentence - MARKS), sentences
+        """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
+        limits, sentences = sentence_length_limits(
+            src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b
+        )
+        return limits if self.longest_sentence is None else limits.clamp(
+            max=self.longest_sentence - BOUNDARY_TOKENS
+        ), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:
         """(batch, length) bool, True at words."""
@@ -239,7 +243,7 @@ def rows_of(chosen: Tensor) -> Tensor:
 class RepeatedNgrams(nn.Module):
     """Called as fairseq's ``NGramRepeatBlock``, which compares with padding at the end of the hypotheses' buffer.
 
-    That one would also count ``<s>`` and ``</s>``, of which documents have many: n-grams begin anew with each sentence,
+    That one would also count ``<s>`` and ``</s>``, of which documents have many: n-grams restart at each sentence,
     as the limits on its length do. Names and terms may come again in the next one.
 
     Args:

@@ -18,10 +18,10 @@ def available(side: nn.Module) -> int:
     return positions() if callable(positions) else side.max_positions()
 
 
-def sentence_limits(model: nn.Module) -> tuple[int, int]:
+def sentence_position_limits(model: nn.Module) -> tuple[int, int]:
     """Most tokens of a sentence, ``<s>`` and ``</s>`` counted, that encoder and decoder have positions for.
 
-    Less than a document may have where positions begin anew with each sentence.
+    Less than a document may have where positions restart at each sentence.
     """
     source, target = (
         side.sentence_positions() if hasattr(side, "sentence_positions") else available(side)
@@ -32,7 +32,7 @@ def sentence_limits(model: nn.Module) -> tuple[int, int]:
 
 def longest_sentence(model: nn.Module) -> int:
     """Most tokens of a sentence that both sides of a model have positions for."""
-    return min(sentence_limits(model))
+    return min(sentence_position_limits(model))
 
 
 def longest_source(model: nn.Module) -> int:

@@ -37,12 +37,12 @@ class SentenceState:
     complete: Array
     words: Array
 
-    def pick(self, index) -> SentenceState:
-        """The states that ``index`` picks from every field."""
+    def select(self, index) -> SentenceState:
+        """Return the states that ``index`` selects from every field."""
         return SentenceState(self.newest[index], self.complete[index], self.words[index])
 
-    def put(self, document: int, other: SentenceState) -> None:
-        """Let the rows of a document be those of ``other``, a state of one document."""
+    def replace(self, document: int, other: SentenceState) -> None:
+        """Replace the rows of a document by those of ``other``, a state of one document."""
         self.newest[document], self.complete[document] = other.newest[0], other.complete[0]
         self.words[document] = other.words[0]
 
@@ -136,7 +136,7 @@ class SentenceRule:
             lprobs[full, self.eos] = end[full]
 
 
-def sentence_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
+def sentence_length_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
     """Longest translation of each source sentence: a * (its words) + b.
 
     Args:

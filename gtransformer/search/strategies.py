@@ -1,8 +1,8 @@
 """Ways through a document around the beam search: which sentences are translated together, behind which others.
 
-A strategy makes a list of windows of a document. Each window is searched as a whole: its source is encoded anew, what
+A strategy makes a list of windows of a document. Each window is searched as a whole: its source is encoded again, what
 its translation begins with has been chosen before and is forced, and its last sentences are new. Pure functions of
-sentence lengths; walk.py goes from window to window.
+sentence lengths; sequential.py goes from window to window.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SentenceWindow:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How documents are walked through, with the numbers that are given.
+    """Hold how documents are decoded, with the numbers that are given.
 
     Attributes:
         kind: of STRATEGIES.

@@ -3,7 +3,7 @@
 Its trainer takes ``--max-tokens`` as a limit on instances, too, and leaves longer ones out: here they are batches of
 their own, and instances are left out only where a model has no more positions (sinusoidal ones have no end, whatever
 its checkpoint says of ``--max-source-positions``). An iterator that serves all epochs cuts the same batches in whatever
-epoch it is made, so that a resumed epoch goes on with the instances that are left of it. And no process gets an empty
+epoch it is made, so that a resumed epoch continues with the instances that are left of it. And no process gets an empty
 batch.
 """
 
@@ -156,7 +156,7 @@ def without_long_sentences(
 ) -> np.ndarray:
     """The indices of instances without a sentence longer than its side's limit, in tokens; as ``filter_by_size``.
 
-    Only learned positions that begin anew with each sentence have such a limit below that of the instance.
+    Only learned positions that restart at each sentence have such a limit below that of the instance.
     """
     kept = np.ones(len(indices), dtype=bool)
     for dataset, limit in limited:
@@ -217,7 +217,7 @@ class EpochIterator(EpochBatchIterator):
         if batches != len(self._undivided):
             raise UserError(
                 f"the training stopped in the middle of an epoch of {batches} batches, and now there are "
-                f"{len(self._undivided)}: it goes on with the same data and batches alone (--max-tokens, --batch-order "
+                f"{len(self._undivided)}: it resumes with the same data and batches alone (--max-tokens, --batch-order "
                 "and the like); give those of before, or --reset-dataloader to begin with a new epoch"
             )
         before = [(processes, read) for processes, read in state_dict.get(READ, [])]
@@ -253,7 +253,7 @@ class EpochIterator(EpochBatchIterator):
 class DocumentIterator(EpochIterator):
     """Batches of documents: every process has its own ones, and goes through each in order.
 
-    Shuffled, batches of different documents take turns at random, in every epoch anew. ``grouped_shuffling`` means
+    Shuffled, batches of different documents take turns at random, in every epoch. ``grouped_shuffling`` means
     nothing here.
     """
 

@@ -280,7 +280,7 @@ def remove_older(cfg: CheckpointConfig) -> None:
 
 
 def finish_interrupted_save(directory: str | Path) -> list[Path]:
-    """Make the copies of a save that was interrupted, so that training goes on from it.
+    """Make the copies of a save that was interrupted, so that training resumes from it.
 
     Nothing is done unless ``checkpoint_last.pt`` or ``checkpoint_best.pt`` is cut short and a whole checkpoint is
     beside it: the newest of these is what was being copied. It takes the place of ``checkpoint_last.pt``, and that of
@@ -304,7 +304,7 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
             shutil.copyfileobj(stream, copy, 1 << 24)
         shutil.copystat(source, path)
     names = " and ".join(path.name for path in damaged)
-    logger.warning("%s: %s cut short, as by an interruption; training goes on from %s", directory, names, source.name)
+    logger.warning("%s: %s cut short, as by an interruption; training resumes from %s", directory, names, source.name)
     return replaced
 
 

@@ -52,7 +52,7 @@ class TranslationDocConfig(TranslationConfig):
     sentence_rule: ChoiceEnum(SENTENCE_RULES) = option(
         AUTO,
         "in generation, on: exactly as many sentences as the source has; off: as many as the model will; auto: off "
-        "with --doc-mode full unless a --strategy walks through documents, else on",
+        "with --doc-mode full unless a --strategy decodes documents in windows, else on",
     )
     doc_constraint: bool = option(False, "the same as --sentence-rule on")
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
@@ -74,13 +74,13 @@ class TranslationDocConfig(TranslationConfig):
     )
     instance_lengths: ChoiceEnum(LENGTHS) = option(
         FIXED,
-        "drawn: in training, --instances greedy and disjoint are cut anew in every epoch, each instance of 1 to as "
+        "drawn: in training, --instances greedy and disjoint are cut again in every epoch, each instance of 1 to as "
         "many sentences as these would take",
     )
     max_pair_tokens: Optional[int] = option(  # noqa: UP045
         None,
         "training leaves out instances with more tokens, <s> and </s> not counted, in the current source sentence, the "
-        "current target sentence, or what stands before it on either side (of --instances whose sentences are all "
+        "current target sentence, or what is before it on either side (of --instances whose sentences are all "
         "current: in either side)",
     )
     more_training_data: Optional[str] = option(  # noqa: UP045
@@ -103,7 +103,7 @@ class TranslationDocConfig(TranslationConfig):
     )
     shuffled_context: ChoiceEnum(SHUFFLES) = option(
         NOTHING,
-        "in training, to see what context is worth; drawn anew in every epoch. global: with --batch-order document, "
+        "in training, to see what context is worth; drawn again in every epoch. global: with --batch-order document, "
         "each batch is drawn from the whole corpus, its instances are as they were; everything: all sentences of the "
         "corpus change places before instances are made. added: every epoch has the corpus twice, as it is and as with "
         "global",
@@ -113,7 +113,7 @@ class TranslationDocConfig(TranslationConfig):
     )
     strategy: ChoiceEnum(STRATEGIES) = option(
         FULL,
-        f"in generation, how a document is walked through; {_each(WAYS)}. As many sentences as the source has, "
+        f"in generation, how a document is decoded; {_each(WAYS)}. As many sentences as the source has, "
         "whatever --doc-mode",
     )
     window_tokens: Optional[int] = option(  # noqa: UP045

@@ -25,7 +25,7 @@ from torch import nn
 from gtransformer import errors
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import system_of
-from gtransformer.models.gtransformer.model import ALL, NEW, TOP
+from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.accepted_options import option_of
@@ -57,7 +57,7 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
     elif whole is not None and hasattr(cfg, "load_partial"):
         errors.starts_from = whole.checkpoint.finetune_from_model
     trained, said = frozen_by(cfg)
-    if trained != ALL:
+    if trained != ALL_PARAMETERS:
         freeze_pretrained(model, whole, trained, said.removeprefix("with "))
     if hasattr(cfg, "freeze_sentence_parameters") or hasattr(cfg, "trained_parameters"):
         check_frozen(cfg, whole)
@@ -76,13 +76,13 @@ def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
 
 
 def frozen_by(model_cfg: Any) -> tuple[str, str]:
-    """What a model's options say is trained (``TRAINED``), and how they say it."""
+    """What a model's options say is trained (``TRAINED_PARAMETERS``), and how they say it."""
     if getattr(model_cfg, "freeze_sentence_parameters", False):
         return NEW, f"with {FREEZE}"
     if hasattr(model_cfg, "freeze_sentence_parameters"):
-        return ALL, f"without {FREEZE}"
+        return ALL_PARAMETERS, f"without {FREEZE}"
     chosen = getattr(model_cfg, "trained_parameters", None)
-    return str(chosen or ALL), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
+    return str(chosen or ALL_PARAMETERS), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:
@@ -203,8 +203,8 @@ def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
     theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
     if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and system_of(theirs) != system_of(ours):
         raise UserError(
-            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot go on from; choose another --save-dir, "
-            "or start from it with --finetune-from-model and --load-partial"
+            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot resume from; choose another "
+            "--save-dir, or start from it with --finetune-from-model and --load-partial"
         )
 
 
@@ -229,8 +229,8 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
     path = _gone_on_from(whole)
     if path is None and whole.checkpoint.restore_file == LAST and getattr(whole.checkpoint, "continue_once", None):
         path = pretrained_path(whole)
-    anew = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
-    if path is None or (whole.checkpoint.restore_file != LAST and anew):  # a training of its own, from another's model
+    again = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
+    if path is None or (whole.checkpoint.restore_file != LAST and again):  # a training of its own, from another's model
         return
     settings = read_settings(path)
     theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
@@ -247,7 +247,7 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
         other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
         raise UserError(
             f"{path}: trained {as_given(key, theirs[key])}, this training is {as_given(key, ours[key])}; give what it "
-            f"was trained with to go on with it, or {other}"
+            f"was trained with to resume it, or {other}"
         )
 
 

@@ -16,7 +16,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import STORED, Grouping
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sentences import RunDataset
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
@@ -37,7 +37,7 @@ CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names
 # package sets it (``gtransformer/__init__.py``): preparing text is not for the tasks.
 read_plain_text: Callable[..., list[list[str]]] | None = None
 
-Place = tuple[int, int]  # document and sentence in it, from 0
+Location = tuple[int, int]  # document and sentence in it, from 0
 
 
 class FirstPass:
@@ -49,14 +49,14 @@ class FirstPass:
         dictionary: target dictionary.
     """
 
-    def __init__(self, dataset: DocumentPairDataset, translations: dict[Place, Tensor], dictionary: Dictionary):
-        self.places, self.source = dataset.places(), dataset.src.ranges
+    def __init__(self, dataset: DocumentPairDataset, translations: dict[Location, Tensor], dictionary: Dictionary):
+        self.spans, self.source = dataset.spans(), dataset.src.ranges
         self.translations, self.dictionary = translations, dictionary
 
     def __call__(self, sample: dict) -> list[Tensor]:
         found = []
         for number in sample["id"].tolist():
-            place, (first, last) = self.places[number], self.source[number].tolist()
+            place, (first, last) = self.spans[number], self.source[number].tolist()
             at = place.first_sentence
             before = [self.translations[place.document, one] for one in range(at - (last - first - 1), at)]
             found.append(marked(before, self.dictionary))
@@ -93,8 +93,8 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
         # Every sentence by itself; each is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
-        places = [(place.document, place.first_sentence) for place in dataset.places()]
-        translations = dict(zip(places, model.translate(sources, args), strict=True))
+        spans = [(place.document, place.first_sentence) for place in dataset.spans()]
+        translations = dict(zip(spans, model.translate(sources, args), strict=True))
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
@@ -104,7 +104,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     return FirstPass(dataset, translations, task.target_dictionary)
 
 
-def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[str]]:
+def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list[str]]:
     """The subwords of every sentence of a split in a file: ``PREFIX.jsonl``, or plain text, one sentence a line.
 
     Raises UserError where the file does not hold the sentences of the split.
@@ -201,7 +201,7 @@ def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str,
             f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
             "languages"
         )
-    grouping = Grouping.stored_in(said)
+    grouping = InstanceScheme.stored_in(said)
     if grouping.kind != STORED and grouping.max_sentences != 1:
         raise UserError(
             f"{where}: trained on more than single sentences (--instances {grouping.kind}); give a sentence model, "

@@ -19,9 +19,9 @@ from fairseq.scoring import BaseScorer, register_scorer
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
-from gtransformer.data.instances import Grouping
-from gtransformer.data.sentences import Place
+from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE, IN_ORDER, with_input
+from gtransformer.data.instances import InstanceScheme
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError, signals_interrupt
 from gtransformer.files import atomic_write
 from gtransformer.models.common.model import Needs, needs_of
@@ -59,15 +59,15 @@ MODELS: Rows = (
         f"--score-reference: {_MARKS}; leave it out, or score sentences with gtransformer contrastive",
     ),
     (
-        lambda c: len(c.last_only) > 1,
+        lambda c: len(c.translates_last_sentence_only) > 1,
         "models that translate one sentence and models that translate documents make no ensemble",
     ),
     (
-        lambda c: c.last_only == {True} and c.walks,
+        lambda c: c.translates_last_sentence_only == {True} and c.walks,
         "--strategy: the model translates sentence by sentence, behind no translation; leave it out",
     ),
     (
-        lambda c: c.last_only == {True} and c.rule == OFF,
+        lambda c: c.translates_last_sentence_only == {True} and c.rule == OFF,
         "--sentence-rule off: the model translates one sentence at a time; leave it out",
     ),
 )
@@ -95,10 +95,10 @@ def check_generation(args: Namespace, options: Options) -> None:
     options.check_generation(getattr(args, "score_reference", False))
 
 
-def check_decodable(models: Sequence[nn.Module], grouping: Grouping, ready: bool) -> None:
+def check_decodable(models: Sequence[nn.Module], grouping: InstanceScheme, ready: bool) -> None:
     """Raise UserError for a model that cannot translate because it reads what is not there yet.
 
-    ``ready``: what stands before the sentences that are translated is there.
+    ``ready``: what is before the sentences that are translated is there.
     """
     refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=grouping.repeats_targets, ready=ready)
 
@@ -112,7 +112,7 @@ def check_alone(model: nn.Module, work: str) -> None:
         )
 
 
-def translates_last_only(model: nn.Module) -> bool:
+def translates_last_sentence_only(model: nn.Module) -> bool:
     """Whether a model translates the last sentence of its source alone, behind context that it only reads."""
     return needs_of(model).last_sentence_only
 
@@ -137,15 +137,15 @@ def generator_maker(
         rule=chosen,
         walks=options.walks,
         score_reference=getattr(args, "score_reference", False),
-        last_only=set(map(translates_last_only, models)),
+        translates_last_sentence_only=set(map(translates_last_sentence_only, models)),
         marks_left_out=any(getattr(model, "leaves_marks_out", False) for model in models),
     )
-    last_only = translates_last_only(models[0])
-    if task.datasets or not last_only:  # what is typed or handed in stands as the model wants it
+    last_alone = translates_last_sentence_only(models[0])
+    if task.datasets or not last_alone:  # what is typed or handed in stands as the model wants it
         for one in models:
             options.check_instances(one, trained=True)
     rule = None
-    if last_only or any(options.keeps_sentences(one, chosen) for one in models):
+    if last_alone or any(options.keeps_sentences(one, chosen) for one in models):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)
@@ -159,7 +159,7 @@ def generator_maker(
     )
 
 
-READ = {FIRST_SENTENCE: "numbers", STRETCH: "batch", IN_ORDER: "order"}  # inputs, and the needs that they meet
+READ = {FIRST_SENTENCE: "numbers", DOCUMENT_INDEX: "batch", IN_ORDER: "order"}  # inputs, and the needs that they meet
 
 
 def needs_of_system(name: str | None) -> Needs:
@@ -199,18 +199,18 @@ class TranslationWriter:
     Args:
         prefix: of the file.
         instances: how many instances the generated split has; the file appears when each has come.
-        places: where each instance stands in its corpus; None numbers instances as documents.
+        spans: where each instance is in its corpus; None numbers instances as documents.
     """
 
-    def __init__(self, prefix: str, instances: int, places: Sequence[Place] | None):
+    def __init__(self, prefix: str, instances: int, spans: Sequence[SentenceSpan] | None):
         self.path = Path(f"{prefix}.jsonl")
-        self.instances, self.places = instances, places
+        self.instances, self.spans = instances, spans
         self.lines: dict[int, dict] = {}
         self.path.unlink(missing_ok=True)  # an old result must not be taken for that of an interrupted run
 
     def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
         """Take hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
-        place = Place(number, 0, sentences) if self.places is None else self.places[number]
+        place = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
         self.lines[number] = {
             "id": number,
             "document": place.document,

@@ -18,8 +18,15 @@ from omegaconf import DictConfig, open_dict
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Instances, group
-from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
+from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
+from gtransformer.data.sentences import (
+    RunDataset,
+    Sentences,
+    SentenceSpan,
+    regrouped_spans,
+    stored_spans,
+    tokens_between,
+)
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
@@ -104,7 +111,7 @@ class Loader:
             in_order=in_order,
             joined=training and self.cfg.join_documents,
             numbers=np.concatenate([one.numbers for one in groups]) if self.numbered else None,
-            places=groups[0].places if len(groups) == 1 else None,
+            spans=groups[0].spans if len(groups) == 1 else None,
             costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
         )
 
@@ -247,7 +254,7 @@ class Loader:
         if testing and KINDS[grouping.kind].by_target:
             target = None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        made = group(grouping, view.source.lengths, target, view.runs(), lengths)
+        made = build_instances(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first
@@ -296,7 +303,7 @@ class Grouped:
     """The instances of one part.
 
     ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) as ``DocumentPairDataset`` takes
-    them, None where nobody asks for them; ``places`` reads where the instances stand.
+    them, None where nobody asks for them; ``spans`` reads where the instances stand.
     """
 
     source: FairseqDataset
@@ -304,18 +311,18 @@ class Grouped:
     context: np.ndarray | None
     documents: np.ndarray | None
     numbers: np.ndarray | None
-    places: partial[list[Place] | None]
+    spans: partial[list[SentenceSpan] | None]
 
 
 def stored_as_they_are(part: Part, placed: bool) -> Grouped:
     """The instances on disk; ``placed``: with their documents, which the sidecar has to be read for."""
     number, documents, numbers = len(part.source), None, None
-    places = partial(stored_places, part.sidecar, part.source)
+    spans = partial(stored_spans, part.sidecar, part.source)
     if placed:
-        known = places() or [Place(one, 0, 1) for one in range(number)]
+        known = spans() or [SentenceSpan(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1
-    return Grouped(part.source, part.target, None, documents, numbers, places)
+    return Grouped(part.source, part.target, None, documents, numbers, spans)
 
 
 def regrouped(view: Sentences, made: Instances) -> Grouped:
@@ -327,7 +334,7 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
         context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
     documents = np.stack([view.document[first], view.position[first]], 1)
     numbers = view.position[made.source[:, 0]] + 1
-    return Grouped(source, target, context, documents, numbers, partial(regrouped_places, view, made))
+    return Grouped(source, target, context, documents, numbers, partial(regrouped_spans, view, made))
 
 
 def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
@@ -338,7 +345,7 @@ def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
     kept = np.ones(len(made), dtype=bool)
     for side, ranges in ((view.source, made.source), (view.target, made.target)):
         for part in (np.stack([ranges[:, 0], made.current[:, 0]], 1), made.current):
-            kept &= side is None or tokens_between(side.lengths - MARKS, part) <= most
+            kept &= side is None or tokens_between(side.lengths - BOUNDARY_TOKENS, part) <= most
     logger.info("%d of %d instances left out (--max-pair-tokens %d)", len(kept) - kept.sum(), len(kept), most)
     return Instances(made.source[kept], made.target[kept], made.current[kept])
 

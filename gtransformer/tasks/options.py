@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
-from gtransformer.data.instances import DRAWN, STORED, Grouping
+from gtransformer.data.instances import DRAWN, STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.strategies import AUTO, OFF, ON, WAYS, Strategy
@@ -211,7 +211,7 @@ class Options:
         self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
         self.walks = WAYS[str(cfg.strategy)].walks
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
-        self.grouping = Grouping(str(cfg.instances), *numbers)
+        self.grouping = InstanceScheme(str(cfg.instances), *numbers)
         self.grouping.check()
         check_numbers(cfg)
         self._refuse(ALWAYS)
@@ -273,7 +273,7 @@ class Options:
         """Raise UserError for a model whose training (options of its ``task``) leaves generation no way to go on."""
         pairs = ((getattr(one, "source_lang", None), getattr(one, "target_lang", None)) for one in (task, self.cfg))
         theirs, ours = ("-".join(pair) if None not in pair else None for pair in pairs)
-        self._refuse(SAVED, theirs=theirs, ours=ours, saved=Grouping.stored_in(task))
+        self._refuse(SAVED, theirs=theirs, ours=ours, saved=InstanceScheme.stored_in(task))
 
     def has_group_attention(self, model_cfg: object) -> bool:
         """Whether a model is of ``--doc-mode partial``, by its own configuration, whatever the task's says.

@@ -159,4 +159,4 @@ def import_user_dir(folder: str | Path | None) -> None:
     except Exception as error:  # whatever a user's code may raise
         utils.import_user_module.memo.discard(str(code.parent))  # noted before it was imported: a second try is one
         said = f"{type(error).__name__}: {error}"
-        raise UserError(f"--user-dir {folder}: cannot be imported: {said}; mend it, or rename the folder") from error
+        raise UserError(f"--user-dir {folder}: cannot be imported: {said}; fix it, or rename the folder") from error

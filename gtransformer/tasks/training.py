@@ -52,7 +52,7 @@ class Pace:
             return 0.0
         return rest * (time.monotonic() - self.began) / self.made if self.made > 0 else float("inf")
 
-    def say(self, what: str, left: float) -> None:
+    def log(self, what: str, left: float) -> None:
         """Say it; ``left``: seconds, infinite where they are not known."""
         self.said = time.monotonic()
         logger.info("%s%s", what, "" if left == float("inf") else f", about {spoken(left)} left")
@@ -81,7 +81,7 @@ class TrainingWatch:
             rest = self.pace.seconds(updates_to(trainer, iterator, iterator.epoch))
             if rest < left == float("inf"):  # nothing but patience ends it
                 what += f", the epoch ends in about {spoken(rest)}"
-            self.pace.say(what, left)
+            self.pace.log(what, left)
         if time.monotonic() - self.kept >= max(KEEP, SHARE * self.took) and is_kept_so(trainer, iterator, updates):
             began = time.monotonic()
             checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
@@ -92,7 +92,7 @@ class TrainingWatch:
         """Say, where a validation takes long, that it goes on."""
         self.validated += 1
         if self.pace.is_time():
-            self.pace.say(f"validating, {self.validated} batches so far", float("inf"))
+            self.pace.log(f"validating, {self.validated} batches so far", float("inf"))
 
     def _seconds_left(self, trainer: Any, iterator: Any, updates: int) -> float:
         """Until the first of a training's limits; infinite where it has none but patience.
@@ -146,7 +146,7 @@ def used_patience() -> dict[str, Any]:
 def resume_patience(state: Any) -> int:
     """Count on from what ``used_patience`` was in a checkpoint; returns how often validation was no better until then.
 
-    0, and counted anew, where the checkpoint does not say.
+    0, and counted again, where the checkpoint does not say.
     """
     kept = state.get("patience") if isinstance(state, Mapping) else None
     if not isinstance(kept, Mapping):

@@ -15,7 +15,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtransformer.data.batch_fields import without_context, without_forced
+from gtransformer.data.batch_fields import without_context_loss, without_forced
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
@@ -23,12 +23,12 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import check_sizes
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.positions import available, sentence_limits
-from gtransformer.search.walk import SecondPass, WalkingGenerator
+from gtransformer.search.positions import available, sentence_position_limits
+from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size
-from gtransformer.tasks.beginning import check_beginning, check_saved_with, start_from_sentence_model
+from gtransformer.tasks.checkpoint_compatibility import check_beginning, check_saved_with, start_from_sentence_model
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
@@ -41,7 +41,7 @@ from gtransformer.tasks.generation import (
     check_generation,
     generator_maker,
     split_sentences,
-    translates_last_only,
+    translates_last_sentence_only,
 )
 from gtransformer.tasks.loading import (
     Loader,
@@ -164,7 +164,7 @@ class TranslationDocTask(FairseqTask):
         return self.cfg.max_source_positions, self.cfg.max_target_positions
 
     def has_sharded_data(self, split: str) -> bool:
-        """Whether fairseq is to load the training set anew for every epoch."""
+        """Whether fairseq is to load the training set again for every epoch."""
         return super().has_sharded_data(split) or self.options.drawn_anew
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
@@ -181,7 +181,7 @@ class TranslationDocTask(FairseqTask):
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """As fairseq's; that instances are too long is said, and a UserError where they may not be left out.
 
-        Of documents that are walked through window by window none is: the windows are checked when they come.
+        Of documents that are decoded window by window none is: the windows are checked when they come.
         """
         if self.options.whole_documents:
             return indices
@@ -218,12 +218,12 @@ class TranslationDocTask(FairseqTask):
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
         self.numbered |= needs_of(model).numbers
-        if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
+        if not (from_checkpoint and translates_last_sentence_only(model)):  # generation knows whether there are data
             self.options.check_instances(model, trained=from_checkpoint)
         self.options.check_alignment(model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
-        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_limits(model))
+        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_position_limits(model))
         if not from_checkpoint:
             self.options.check_batches(model, training=True)
             if whole is not None:
@@ -265,7 +265,7 @@ class TranslationDocTask(FairseqTask):
             return second
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
-        return WalkingGenerator(made, self.options.strategy) if self.options.walks else made
+        return SequentialGenerator(made, self.options.strategy) if self.options.walks else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file.
@@ -305,7 +305,7 @@ class TranslationDocTask(FairseqTask):
         if self.pace.is_time():
             total = sum(map(len, self.datasets.values()))
             left = self.pace.seconds(total - self.translated)
-            self.pace.say(f"translated {self.translated} of {total} instances", left)
+            self.pace.log(f"translated {self.translated} of {total} instances", left)
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
@@ -327,13 +327,13 @@ class TranslationDocTask(FairseqTask):
                 f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
             )
         (dataset,) = self.datasets.values()
-        places, kind = dataset.places(), self.options.grouping.kind
-        if places is None and kind != STORED:
+        spans, kind = dataset.spans(), self.options.grouping.kind
+        if spans is None and kind != STORED:
             raise UserError(
                 f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "
                 "several sets are combined; translate one set at a time, or leave --gen-output out"
             )
-        return TranslationWriter(self.cfg.gen_output, len(dataset), places)
+        return TranslationWriter(self.cfg.gen_output, len(dataset), spans)
 
     def after_update(self, trainer, iterator) -> None:
         """Of an update that was made (``compat/patches.py``): training says how far it is, and is kept."""
@@ -345,7 +345,7 @@ class TranslationDocTask(FairseqTask):
         try:
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         finally:
-            if torch.cuda.is_initialized():  # fairseq begins to count anew with every update
+            if torch.cuda.is_initialized():  # fairseq begins to count again with every update
                 self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
 
     def valid_step(self, sample, model, criterion):
@@ -362,7 +362,7 @@ class TranslationDocTask(FairseqTask):
 
     def _counted(self, sample: dict, model) -> dict:
         """A batch whose targets are those that count in the loss of a model."""
-        sample = without_context(sample, self.tgt_dict.pad())
+        sample = without_context_loss(sample, self.tgt_dict.pad())
         left_out = getattr(model, "leaves_marks_out", False)
         return without_forced(sample, self.forced_symbols, self.tgt_dict.pad()) if left_out else sample
 

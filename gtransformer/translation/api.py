@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import torch
 
-from gtransformer.data.instances import MARKS
+from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
@@ -114,7 +114,9 @@ class GTransformer:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
         # Beside or before a sentence stand others, which need positions, too.
         others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
-        self.max_sentence_tokens = max(1, min(engine.longest // (1 + others), engine.longest_sentence) - MARKS)
+        self.max_sentence_tokens = max(
+            1, min(engine.longest // (1 + others), engine.longest_sentence) - BOUNDARY_TOKENS
+        )
 
     @classmethod
     def from_pretrained(
@@ -236,14 +238,16 @@ class GTransformer:
         return with_first(lines, first, self.chain.encode_target, name)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
-        walk, many = options.walk(), BATCHES * options.max_tokens
+        strategy, many = options.decoding_strategy(), BATCHES * options.max_tokens
         if self.engine.device.type == "cpu":
             many = min(many, ON_CPU)
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
-        within = walk.kind == FULL or (walk.kind == SEQUENTIAL and walk.tokens is None and walk.context is None)
+        within = strategy.kind == FULL or (
+            strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
+        )
         if not within:  # of the model's instances, as fairseq-generate does
-            return windows(map(partial(checked, walk), lines), math.inf, many)
+            return windows(map(partial(checked, strategy), lines), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
             return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
@@ -302,10 +306,10 @@ class GTransformer:
         return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
 
 
-def checked(walk: Strategy, line: InputLine) -> InputLine:
+def checked(strategy: Strategy, line: InputLine) -> InputLine:
     """Return the line; raises UserError, with its place, for a sentence that no window holds."""
     for tokens in line.tokens:
-        walk.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
+        strategy.check_sentence(len(tokens) + BOUNDARY_TOKENS, line.place.documents, line.place.sentences)
     return line
 
 

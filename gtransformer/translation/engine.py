@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
-from gtransformer.data.instances import MARKS, Grouping
+from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
+from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON
-from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.first_pass import WordIndices
-from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_only
+from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_sentence_only
 from gtransformer.tasks.trained import AS_GIVEN, check_precision, in_batches, load_trained, model_options
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
@@ -80,7 +80,7 @@ class Engine:
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.indices = WordIndices(self.source, self.task)
         self._generators: dict[SearchOptions, object] = {}
-        check_decodable([self.model], Grouping(), ready=True)
+        check_decodable([self.model], InstanceScheme(), ready=True)
 
     def instance_tokens(self, instance: Instance) -> Tensor:
         """``<s> a b </s> <s> c </s>`` as (length,) int64."""
@@ -93,7 +93,7 @@ class Engine:
     ) -> list[list[Hypothesis]]:
         """The n best translations of every instance, best first; instances may stand in any order of length.
 
-        With another ``options.strategy`` than full, an instance is a document, which is walked through. ``first``: the
+        With another ``options.strategy`` than full, an instance is a document, which is decoded by it. ``first``: the
         number in the document of the sentence that each begins with, from 1; None: all begin their documents.
 
         Raises UserError for an instance that the model gives no translation to.
@@ -102,10 +102,10 @@ class Engine:
             return []
         tokens = [self.instance_tokens(instance) for instance in instances]
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
-        walk, generator = options.walk(), self._generator(options)
-        costs = [walk.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
+        strategy, generator = options.decoding_strategy(), self._generator(options)
+        costs = [strategy.cost([len(sentence) + BOUNDARY_TOKENS for sentence in instance]) for instance in instances]
         for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, first):
-            sentences = 1 if translates_last_only(self.model) else len(instances[number])
+            sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])
             results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)
         return results
@@ -148,13 +148,15 @@ class Engine:
     def _generator(self, options: SearchOptions, **more):
         if options not in self._generators:
             wanted = Namespace(**vars(options.arguments()), **more)
-            walk, trained = options.walk(), str(self.task.cfg.sentence_rule)
+            strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule = options.sentence_rule
             if wanted.sentence_rule == AUTO:
                 # A text needs a line for each line; --doc-mode full would not promise that by itself.
-                wanted.sentence_rule = ON if walk.kind != FULL or trained == AUTO else trained
+                wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
-            self._generators = {options: generator if walk.kind == FULL else WalkingGenerator(generator, walk)}
+            self._generators = {
+                options: generator if strategy.kind == FULL else SequentialGenerator(generator, strategy)
+            }
         return self._generators[options]
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:

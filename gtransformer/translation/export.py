@@ -12,13 +12,13 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.data.dictionaries import RESERVED, dictionary_words
-from gtransformer.data.instances import STORED, Grouping
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError, explain, no_room
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
-from gtransformer.tasks.beginning import check_decoder_start
+from gtransformer.tasks.checkpoint_compatibility import check_decoder_start
 from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
 from gtransformer.tasks.generation import needs_of_system
@@ -168,7 +168,9 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
-    limits = instance_limits(Grouping.stored_in(task), saved["model"].get("_name"), sources.checkpoint, first_pass)
+    limits = instance_limits(
+        InstanceScheme.stored_in(task), saved["model"].get("_name"), sources.checkpoint, first_pass
+    )
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
@@ -187,9 +189,9 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
 
 
 def instance_limits(
-    grouping: Grouping, system: str | None, checkpoint: Path, first_pass: Path | None
+    grouping: InstanceScheme, system: str | None, checkpoint: Path, first_pass: Path | None
 ) -> dict[str, int | bool | None]:
-    """Return the limits of a model's instances, where those of the corpus were grouped anew for its training.
+    """Return the limits of a model's instances, where those of the corpus were regrouped for its training.
 
     Text is translated in disjoint instances: of as many tokens or sentences as those of training have, in parts of
     documents where these were trained on; or, by a system that needs it, sentence by sentence beside previous ones, or

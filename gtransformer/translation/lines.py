@@ -9,7 +9,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from gtransformer.data.instances import MARKS, Filling, parts
+from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
 from gtransformer.errors import UserError
 from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_document_mark
@@ -243,7 +243,7 @@ def windows(
     for line in lines:
         if line.breaks:
             filling.close()
-        costs = [len(sentence) + MARKS for sentence in line.tokens]
+        costs = [len(sentence) + BOUNDARY_TOKENS for sentence in line.tokens]
         begins = not filling.joins(costs[0]) if costs else not filling.sentences
         if begins and window.lines and (tokens >= window_tokens or len(window.lines) >= MOST_LINES):
             yield window
@@ -271,6 +271,6 @@ def in_equal_parts(window: Window, most: int) -> Window:
     """
     found = []
     for document in window.instances:
-        lengths = np.array([len(window.tokens(reference)) + MARKS for reference in document])
+        lengths = np.array([len(window.tokens(reference)) + BOUNDARY_TOKENS for reference in document])
         found += [document[first:last] for first, last in parts(lengths, most)]
     return Window(window.lines, found)

@@ -36,7 +36,7 @@ class SearchOptions:
         min_len: fewest tokens of a sentence.
         unkpen: taken off the log probability of ``<unk>``.
         max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
-        strategy: how a document is walked through (``search/strategies.py``): full, sequential or sliding.
+        strategy: how a document is decoded (``search/strategies.py``): full, sequential or sliding.
         window_tokens: of sliding and sequential, source tokens of a window at most, ``<s>`` and ``</s>`` counted.
         context_sentences: of sequential, most previous sentences. Without both, the model's instances decide.
         batch_sentences: of a model that translates by two passes, how many consecutive sentences are a batch; None: 16.
@@ -74,17 +74,17 @@ class SearchOptions:
         if self.max_len_a == 0 and self.max_len_b < 1:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
         left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
-        (self.changed(window_tokens=1) if left_open else self).walk()
+        (self.changed(window_tokens=1) if left_open else self).decoding_strategy()
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != FULL and self.nbest > 1:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
 
-    def walk(self) -> Strategy:
-        """Return the way through documents. Raises UserError for one that cannot be."""
+    def decoding_strategy(self) -> Strategy:
+        """Return the decoding strategy. Raises UserError for one that cannot be."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
     def arguments(self) -> argparse.Namespace:
-        """Return them as fairseq's generators are given them, without the way through documents."""
+        """Return them as fairseq's generators are given them, without the decoding strategy."""
         names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
         return argparse.Namespace(**{name: getattr(self, name) for name in names})
 
@@ -146,7 +146,7 @@ def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model 
     add("--min-len", type=int, help="fewest tokens of a sentence")
     add("--unkpen", type=float, help="penalty of <unk>")
     add("--max-tokens", type=int, help="source tokens of a batch")
-    add("--strategy", choices=STRATEGIES, help="how a document is walked through (docs/translate.md)")
+    add("--strategy", choices=STRATEGIES, help="how a document is decoded (docs/translate.md)")
     add("--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window")
     add("--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read")
     add("--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)")

@@ -2,7 +2,7 @@
 
 ``OUT.part`` takes the lines, ``OUT.part.json`` says how many of its bytes count and where in the input they end. Only
 when everything is there does ``OUT.part`` become ``OUT``. Of several texts in one directory, ``.translated/NAME.json``
-stands beside the finished ``NAME``: what it was made with, and of which text.
+is next to the finished ``NAME``: what it was made with, and of which text.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ResumableOutput:
             if not isinstance(state, dict) or state.get("key") != self.key:
                 raise UserError(
                     f"{self.part}: begun by an interrupted run with another model or other options; run that again to "
-                    "finish it, or begin anew with --restart"
+                    "finish it, or start again with --restart"
                 )
             try:
                 size, self._wanted, place = state["bytes"], state["input_sha256"], TextPosition(**state["place"])
@@ -77,9 +77,9 @@ class ResumableOutput:
                 size, place = -1, None
             numbers = (size, *vars(place or START).values())
             if not all(type(number) in (int, bool) and number >= 0 for number in numbers):
-                raise UserError(f"{self.state}: damaged; begin anew with --restart")
+                raise UserError(f"{self.state}: damaged; start again with --restart")
             if present < size:
-                raise UserError(f"{self.part}: shorter than it was when interrupted; begin anew with --restart")
+                raise UserError(f"{self.part}: shorter than it was when interrupted; start again with --restart")
             self.place = place
         os.ftruncate(self._stream.fileno(), size)
 
@@ -92,7 +92,7 @@ class ResumableOutput:
             self.note(next(lines, None) or "")
         if self._wanted is not None and self._digest.hexdigest() != self._wanted:
             raise UserError(
-                f"{name}: changed since {self.part} was begun, within its first {self.place.lines} lines; begin anew "
+                f"{name}: changed since {self.part} was begun, within its first {self.place.lines} lines; start again "
                 "with --restart"
             )
 
@@ -159,7 +159,7 @@ class Finished(Record):
         if not self.holds() or self.key["input_sha256"] is None:
             raise UserError(
                 f"{self.output}: there already, but not known to be of {self.source} as it is now, by this model with "
-                "these options; give another --output DIR, remove it, or give --restart to make all anew"
+                "these options; give another --output DIR, remove it, or give --restart to make all again"
             )
         return True
 

@@ -51,7 +51,7 @@ def chosen(text: str, known: Any, option: str) -> list[str]:
 
 
 def kind_of(kinds: list[str], seed: int, number: int) -> str:
-    """Each kind once in every round of faults, in an order drawn anew."""
+    """Each kind once in every round of faults, in an order drawn again."""
     order = list(kinds)
     random.Random(f"{seed}, round {number // len(kinds)}").shuffle(order)
     return order[number % len(kinds)]

@@ -67,8 +67,8 @@ def score_contexts(
     Models that read their batch have N sentences before the one in question in it, none of which reads farther back.
     What two contexts have in common is scored once. Raises UserError for a sentence longer than the model takes.
     """
-    current = current_in(corpus.places)
-    numbers = range(len(corpus.places))
+    current = current_in(corpus.spans)
+    numbers = range(len(corpus.spans))
     found: list[SentenceTokens] = []
     for begin in progress(range(0, len(numbers), CHUNK)):
         chunk = numbers[begin : begin + CHUNK]
@@ -90,7 +90,7 @@ def score_contexts(
             asked.append(row)
         scores = scorer.score_tokens(requests)
         for number, row in zip(chunk, asked, strict=True):
-            place = corpus.places[number]
+            place = corpus.spans[number]
             found.append(
                 SentenceTokens(
                     place.document,
@@ -111,10 +111,10 @@ def _reach(scorer: SentenceScorer, request: Request) -> int:
 
 def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
     """A sentence behind all the context that the model takes, beside the sentences before it of its batch."""
-    place = corpus.places[number]
+    place = corpus.spans[number]
     document, sentence = place.document, place.current[0]
     before = tuple(
-        Request(*corpus.read(one), number=corpus.places[one].first_sentence + 1)
+        Request(*corpus.read(one), number=corpus.spans[one].first_sentence + 1)
         for one in instances_before(document, sentence, current, together)
     )
     source, target = corpus.read(number)
@@ -197,14 +197,14 @@ def by_word(
     """
     for one in found:
         words = list(spans([symbols[token] for token in one.tokens], sentencepiece))
-        places = [*words, (END, len(one.tokens), len(one.tokens) + 1)]
+        word_spans = [*words, (END, len(one.tokens), len(one.tokens) + 1)]
         gains = {context_name(most): gains_of(one, number) for number, most in enumerate(contexts) if number}
         yield {
             "document": one.document,
             "sentence": one.sentence,
-            "words": [word for word, _, _ in places],
+            "words": [word for word, _, _ in word_spans],
             "p_cxmi": {
-                name: [math.fsum(values[first:last]) for _, first, last in places] for name, values in gains.items()
+                name: [math.fsum(values[first:last]) for _, first, last in word_spans] for name, values in gains.items()
             },
         }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.instances import MARKS, greedy
+from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, inspect
 from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, drawn_text, gate_table, to_json
@@ -58,7 +58,7 @@ def inspect_document(
     """
     dictionary = model.engine.target
     bos, eos = dictionary.bos(), dictionary.eos()
-    costs = [len(line.tokens[0]) + MARKS for line in document]
+    costs = [len(line.tokens[0]) + BOUNDARY_TOKENS for line in document]
     cuts = greedy(costs, model.max_instance_tokens, model.directory.max_sents)
     for number, (first, last) in enumerate(cuts, 1):
         lines = document[first:last]

@@ -23,14 +23,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.group_tags import group_tags, tag_of_newest, without_context
+from gtransformer.data.group_tags import group_tags, pad_context, tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.batch_attention import load_for_analysis
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
-from gtransformer.tasks.generation import as_read, check_alone, translates_last_only
+from gtransformer.tasks.generation import as_read, check_alone, translates_last_sentence_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
@@ -212,9 +212,9 @@ def measure(
             dataset = with_translations(task, dataset, translations)
         elif dataset.tgt is None:
             raise UserError(f"{prepared}: split {split!r} has no target side; give --translations, or another split")
-        places, current = dataset.places(), None
-        if places and places[0].current is not None:  # None where instances are as stored
-            current = torch.tensor([place.current[1] for place in places])
+        spans, current = dataset.spans(), None
+        if spans and spans[0].current is not None:  # None where instances are as stored
+            current = torch.tensor([place.current[1] for place in spans])
         batches = task.get_batch_iterator(
             dataset,
             max_tokens=max_tokens,
@@ -225,8 +225,8 @@ def measure(
             batch = utils.move_to_cuda(batch) if on_gpu else batch
             inputs = as_read(batch, model)["net_input"]
             source, before = inputs["src_tokens"], task.source_dictionary
-            if translates_last_only(model):  # what is beside the sentence is in no cross-attention to it
-                source = without_context(source, before.bos(), before.pad())
+            if translates_last_sentence_only(model):  # what is beside the sentence is in no cross-attention to it
+                source = pad_context(source, before.bos(), before.pad())
             sentences = aligned_sentences(
                 source,
                 inputs["prev_output_tokens"],
@@ -259,7 +259,7 @@ def with_translations(
     Raises UserError for a translation with pieces that the dictionary does not have.
     """
     dictionary, rows = task.target_dictionary, []
-    for place in dataset.places():
+    for place in dataset.spans():
         tokens: list[int] = []
         for sentence in documents[place.document][place.first_sentence : place.first_sentence + place.sentences]:
             pieces = sentence.split()
@@ -273,7 +273,7 @@ def with_translations(
         rows.append(torch.tensor(tokens))
     target = ListDataset(rows, np.array([len(row) for row in rows]))
     loader = Loader(task.options, task.source_dictionary, dictionary, task.language, task.langs)
-    return loader.pairs(dataset.src, target, dropout=False, shuffle=False, places=dataset.places)
+    return loader.pairs(dataset.src, target, dropout=False, shuffle=False, spans=dataset.spans)
 
 
 def entropy_table(records: Sequence[dict]) -> str:

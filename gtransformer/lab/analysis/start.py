@@ -25,7 +25,7 @@ from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, joi
 from gtransformer.models.common.config import DOCUMENT
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks.beginning import is_own, start_from_sentence_model, words_before_symbols
+from gtransformer.tasks.checkpoint_compatibility import is_own, start_from_sentence_model, words_before_symbols
 from gtransformer.tasks.checkpoints import read_settings, read_state
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.trained import load_trained, model_options
@@ -65,7 +65,7 @@ def measure(
     data = str(prepared / "bin")
     task = TranslationDocTask.setup_task(TranslationDocConfig(data=data, dataset_impl=None, **pair))
     corpus = corpus_instances(task, prepared, split)
-    documents = [corpus.read(number) for number in range(len(corpus.places))][:most]
+    documents = [corpus.read(number) for number in range(len(corpus.spans))][:most]
     whole = [Request(*sides, name=f"instance {number}") for number, sides in enumerate(documents)]
     layers = {f"{part}_ctxlayers": context_layers for part in ("encoder", "decoder", "cross")}
     dictionaries = task.source_dictionary, task.target_dictionary

@@ -44,10 +44,10 @@ from gtransformer.lab.planner import (
 from gtransformer.lab.recipe_set import RAW, RecipeSet, raw_digests, split_files
 from gtransformer.run.commands import call_command
 from gtransformer.run.jobs import shares
+from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
-from gtransformer.run.run_places import corpus_directory, model_file
 from gtransformer.tasks.checkpoints import weights_digest
 
 DEMO = "demo"  # as a corpus: the generated one that comes with the set that shows reach

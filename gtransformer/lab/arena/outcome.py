@@ -17,7 +17,7 @@ from gtransformer.lab.arena.others import add_others
 from gtransformer.lab.arena.statistics import BOTH, accuracies, contexts_of, error_of, scores_of, spread
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
-from gtransformer.run.run_places import last_checkpoint
+from gtransformer.run.paths import last_checkpoint
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoints import trained_seconds, training_done
 from gtransformer.tasks.training import GPU_PEAK

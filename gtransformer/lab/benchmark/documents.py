@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, without_context
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, without_context_loss
 
 LANGS = ("en", "de")
 EVEN, UNEVEN = (1.0,), (0.75, 1.25)
@@ -93,4 +93,4 @@ def make_stretch(sentences: int, sentence: int, local: int, dictionary: Dictiona
         CONTEXT: torch.full((sentences,), local * sentence),
         CONTEXT_TOTAL: sentences * local * sentence,
     }
-    return without_context(sample, dictionary.pad())
+    return without_context_loss(sample, dictionary.pad())

@@ -30,10 +30,10 @@ from gtransformer.lab.recipe_set import PREPARED, RAW, RecipeSet, outside_files,
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import shares
+from gtransformer.run.paths import corpus_directory, last_checkpoint, model_file
 from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run_places import corpus_directory, last_checkpoint, model_file
 from gtransformer.tasks.checkpoints import trained_seconds
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")

@@ -23,11 +23,11 @@ from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command
+from gtransformer.run.paths import runs_directory
 from gtransformer.run.pipeline import Stage, say_done
 from gtransformer.run.progress import say
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run_places import runs_directory
 from gtransformer.tasks.training import spoken
 
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}

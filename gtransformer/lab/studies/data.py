@@ -20,9 +20,9 @@ from gtransformer.lab.studies.study import Data
 from gtransformer.preprocess.corpus import find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
+from gtransformer.run.paths import BENCHMARKS, corpus_directory
 from gtransformer.run.pipeline import Program
 from gtransformer.run.recipe import Options, Recipe
-from gtransformer.run.run_places import BENCHMARKS, corpus_directory
 
 DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 ASKED = "contrastive-items"  # the size that says that models are asked about the demonstration's own items

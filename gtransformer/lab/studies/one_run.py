@@ -20,9 +20,9 @@ from gtransformer.lab.analysis.attention_shown import to_json
 from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.run.commands import call_command
+from gtransformer.run.paths import Corpus, model_file
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.run import Run
-from gtransformer.run.run_places import Corpus, model_file
 from gtransformer.tasks.checkpoints import model_in
 from gtransformer.tasks.trained import import_user_dir
 

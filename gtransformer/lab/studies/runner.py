@@ -26,11 +26,11 @@ from gtransformer.lab.studies.table import summary, table
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
 from gtransformer.run.jobs import shares
+from gtransformer.run.paths import model_file
 from gtransformer.run.pipeline import Program, Stage
 from gtransformer.run.progress import say
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run_places import model_file
 from gtransformer.tasks.training import spoken
 
 # What a study reads from the log of a training; the paper's figures, entropies too.

@@ -20,13 +20,13 @@ CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 class BatchReader(DocumentEmbedding):
     """Mixed into an encoder or a decoder that reads several batches at once."""
 
-    def batch_layout(self, tokens: Tensor, stretch: Tensor | None) -> Ragged:
+    def batch_layout(self, tokens: Tensor, document_index: Tensor | None) -> Ragged:
         """Return the layout of (batch, length) tokens.
 
-        ``stretch`` (batch,) int64, ascending from 0: which of several batches each row is of; None: of one.
+        ``document_index`` (batch,) int64, ascending from 0: which of several batches each row is of; None: of one.
         """
         layout = self.layout(tokens)
-        layout.batches = None if stretch is None else stretch.cpu().numpy()
+        layout.batches = None if document_index is None else document_index.cpu().numpy()
         return layout
 
     def last_of_each(
@@ -76,7 +76,7 @@ class FlatBatchAttention(nn.Module):
         if self.gate is None:
             return own + found
         g = torch.sigmoid((gate or self.gate)(found))
-        if self.threshold is not None:  # the gradient goes straight through the step [ours]
+        if self.threshold is not None:  # the gradient goes straight through the step (our choice)
             g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
         return (1 - g) * own + g * found
 

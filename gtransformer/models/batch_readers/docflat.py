@@ -34,7 +34,7 @@ from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
-ENCODER, DECODER, BOTH, NONE = PLACES = ("encoder", "decoder", "both", "none")
+ENCODER, DECODER, BOTH_SIDES, NONE = SIDES = ("encoder", "decoder", "both", "none")
 THRESHOLD = 0.5
 WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
 
@@ -44,7 +44,7 @@ WHERE = "which sides attend to the other instances of the batch; none: a pseudo-
 class BatchAttentionConfig(DocumentModelConfig):
     """A Transformer over pseudo-documents that reads the batch in front of its first layers."""
 
-    batch_attention_in: ChoiceEnum(PLACES) = option(BOTH, f"{WHERE} (Table 3)")
+    batch_attention_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, f"{WHERE} (Table 3)")
     sentence_numbers: ChoiceEnum(SWITCH) = option(
         ON, "on: each sentence begins with its number in the document in place of <s>"
     )
@@ -66,7 +66,7 @@ class DocFlatConfig(BatchAttentionConfig):
 class AbdConfig(BatchAttentionConfig):
     """Attention between datapoints, in the encoder alone unless asked for."""
 
-    batch_attention_in: ChoiceEnum(PLACES) = option(
+    batch_attention_in: ChoiceEnum(SIDES) = option(
         ENCODER, f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted"
     )
 
@@ -74,7 +74,7 @@ class AbdConfig(BatchAttentionConfig):
 class BatchFront(nn.Module):
     """Sentence numbers, attention across the batch, norm; each side of a model has its own.
 
-    The norm stays where a side has no such attention, so that models with and without differ in it alone [ours].
+    The norm stays where a side has no such attention, so that models with and without differ in it alone (our choice).
 
     Args:
         cfg: the model's configuration; where it has gates the attention is DocFlat's, else ABD's.
@@ -86,7 +86,7 @@ class BatchFront(nn.Module):
         channels = getattr(cfg, f"{side}_embed_dim")
         across = FlatBatchAttention if hasattr(cfg, "context_gate") else AttentionBetweenInstances
         self.numbers = SentenceNumbers(channels) if str(cfg.sentence_numbers) == ON else None
-        self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH) else None
+        self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH_SIDES) else None
         self.layer_norm = nn.LayerNorm(channels)
 
 
@@ -98,7 +98,7 @@ class FrontEmbedding(BatchReader):
         self.batch_front = BatchFront(cfg, self.side)
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
-        """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
+        """As of all models; dropout is behind the norm, as where embeddings have one (our choice)."""
         front, begins = self.batch_front, layout.begins
         opened = begins, layout.doc[begins], layout.tag[begins]
         x = self.numbered(layout.pack(tokens), known[FIRST_SENTENCE], *opened)
@@ -128,18 +128,18 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
-        stretch: Tensor | None = None,
+        document_index: Tensor | None = None,
         last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
         """As ``DocumentEncoder.forward``; with ``last_rows`` the layers, and the result, are of each batch's last row.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
-        both sides; None: all begin their documents. ``stretch`` as of ``batch_layout``, on both sides.
+        both sides; None: all begin their documents. ``document_index`` as of ``batch_layout``, on both sides.
         """
         first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
         with self.autocast():
-            layout = self.batch_layout(src_tokens, stretch)
+            layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
             if last_rows:
                 src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
@@ -161,17 +161,17 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
         layout.batches = memory.layout.batches
         return super().extract_ragged(prev_output_tokens, layout, memory)
 
-    def last_rows(self, tokens: Tensor, first_sentence: Tensor, stretch: Tensor, memory: Memory) -> Tensor:
+    def last_rows(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
         """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.
 
         Args:
             tokens: (rows, length) int64, what the decoder reads; the rows of a batch stand together.
             first_sentence: (rows,) int64, as of the encoder.
-            stretch: (rows,) int64, which batch each row is of, ascending from 0.
+            document_index: (rows,) int64, which batch each row is of, ascending from 0.
             memory: its rows are the last ones.
         """
         with self.autocast():
-            layout = self.batch_layout(tokens, stretch)
+            layout = self.batch_layout(tokens, document_index)
             x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
             _, layout, x = self.last_of_each(tokens, layout, x)
             view = self.view(layout, memory.expanded().by_name())
@@ -198,8 +198,8 @@ class BatchAttentionModel(InstanceTransformerModel):
         where = str(cfg.batch_attention_in)
         return Needs(
             batch=where != NONE,
-            sources=where in (ENCODER, BOTH),
-            targets=where in (DECODER, BOTH),
+            sources=where in (ENCODER, BOTH_SIDES),
+            targets=where in (DECODER, BOTH_SIDES),
             numbers=str(cfg.sentence_numbers) == ON,
         )
 

@@ -27,7 +27,7 @@ from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
-ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
+ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
@@ -35,7 +35,7 @@ ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
 class MbeConfig(DocumentModelConfig):
     """A Transformer, and which of its sides see the vector of the batch."""
 
-    batch_vector_in: ChoiceEnum(PLACES) = option(BOTH, "which sides see the vector of the batch")
+    batch_vector_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which sides see the vector of the batch")
     doc_encoder_layer_norm: bool = option(
         False, "layer norm over the encoder's words and vector, in front of its layers, as in the authors' scripts"
     )
@@ -95,18 +95,18 @@ class VectorEncoder(BatchReader, DocumentEncoder):
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
-        stretch: Tensor | None = None,
+        document_index: Tensor | None = None,
         in_order: Tensor | None = None,
         last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``stretch`` and ``last_rows`` as of ``FrontEncoder.forward``.
+        """As ``DocumentEncoder.forward``; ``document_index`` and ``last_rows`` as of ``FrontEncoder.forward``.
 
         ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
         the corpus. Where it is known, it is returned with the logits, for the loss.
         """
         with self.autocast():
-            layout = self.batch_layout(src_tokens, stretch)
+            layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {})
             vectors, logits = self.batch_vector(x, layout)
             if last_rows:

@@ -3,7 +3,7 @@
 The sentences of a batch are decoded side by side, a token of each at a time. Flat-batch attention sees the sentence's
 own prefix and, of each earlier sentence of the batch, what its best hypothesis holds at the same step, or its
 translation where that is there; of later ones nothing. States once computed stay: where another hypothesis of an
-earlier sentence becomes the best one, what it was read for before is not computed anew. (Wu et al. 2023, section 3.5,
+earlier sentence becomes the best one, what it was read for before is not computed again. (Wu et al. 2023, section 3.5,
 say "partially translated"; the rest is ours.) With one hypothesis a sentence, that is the mask under which token t of
 sentence i sees token s of sentence j where j <= i and s <= t.
 """

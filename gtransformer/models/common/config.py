@@ -12,8 +12,8 @@ from gtransformer.errors import UserError
 
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
-DOCUMENT, SENTENCE = POSITIONS = ("document", "sentence")
-BOTH, END = MARKS = ("both", "end")
+DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
+BOTH_MARKS, END_MARK = SENTENCE_MARKS = ("both", "end")
 ON, OFF = SWITCH = ("on", "off")
 
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 STATE = "document_state"  # its place in fairseq's dictionary
 # What decoding with caches does in a way of its own; of these, what an ``input_step`` can do for one token.
-INPUT = ("embed_batch", "places", "extract_ragged")
+INPUT = ("embed_batch", "token_positions", "extract_ragged")
 FULL_PASS = ("layout", "tags", "view", "run_layers", "run_some", "output_layer")
 
 

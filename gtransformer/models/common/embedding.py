@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import BOTH, DOCUMENT, END, SENTENCE, DocumentModelConfig
+from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, SENTENCE, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout, embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
@@ -45,7 +45,7 @@ class DocumentEmbedding(LayerStack):
         super().__init__(dictionary)
         channels = embed_tokens.embedding_dim
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
-        self.ends_only = str(getattr(cfg, "sentence_marks", BOTH)) == END  # whether no layer knows ``<s>``
+        self.ends_only = str(getattr(cfg, "sentence_marks", BOTH_MARKS)) == END_MARK  # whether no layer knows ``<s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence
@@ -79,9 +79,9 @@ class DocumentEmbedding(LayerStack):
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """What goes into the first layer of (batch, length) tokens, (N, channels); ``known`` as in ``Memory``."""
-        return self.embed(layout.pack(tokens), *self.places(layout))
+        return self.embed(layout.pack(tokens), *self.token_positions(layout))
 
-    def places(self, layout: Ragged) -> tuple[Tensor, int]:
+    def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
         """The position (N,) int64 of each token, from 0, and a number that all are below."""
         if not self.restarts:
             return layout.offset, layout.length

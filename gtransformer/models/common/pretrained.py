@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.modules.attention import opened
+from gtransformer.modules.attention import open_gate
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,9 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     _check_names(given, own, model.is_pretrained)
     added = len(own["decoder.output_projection.weight"]) - len(model.decoder.output_weight)
     given |= {name: _with_own_symbols(given[name], own[name], added) for name in TABLES if name in given}
-    given |= {name: _widened(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")}
+    given |= {
+        name: _widen_output(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")
+    }
     _check_shapes(given, own)
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
@@ -94,7 +96,7 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     everywhere, H_G is zero and H_L is that attention divided by g [ours]. All have gradients; what is behind a
     projection of zeros has them from the second update on.
     """
-    share = opened(torch.tensor(bias)).item()
+    share = open_gate(torch.tensor(bias)).item()
     blocks = [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]
     if blocks:
         logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)
@@ -128,7 +130,7 @@ def _with_own_symbols(table: Tensor, own: Tensor, added: int) -> Tensor:
     return torch.cat([table, own[rows:].to(table)]) if added and len(table) == rows else table
 
 
-def _widened(weight: Tensor, own: Tensor) -> Tensor:
+def _widen_output(weight: Tensor, own: Tensor) -> Tensor:
     """An output projection (channels, channels) for several scopes: zeros for all but the first."""
     scopes, rest = divmod(own.shape[1], weight.shape[1])
     if rest or scopes < 2 or own.shape[0] != weight.shape[0]:

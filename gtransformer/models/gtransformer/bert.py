@@ -24,7 +24,7 @@ from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
 
 logger = logging.getLogger(__name__)
 
-POSITIONS = 512  # of BERT; the limit of --max-source-positions
+BERT_POSITIONS = 512  # of BERT; the limit of --max-source-positions
 LAYER_NORM_EPS = 1e-12  # of all published BERT models
 STRUCTURE = {
     "activation_fn": "gelu",
@@ -74,8 +74,10 @@ class GTransformerBertModel(GTransformerModel):
         """Build; UserError if one dictionary is asked for both sides, or more positions than BERT has."""
         if cfg.share_all_embeddings:
             raise UserError("--share-all-embeddings: BERT's wordpieces are the source's alone; leave it out")
-        if cfg.max_source_positions > POSITIONS:
-            raise UserError(f"--arch gtransformer_bert needs --max-source-positions {POSITIONS} or less, as BERT has")
+        if cfg.max_source_positions > BERT_POSITIONS:
+            raise UserError(
+                f"--arch gtransformer_bert needs --max-source-positions {BERT_POSITIONS} or less, as BERT has"
+            )
         model = super().build_model(cfg, task)
         for module in model.encoder.modules():
             if isinstance(module, nn.LayerNorm):

@@ -15,12 +15,20 @@ from torch import Tensor
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import SIZES, both_sides, register, register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence
-from gtransformer.models.common.config import BOTH, DOCUMENT, MARKS, POSITIONS, SENTENCE, DocumentModelConfig, option
+from gtransformer.models.common.config import (
+    BOTH_MARKS,
+    DOCUMENT,
+    POSITION_KINDS,
+    SENTENCE,
+    SENTENCE_MARKS,
+    DocumentModelConfig,
+    option,
+)
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
 
 CONTEXT_ATTENTION = ("combined", "global")
-ALL, NEW, TOP = TRAINED = ("all", "new", "top")
+ALL_PARAMETERS, NEW, TOP = TRAINED_PARAMETERS = ("all", "new", "top")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
@@ -42,9 +50,9 @@ class GTransformerConfig(DocumentModelConfig):
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
-    positions: ChoiceEnum(POSITIONS) = option(
+    positions: ChoiceEnum(POSITION_KINDS) = option(
         DOCUMENT,
-        "document: positions run through the instance, as in the paper; sentence: they begin anew with each sentence, "
+        "document: positions run through the instance, as in the paper; sentence: they restart at each sentence, "
         "and global attention is told the sentences' numbers, which it learns to use",
     )
     gate_bias: Optional[float] = option(  # noqa: UP045
@@ -61,8 +69,8 @@ class GTransformerConfig(DocumentModelConfig):
         "where it is: structure, marks of sentences and vocabulary are its own, with --positions sentence and, unless "
         "--gate-bias is given, --neutral-gates; the data must have its dictionary",
     )
-    sentence_marks: ChoiceEnum(MARKS) = option(
-        BOTH,
+    sentence_marks: ChoiceEnum(SENTENCE_MARKS) = option(
+        BOTH_MARKS,
         "what layers see of <s> and </s> around each sentence. both; end: as models of fairseq's task translation do, "
         "</s> alone on the source side, in front of a target sentence </s> in place of <s> (set by --sentence-model)",
     )
@@ -74,8 +82,8 @@ class GTransformerConfig(DocumentModelConfig):
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
-    trained_parameters: ChoiceEnum(TRAINED) = option(
-        ALL,
+    trained_parameters: ChoiceEnum(TRAINED_PARAMETERS) = option(
+        ALL_PARAMETERS,
         "what fine-tuning trains; the rest stays as it begins, its dropout still on. new: what that "
         "has not, global attention, gates and maps of sentence numbers; top: all of the layers that have something new",
     )

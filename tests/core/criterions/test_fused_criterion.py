@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.batch_fields import CONTEXT, without_context, without_forced
+from gtransformer.data.batch_fields import CONTEXT, without_context_loss, without_forced
 from tests.support import pad_batch, random_document, tiny_model
 
 
@@ -71,7 +71,7 @@ def test_context_does_not_count(dictionary, sample, kind, smoothing):
     model = tiny_model(dictionary).double().train()
     criterion = kind(Namespace(target_dictionary=dictionary), False, smoothing)
     whole = sample | {CONTEXT: torch.tensor([8, 0]), "context_total": 8}
-    loss, size, logs, gradients = run(criterion, model, without_context(whole, dictionary.pad()))
+    loss, size, logs, gradients = run(criterion, model, without_context_loss(whole, dictionary.pad()))
 
     model.zero_grad()
     logits, _ = model(**sample["net_input"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.data import FairseqDataset, ListDataset
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, without_context
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, without_context_loss
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
@@ -154,6 +154,6 @@ def test_targets_of_the_context_are_padding(left):
     rows = [[5, 6, 7, 8, 9, 10], [11, 12, 13]]
     target = pad_batch(rows, P, left)
     sample = {"target": target, "ntokens": 9, CONTEXT: torch.tensor([4, 0]), CONTEXT_TOTAL: 4}
-    found = without_context(sample, P)
+    found = without_context_loss(sample, P)
     assert found["target"].equal(pad_batch([[P, P, P, P, 9, 10], rows[1]], P, left)) and found["ntokens"] == 5
     assert sample["ntokens"] == 9 and sample["target"].equal(target)  # the whole one stays for others

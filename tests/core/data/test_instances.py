@@ -6,7 +6,15 @@ import time
 import numpy as np
 import pytest
 
-from gtransformer.data.instances import GROUPINGS, KINDS, Grouping, furthest_of_greedy, greedy, group, parts
+from gtransformer.data.instances import (
+    GROUPINGS,
+    KINDS,
+    InstanceScheme,
+    build_instances,
+    furthest_of_greedy,
+    greedy,
+    parts,
+)
 from gtransformer.errors import UserError
 
 # Two documents; of the first one a sentence is missing, so it is cut into runs of 3 and 2 sentences.
@@ -16,9 +24,9 @@ RUNS = [(0, 3), (3, 5), (5, 9)]
 
 
 def made(kind, tokens=None, context=None, target_context=None, target=TARGET):
-    grouping = Grouping(kind, tokens, context, target_context)
+    grouping = InstanceScheme(kind, tokens, context, target_context)
     grouping.check()
-    found = group(grouping, SOURCE, target, RUNS)
+    found = build_instances(grouping, SOURCE, target, RUNS)
     return [list(map(tuple, ranges.tolist())) for ranges in (found.source, found.target, found.current)]
 
 
@@ -127,7 +135,7 @@ def test_every_sentence_is_current_once_and_context_stands_before_it(kind):
         options = {"tokens": draw.randint(1, 90)} if kind in ("greedy", "parts") else {"context": draw.randint(0, 4)}
         if kind == "current":
             options["target_context"] = draw.choice([None, 0, 1, 5])
-        found = group(Grouping(kind, **options), source, draw.choice([target, None]), runs)
+        found = build_instances(InstanceScheme(kind, **options), source, draw.choice([target, None]), runs)
         assert [i for first, last in found.current.tolist() for i in range(first, last)] == list(range(ends[-1]))
         for side in (found.source, found.target):
             assert (side[:, 1] == found.current[:, 1]).all() and (side[:, 0] <= found.current[:, 0]).all()
@@ -156,10 +164,10 @@ def test_the_greedy_rule_takes_a_number_of_sentences_too():
     ],
 )
 def test_how_many_sentences_an_instance_may_have(options, most, is_unequal):
-    grouping = Grouping(*options)
+    grouping = InstanceScheme(*options)
     assert (grouping.max_sentences, grouping.is_unequal) == (most, is_unequal)
     if most is not None:
-        found = group(grouping, SOURCE, TARGET, [(0, 9)])
+        found = build_instances(grouping, SOURCE, TARGET, [(0, 9)])
         sides = [np.diff(side).ravel() for side in (found.source, found.target)]
         assert max(map(max, sides)) == most and (sides[0] != sides[1]).any() == is_unequal
         assert grouping.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
@@ -167,7 +175,7 @@ def test_how_many_sentences_an_instance_may_have(options, most, is_unequal):
 
 def test_nothing_to_group():
     for kind in GROUPINGS[1:]:
-        found = group(Grouping(kind, tokens=9, context=1), np.zeros(0, int), np.zeros(0, int), [])
+        found = build_instances(InstanceScheme(kind, tokens=9, context=1), np.zeros(0, int), np.zeros(0, int), [])
         assert len(found) == 0 and found.source.shape == found.current.shape == (0, 2)
 
 
@@ -191,16 +199,16 @@ def test_nothing_to_group():
 )
 def test_options_that_cannot_be(options, named):
     with pytest.raises(UserError, match=named):
-        Grouping(*options).check()
+        InstanceScheme(*options).check()
 
 
-@pytest.mark.parametrize("grouping", [Grouping("greedy", 13), Grouping("disjoint", context=2)])
+@pytest.mark.parametrize("grouping", [InstanceScheme("greedy", 13), InstanceScheme("disjoint", context=2)])
 def test_drawn_lengths(grouping):
     """Runs are covered in order; no instance is longer than the rule would make it there, and all lengths come up."""
     draw, lengths = np.random.RandomState(1), {}
     ends = KINDS[grouping.kind].furthest(grouping, np.maximum(SOURCE, TARGET))
     for _ in range(200):
-        found = group(grouping, SOURCE, TARGET, RUNS, draw)
+        found = build_instances(grouping, SOURCE, TARGET, RUNS, draw)
         cuts = list(map(tuple, found.current.tolist()))
         assert found.source is found.target is found.current
         assert [i for one, other in cuts for i in range(one, other)] == list(range(9))

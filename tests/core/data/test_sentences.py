@@ -9,8 +9,8 @@ import torch
 from fairseq.data import ListDataset, indexed_dataset
 
 from gtransformer.data import stored as module
-from gtransformer.data.instances import Grouping, group
-from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, tokens_between
+from gtransformer.data.instances import InstanceScheme, build_instances
+from gtransformer.data.sentences import RunDataset, Sentences, SentenceSpan, regrouped_spans, tokens_between
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
@@ -20,10 +20,10 @@ DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words
 PLACES = [(0, 0, 2), (0, 2, 1), (1, 0, 1), (1, 1, 1)]
 
 
-def lines(places=PLACES, documents=DOCUMENTS, twice=True):
+def lines(spans=PLACES, documents=DOCUMENTS, twice=True):
     """Instances as fairseq-preprocess stores them."""
     found = []
-    for document, first, count in places:
+    for document, first, count in spans:
         sentences = documents[document][first : first + count]
         found.append([token for words in sentences for token in (S, *words, E)] + [E] * twice)
     return found
@@ -43,8 +43,8 @@ def side(stored, folder=None, prepend_bos=False):
     return InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos)
 
 
-def sidecar(places=PLACES, documents=2, dropped=()):
-    return Sidecar("test", "en", "de", documents, list(places), list(dropped))
+def sidecar(spans=PLACES, documents=2, dropped=()):
+    return Sidecar("test", "en", "de", documents, list(spans), list(dropped))
 
 
 @pytest.mark.parametrize("twice", [True, False])
@@ -67,14 +67,14 @@ def test_without_a_sidecar_an_instance_is_a_document():
 
 
 def test_a_sentence_that_was_dropped_breaks_a_run():
-    places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    view = Sentences(side(lines(places)), None, "x", sidecar(places, dropped=[(0, 1)]))
+    spans = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
+    view = Sentences(side(lines(spans)), None, "x", sidecar(spans, dropped=[(0, 1)]))
     assert view.position.tolist() == [0, 2, 0, 1] and view.runs() == [(0, 1), (1, 2), (2, 4)]
 
 
 def test_instances_may_be_stored_in_any_order():
-    places = [PLACES[i] for i in (3, 1, 0, 2)]
-    view = Sentences(side(lines(places)), side(lines(places)), "x", sidecar(places))
+    spans = [PLACES[i] for i in (3, 1, 0, 2)]
+    view = Sentences(side(lines(spans)), side(lines(spans)), "x", sidecar(spans))
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.runs() == [(0, 3), (3, 5)]
     assert view.target.tokens(0, 5).tolist() == [t for line in lines(twice=False) for t in line]
 
@@ -148,29 +148,37 @@ def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, binarised):
     assert found.foreign_token(B + 1) is None and found.foreign_token(B) == B
 
 
-def word_view(places, dropped=()):
+def word_view(spans, dropped=()):
     """Sentences of one word in stored instances (document, first sentence, sentences)."""
-    one = side([[S, A, E] * count for *_, count in places])
-    return Sentences(one, one, "x", sidecar(places, 3, dropped))
+    one = side([[S, A, E] * count for *_, count in spans])
+    return Sentences(one, one, "x", sidecar(spans, 3, dropped))
 
 
-def grouped_places(sentences, *grouping):
-    made = group(Grouping(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs())
-    return regrouped_places(sentences, made)
+def grouped_spans(sentences, *grouping):
+    made = build_instances(
+        InstanceScheme(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs()
+    )
+    return regrouped_spans(sentences, made)
 
 
 def test_places_are_those_of_the_sidecar():
     """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
     sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
-    assert grouped_places(sentences, "sliding", None, 1) == [
-        Place(0, 0, 1, (0, 1)), Place(0, 0, 2, (1, 1)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))
-    ]  # fmt: skip
-    assert grouped_places(sentences, "current", None, 2, 0) == [
-        Place(0, 0, 1, (0, 1)), Place(0, 1, 1, (1, 1)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))
-    ]  # fmt: skip
-    whole = grouped_places(sentences, "greedy", 100)
-    assert whole == [Place(0, 0, 2, (0, 2)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))]
+    assert grouped_spans(sentences, "sliding", None, 1) == [
+        SentenceSpan(0, 0, 1, (0, 1)),
+        SentenceSpan(0, 0, 2, (1, 1)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
+    assert grouped_spans(sentences, "current", None, 2, 0) == [
+        SentenceSpan(0, 0, 1, (0, 1)),
+        SentenceSpan(0, 1, 1, (1, 1)),
+        SentenceSpan(0, 3, 1, (3, 1)),
+        SentenceSpan(2, 0, 1, (0, 1)),
+    ]
+    whole = grouped_spans(sentences, "greedy", 100)
+    assert whole == [SentenceSpan(0, 0, 2, (0, 2)), SentenceSpan(0, 3, 1, (3, 1)), SentenceSpan(2, 0, 1, (0, 1))]
     numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
     assert all(type(number) is int for number in numbers)  # what a file of translations can hold
-    made = group(Grouping("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
-    assert regrouped_places(sentences, made) == []
+    made = build_instances(InstanceScheme("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
+    assert regrouped_spans(sentences, made) == []

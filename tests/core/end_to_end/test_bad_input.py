@@ -63,7 +63,7 @@ def test_an_unknown_alignment(tmp_path, option):
 
 def test_training_does_not_go_on_from_another_system(models, tmp_path):
     """Nor where the parameters fit: windows with absolute positions have those of the plain Transformer."""
-    message = "a checkpoint of doc_transformer_mini, which training of window_transformer_mini cannot go on from"
+    message = "a checkpoint of doc_transformer_mini, which training of window_transformer_mini cannot resume from"
     absolute = ["window_transformer_mini", "--window-positions=absolute", *PARTS]
     shutil.copytree(models / "sentences", tmp_path / "same")
     assert message in only_error(train(*absolute, f"--save-dir={tmp_path / 'same'}"))

@@ -43,7 +43,7 @@ def test_what_is_there_is_not_lost(raw, prepared, capsys):
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": "x"}', '{"settings": {"langs": ["de"]}}'])
 def test_a_manifest_that_cannot_be_used_is_none(tmp_path, content):
-    """Nothing is finished where it says nothing; preparing goes on and writes it anew."""
+    """Nothing is finished where it says nothing; preparing goes on and writes it again."""
     (tmp_path / "manifest.json").write_text(content)
     check_same(tmp_path, Settings(), None, {})
 

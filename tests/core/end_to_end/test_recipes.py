@@ -28,8 +28,8 @@ from gtransformer.cli.run import main
 from gtransformer.lab.demo.corpus import SIDES, write_splits
 from gtransformer.run import stage as stages
 from gtransformer.run.commands import without_half_precision
+from gtransformer.run.paths import RUNS
 from gtransformer.run.recipe import Options, load_recipe, recipe_names
-from gtransformer.run.run_places import RUNS
 from tests.bert import save_bert, skip_without_transformers
 from tests.core.models import fairseq_models
 from tests.in_process import run_module

@@ -77,7 +77,7 @@ def test_an_epoch_a_shard(corpus, order):
         numbers = sorted(number for batch in batches for number in read(batch)[0])
         assert numbers == list(range(len(dataset)))
         sidecar = Sidecar.load(corpus / f"{(epoch - 1) % SHARDS}" / "bin" / "train.en-de.instances.json")
-        assert {place.document for place in dataset.places()} == set(range(sidecar.documents))
+        assert {place.document for place in dataset.spans()} == set(range(sidecar.documents))
         if epoch <= SHARDS:
             found += [sentences_of(task, dataset[number]["source"])[-1] for number in numbers]
     whole = TranslationDocTask.setup_task(task_config(data=str(corpus / "whole" / "bin"), **options))

@@ -14,7 +14,7 @@ import yaml
 
 from gtransformer.cli.run import main
 from gtransformer.run import stage as stages
-from gtransformer.run.run_places import RUNS
+from gtransformer.run.paths import RUNS
 from tests.core.end_to_end.test_recipes import DOCUMENTS, SENTENCES, SMALLER, UPDATES, write_corpus
 from tests.in_process import run_module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.contrastive import IN_BATCH, IN_VIEW, OUT_OF_VIEW, Item, score_items
 from gtransformer.evaluation.instances import Capacity
@@ -67,12 +67,12 @@ def test_an_item_is_the_last_of_consecutive_sentences(dictionary, model, togethe
     source, target = sentences(batch.source), sentences(batch.target)
     there = [0, 2, 3, 4, 5]  # places of the sentences in the document
     starts = [0, 1, 1, 1, 2]  # index of the sentence that each instance begins with
-    places = [Place(0, there[starts[i]], i - starts[i] + 1, (there[i], 1)) for i in range(5)]
+    spans = [SentenceSpan(0, there[starts[i]], i - starts[i] + 1, (there[i], 1)) for i in range(5)]
     read = lambda i: (source[starts[i] : i + 1], target[starts[i] : i + 1])  # noqa: E731
     wrong = [[5, 6], [7]]
     items = [Item(i, "p", "d", 0, there[i], 1, text(target[i]), tuple(map(text, wrong))) for i in (0, 3, 4)]
     spelled = SpelledOut(model, dictionary)
-    for result in score_items(BatchScorer(model, dictionary, dictionary, together), items, places, read, encode):
+    for result in score_items(BatchScorer(model, dictionary, dictionary, together), items, spans, read, encode):
         i = result.item.id
         rows = [j for j in range(1 if i else 0, i + 1)][-together:]
         pairs, first = [read(j) for j in rows], [there[starts[j]] + 1 for j in rows]
@@ -216,13 +216,13 @@ READERS = {
 
 def score(scorer: BatchScorer, sides: list[list[list[int]]], local: int, back: tuple[int, int] = (1, 1)):
     """The last sentence of a document as an item, decided so many sentences back, behind ``local`` others."""
-    places = [Place(0, max(0, i - local), min(local, i) + 1, (i, 1)) for i in range(SENTENCES)]
+    spans = [SentenceSpan(0, max(0, i - local), min(local, i) + 1, (i, 1)) for i in range(SENTENCES)]
     item = Item(0, "p", "d", 0, SENTENCES - 1, min(back), text(sides[1][-1]), ("5",), *back)
 
     def read(number: int):
         return tuple(side[max(0, number - local) : number + 1] for side in sides)
 
-    (found,) = score_items(scorer, [item], places, read, encode)
+    (found,) = score_items(scorer, [item], spans, read, encode)
     return found
 
 

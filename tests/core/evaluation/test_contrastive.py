@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.cli.contrastive import item_table as table
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.contrastive import (
@@ -30,7 +30,7 @@ from tests.core.evaluation.any_system import make_system, score_by_hand
 from tests.core.models.test_window import window_model
 
 WORDS = [f"w{number}" for number in range(20)]
-PLACES = [Place(0, 0, 3), Place(0, 3, 2), Place(1, 0, 4)]
+PLACES = [SentenceSpan(0, 0, 3), SentenceSpan(0, 3, 2), SentenceSpan(1, 0, 4)]
 SOURCES = [["w1 w2", "w3", "w4 w5 w6"], ["w7", "w8 w9"], ["w1", "w2 w2", "w3 w4", "w5"]]
 TARGETS = [["w11", "w12 w13 w14", "w15"], ["w16 w17", "w18"], ["w11 w12", "w13", "w14 w15 w16", "w17"]]
 ITEMS = [
@@ -68,9 +68,9 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens)
     results = score_items(scorer, ITEMS, PLACES, read, encode)
     assert [result.item for result in results] == ITEMS
-    places = [(0, 1), (0, 2), (1, 1), (2, 2), (2, 0)]
+    spans = [(0, 1), (0, 2), (1, 1), (2, 2), (2, 0)]
     margins = []
-    for result, (instance, sentence) in zip(results, places, strict=True):
+    for result, (instance, sentence) in zip(results, spans, strict=True):
         expected = []
         for text in (result.item.correct, *result.item.wrong):
             target = [*TARGETS[instance][:sentence], text, *TARGETS[instance][sentence + 1 :]]
@@ -87,18 +87,18 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
 def test_items_where_instances_overlap(model, dictionary, encode, before, target_before):
     """Each item is scored where its sentence is current, behind so many sentences of either side."""
     documents = [tuple([*side[0], *side[1]] for side in (SOURCES, TARGETS)), (SOURCES[2], TARGETS[2])]
-    places, instances = [], []
+    spans, instances = [], []
     for document, (source, target) in enumerate(documents):
         for current in range(len(source)):
             first, target_first = max(0, current - before), max(0, current - target_before)
             count = current + 1 - target_first
-            places.append(Place(document, target_first, count, (current, 1)))
+            spans.append(SentenceSpan(document, target_first, count, (current, 1)))
             instances.append((source[first : current + 1], target[target_first : current + 1]))
     scorer = SentenceScorer(model, dictionary, dictionary, 30)
     read = [tuple(map(encode, sides)) for sides in instances].__getitem__
-    for result in score_items(scorer, ITEMS, places, read, encode):
+    for result in score_items(scorer, ITEMS, spans, read, encode):
         item = result.item
-        current = [(place.document, place.current[0]) for place in places]
+        current = [(place.document, place.current[0]) for place in spans]
         number = current.index((item.document, item.sentence))
         source, target = read(number)
         texts = encode([item.correct, *item.wrong])
@@ -179,7 +179,7 @@ def test_what_is_in_view(distances, sentences, view):
     """An instance of so many sentences of either side, of which the last is the item's."""
     sides = [[[number] for number in range(5 - count, 5)] for count in sentences]
     item = Item(0, "pronoun", "", 0, 4, min(distances), "right", ("wrong",), *distances)
-    place = Place(0, 5 - sentences[1], sentences[1], (4, 1))
+    place = SentenceSpan(0, 5 - sentences[1], sentences[1], (4, 1))
     (found,) = score_items(Untrained(), [item], [place], lambda _: sides, lambda texts: [[4], [9]][: len(texts)])
     assert found.view == view
 

@@ -13,7 +13,7 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtransformer.cli.contrastive import main
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import IN_VIEW, Item, read_items, score_items
@@ -60,8 +60,8 @@ def test_as_prepared(make, split):
     task = make(doc_noise_mask=0.9) if make is doc_task else make()
     sidecar, (sources, targets) = text(task, split)
     found = corpus_instances(task, PREPARED, split)
-    assert list(found.places) == [Place(*row) for row in sidecar.instances]
-    assert [found.read(number) for number in range(len(found.places))] == list(zip(sources, targets, strict=True))
+    assert list(found.spans) == [SentenceSpan(*row) for row in sidecar.instances]
+    assert [found.read(number) for number in range(len(found.spans))] == list(zip(sources, targets, strict=True))
 
 
 def test_context_of_the_source_alone():
@@ -69,9 +69,9 @@ def test_context_of_the_source_alone():
     sidecar, sides = text(task, "test")
     found = corpus_instances(task, PREPARED, "test")
     source, target = (join(sidecar, side) for side in sides)
-    place = next(number for number, place in enumerate(found.places) if place.current[0] == 3)
-    document = found.places[place].document
-    assert found.places[place] == Place(document, 3, 1, (3, 1))
+    place = next(number for number, place in enumerate(found.spans) if place.current[0] == 3)
+    document = found.spans[place].document
+    assert found.spans[place] == SentenceSpan(document, 3, 1, (3, 1))
     assert found.read(place) == (source[document][1:4], [target[document][3]])
 
 
@@ -139,9 +139,9 @@ def test_instances(kind, split):
     options, fits = KINDS[kind]
     task, corpus = doc_task(**options), sentences_of(split)
     found = corpus_instances(task, PREPARED, split, capacity_of(task, PREPARED))
-    assert len(found.places) == len(corpus)
+    assert len(found.spans) == len(corpus)
     lengths = []
-    for number, place in enumerate(found.places):
+    for number, place in enumerate(found.spans):
         sentence, one = place.current
         assert one == 1 and sentence == place.first_sentence + place.sentences - 1
         assert found.read(number) == behind_context(corpus, place.document, sentence, fits)
@@ -167,7 +167,7 @@ def test_scores_by_hand(system, kind):
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens=300)
     encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
     seen = set()
-    for score in score_items(scorer, items, instances.places, instances.read, encode):
+    for score in score_items(scorer, items, instances.spans, instances.read, encode):
         item = score.item
         source, target = behind_context(corpus, item.document, item.sentence, fits)
         texts = encode([item.correct, *item.wrong])
@@ -191,7 +191,7 @@ def test_the_command_places_items(tmp_path):
     scorer, task = load_scorer(observe.PREPARED, observe.CHECKPOINTS["partial"], 4096, cpu=True)
     split, items = read_items(observe.HERE / "contrastive.json")
     instances, corpus = corpus_instances(task, observe.PREPARED, split), {}
-    for number, place in enumerate(instances.places):
+    for number, place in enumerate(instances.spans):
         for sentence, pair in enumerate(zip(*instances.read(number), strict=True), place.first_sentence):
             corpus[place.document, sentence] = pair
     most = read_settings(observe.PREPARED)["max_instance_tokens"]
@@ -249,8 +249,8 @@ def test_sides_of_unequal_length():
 
 
 def test_where_items_usually_stand():
-    places = [usual_place(doc_task(**options)) for options, _ in KINDS.values()]
-    assert places == ["last", "last", "last", "last", "instance", "instance"]
+    usual = [usual_place(doc_task(**options)) for options, _ in KINDS.values()]
+    assert usual == ["last", "last", "last", "last", "instance", "instance"]
     assert usual_place(fairseq_task()) == "instance"
     assert capacity_of(fairseq_task(), PREPARED) == Capacity(tokens=47, longer_side=True)
 

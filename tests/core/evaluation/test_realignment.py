@@ -1,4 +1,4 @@
-"""Cutting a translation anew: against all ways of cutting it, in time for long documents, and through the scores."""
+"""Cutting a translation again: against all ways of cutting it, in time for long documents, and through the scores."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gtransformer.cli.score import main as score
-from gtransformer.data.instances import Grouping, group
+from gtransformer.data.instances import InstanceScheme, build_instances
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_documents, read_translations
 from gtransformer.errors import UserError
@@ -19,11 +19,11 @@ REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
 RUNS = [(0, 3), (3, 5)]
 GROUPINGS = {
-    "single": Grouping("disjoint", context=0),
-    "documents": Grouping("greedy", tokens=1000),
-    "pairs": Grouping("disjoint", context=1),
-    "sliding": Grouping("sliding", context=2),
-    "current": Grouping("current", context=2, target_context=1),
+    "single": InstanceScheme("disjoint", context=0),
+    "documents": InstanceScheme("greedy", tokens=1000),
+    "pairs": InstanceScheme("disjoint", context=1),
+    "sliding": InstanceScheme("sliding", context=2),
+    "current": InstanceScheme("current", context=2, target_context=1),
 }
 TILES = {"single", "documents", "pairs"}
 
@@ -35,7 +35,7 @@ def regrouped(tmp_path, helpers):
     lengths = np.array([len(sentence.split()) + 2 for sentence in sentences])
 
     def make(kind):
-        made = group(GROUPINGS[kind], lengths, lengths, RUNS)
+        made = build_instances(GROUPINGS[kind], lengths, lengths, RUNS)
         lines = []
         for number, ((first, last), (begin, end)) in enumerate(
             zip(made.target.tolist(), made.current.tolist(), strict=True)

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_combinations
+from gtransformer.tasks.checkpoint_compatibility import check_combinations
 from gtransformer.tasks.generation import as_read
 from tests.core.models.batch_documents import document
 from tests.core.models.batch_oracle import BatchOracle

@@ -184,7 +184,7 @@ def joined(batches) -> dict[str, torch.Tensor]:
         "src_lengths": None,
         "prev_output_tokens": pad_batch(targets, pad, left=False),
         "first_sentence": torch.tensor([number for one in batches for number in one.first]),
-        "stretch": torch.tensor([i for i, one in enumerate(batches) for _ in one.source]),
+        "document_index": torch.tensor([i for i, one in enumerate(batches) for _ in one.source]),
     }
 
 

@@ -1,4 +1,4 @@
-"""Before its first update a G-Transformer whose positions begin anew with each sentence is the sentence model."""
+"""Before its first update a G-Transformer whose positions restart at each sentence is the sentence model."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from gtransformer.lab.analysis.attention import inspect
 from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks import beginning as sentence_start
-from gtransformer.tasks.beginning import start_from_sentence_model
+from gtransformer.tasks import checkpoint_compatibility as sentence_start
+from gtransformer.tasks.checkpoint_compatibility import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs

@@ -52,7 +52,8 @@ def written_out(kind: str, source: list[int], target: list[int], ratio: float | 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
-    ("kind", "ratio"), [("one_to_one", None), *(("linear", r) for r in (None, 0.5, 1.3, 9.0)), ("by_sentence", None)]
+    ("kind", "ratio"),
+    [("one_to_one", None), *(("linear", r) for r in (None, 0.5, 1.3, 9.0)), ("sentence_aligned", None)],
 )
 def test_whole_documents(kind, ratio, seed):
     source, target = documents(seed)
@@ -68,7 +69,7 @@ def test_one_position_at_a_time(seed):
     source, target = documents(seed)
     queries, keys = ragged(target), ragged(source)
     whole = [alignment.one_to_one(queries, keys), alignment.linear(queries, keys, 0.8)]
-    whole.append(alignment.by_sentence(queries, keys))
+    whole.append(alignment.sentence_aligned(queries, keys))
     starts = alignment.sentence_starts(keys)
     before = np.full(len(target), -1)
     for position in range(max(map(len, target))):
@@ -90,5 +91,5 @@ def test_one_position_at_a_time(seed):
 def test_no_source_at_all():
     layout = ragged([[1, 1]])
     nothing = Ragged(torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 1, dtype=torch.int64))
-    for kind in (alignment.one_to_one, alignment.linear, alignment.by_sentence):
+    for kind in (alignment.one_to_one, alignment.linear, alignment.sentence_aligned):
         assert kind(layout, nothing).tolist() == [0, 0]

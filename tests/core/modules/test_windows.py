@@ -61,7 +61,7 @@ def test_self_attention(causal, width, clip):
 
 @pytest.mark.parametrize("clip", [None, 5])
 @pytest.mark.parametrize("width", [0, 20, 300])
-@pytest.mark.parametrize("kind", ["one_to_one", "linear", "by_sentence", "anywhere"])
+@pytest.mark.parametrize("kind", ["one_to_one", "linear", "sentence_aligned", "anywhere"])
 @pytest.mark.parametrize("causal", [True, False])
 def test_cross_attention(causal, kind, width, clip):
     """Causal, too, where no interval or an empty one may be left: the future of a query is cut off any window."""
@@ -184,7 +184,7 @@ def test_memory_of_windows_is_linear(causal, clip, dropout):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("width", [1, 20, 200])
-@pytest.mark.parametrize("kind", ["one_to_one", "linear", "by_sentence", "anywhere"])
+@pytest.mark.parametrize("kind", ["one_to_one", "linear", "sentence_aligned", "anywhere"])
 def test_slabs_stay_narrow(kind, width, seed):
     """However centres jump, pairs are a few times those that are seen or that a block of 64 to 128 must have."""
     draw = random.Random(seed)
@@ -205,7 +205,7 @@ def test_slabs_stay_narrow(kind, width, seed):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("clip", [None, 20])
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
-@pytest.mark.parametrize("kind", ["one_to_one", "by_sentence", "anywhere"])
+@pytest.mark.parametrize("kind", ["one_to_one", "sentence_aligned", "anywhere"])
 def test_on_cuda(kind, dtype, clip):
     draw = random.Random(1)
     sides = (documents(draw, 4, 150) for _ in range(2))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gtransformer.run import run as module
-from gtransformer.run.run_places import RUNS
-from tests.core.run.places import Stages, write_raw
+from gtransformer.run.paths import RUNS
+from tests.core.run.locations import Stages, write_raw
 
 
 @pytest.fixture(autouse=True)

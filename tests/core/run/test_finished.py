@@ -16,7 +16,7 @@ from gtransformer.run import run as module
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.checkpoints import AVERAGE
-from tests.core.run.places import made, prepare
+from tests.core.run.locations import made, prepare
 
 OPTIONS = ("train.average-checkpoints=2", "train.no-epoch-checkpoints=", "train.keep-last-epochs=2")
 EVERY = ("train.save-interval-updates=100",)

@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import write_json
 from gtransformer.run.needs import Need, missing_first, needs, start_of
 from gtransformer.run.run import Run
-from tests.core.run.places import made, parse, write_raw
+from tests.core.run.locations import made, parse, write_raw
 
 START = "document/sentences"
 

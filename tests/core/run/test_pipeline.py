@@ -1,4 +1,4 @@
-"""Stages of an experiment: which are kept, gone on with, begun anew or refused."""
+"""Stages of an experiment: which are kept, gone on with, begun again or refused."""
 
 from __future__ import annotations
 
@@ -105,19 +105,19 @@ def test_what_never_became_a_model_is_removed(plan, capsys):
     (plan.directory / "tuned" / "log").write_text("of other settings")
     assert plan.run(tuned=2) == ["tuned", "text-tuned"]
     assert not (plan.directory / "tuned" / "log").exists()
-    assert "| tuned: begun anew, since what is there has other settings" in capsys.readouterr().out
+    assert "| tuned: begun again, since what is there has other settings" in capsys.readouterr().out
 
 
 def test_nothing_is_begun_anew_in_a_folder_of_what_came_before(tmp_path, capsys):
     (tmp_path / "out" / "first" / "stages").mkdir(parents=True)
     assert Plan(tmp_path / "out").run() == ALL
-    assert "begun anew" not in capsys.readouterr().out
+    assert "begun again" not in capsys.readouterr().out
 
 
 def test_a_larger_budget_goes_on_and_begins_anew_what_started_from_it(plan, capsys):
     (plan.directory / "tuned" / "log").write_text("")
     assert plan.run(minutes=20) == ["first over x", "tuned", "text-first", "text-tuned"]
-    assert "| tuned: begun anew, since first went on" in capsys.readouterr().out
+    assert "| tuned: begun again, since first went on" in capsys.readouterr().out
     assert not (plan.directory / "tuned" / "log").exists()
     assert plan.run(minutes=20) == []
     before = plan.files()

@@ -12,10 +12,10 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.manifest import NOTED, noted_digests
 from gtransformer.run.commands import device_options
+from gtransformer.run.paths import RUNS
 from gtransformer.run.recipe import load_recipe, recipe_names
 from gtransformer.run.run import STAGES, stages_of
-from gtransformer.run.run_places import RUNS
-from tests.core.run.places import made, parse, prepare, write_raw
+from tests.core.run.locations import made, parse, prepare, write_raw
 
 pytestmark = pytest.mark.slow
 

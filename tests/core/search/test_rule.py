@@ -5,7 +5,7 @@ import torch
 from fairseq.search import BeamSearch
 
 from gtransformer.search.generator import DocumentSearch
-from gtransformer.search.rules import SentenceRule, sentence_limits
+from gtransformer.search.rules import SentenceRule, sentence_length_limits
 
 S, E, L, M, A, B = 0, 2, 17, 18, 4, 5  # <s>, </s>, [de], <mask>, w0, w1
 
@@ -65,6 +65,6 @@ def test_a_choice_that_prefix_tokens_have_made_stands(search):
 def test_limits_count_words_only():
     source = torch.tensor([[1, 1, 1, S, A, E, S, A, B, A, E], [S, E, S, A, A, A, A, A, E, S, E]])
     words = source.ge(3)
-    limits, sentences = sentence_limits(source, S, words, 1.2, 10)
+    limits, sentences = sentence_length_limits(source, S, words, 1.2, 10)
     assert sentences.tolist() == [2, 3]
     assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]

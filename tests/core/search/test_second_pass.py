@@ -11,7 +11,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
-from gtransformer.search.walk import SecondPass
+from gtransformer.search.sequential import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.batch_fields import without_context
+from gtransformer.data.batch_fields import without_context_loss
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.models.common.config import DocumentModelConfig
@@ -49,7 +49,7 @@ def test_a_step_and_a_validation_know_the_numbers():
     loss, size, _ = task.train_step(batch, model, criterion, Optimizer(), 0)
     valid, valid_size, _ = task.valid_step(batch, model.eval(), criterion)
     assert size == valid_size and valid.item() == pytest.approx(loss.item(), rel=1e-4)
-    counted = without_context(batch, task.tgt_dict.pad())
+    counted = without_context_loss(batch, task.tgt_dict.pad())
     for numbers in (True, False):
         given = dict(counted["net_input"], **({"first_sentence": batch["first_sentence"]} if numbers else {}))
         expected = criterion(model, dict(counted, net_input=given))[0].item()

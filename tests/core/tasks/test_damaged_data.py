@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import check_binary
 from gtransformer.errors import UserError
@@ -97,11 +97,11 @@ def test_a_sidecar_with_other_counts(corpus):
     path = folder / "test.en-de.instances.json"
     rows = [(number, 0, count) for number, count in enumerate(counts)]
     Sidecar("test", "en", "de", 3, rows).save(path)
-    assert dataset.places() == [Place(*row) for row in rows]
+    assert dataset.spans() == [SentenceSpan(*row) for row in rows]
     value = json.loads(path.read_text())
     value["instances"][1][2] += 1
     path.write_text(json.dumps(value))
     with pytest.raises(
         UserError, match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has"
     ):
-        dataset.places()
+        dataset.spans()

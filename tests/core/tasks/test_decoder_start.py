@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_beginning
+from gtransformer.tasks.checkpoint_compatibility import check_beginning
 from gtransformer.tasks.checkpoints import load_lazily
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.export import find_sources, model_settings, read_checkpoint

@@ -7,7 +7,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH, first_sentences, with_input
+from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE, first_sentences, with_input
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs
 from gtransformer.tasks.generation import as_read
@@ -24,19 +24,19 @@ def epoch_of(batches, shuffle=True):
     return [read(batch)[0] for batch in batches.next_epoch_itr(shuffle=shuffle)]
 
 
-def check_epoch(shares, places, joined=False):
+def check_epoch(shares, spans, joined=False):
     """shares: of each process its batches, lists of instances. Every sentence once, in order, by one process alone."""
     seen = {}
     for number, share in enumerate(shares):
         for ids in share:
-            assert joined or len({places[one].document for one in ids}) == 1
+            assert joined or len({spans[one].document for one in ids}) == 1
             assert ids == list(range(ids[0], ids[0] + len(ids)))
             for one in ids:
-                first, count = places[one].current
-                seen.setdefault(places[one].document, []).extend((i, number) for i in range(first, first + count))
-    assert sorted(seen) == sorted({place.document for place in places})
+                first, count = spans[one].current
+                seen.setdefault(spans[one].document, []).extend((i, number) for i in range(first, first + count))
+    assert sorted(seen) == sorted({place.document for place in spans})
     for document, found in seen.items():
-        expected = sorted(place.current[0] for place in places if place.document == document)
+        expected = sorted(place.current[0] for place in spans if place.document == document)
         assert [sentence for sentence, _ in found] == expected
         yield document, {process for _, process in found}
 
@@ -45,7 +45,7 @@ def check_epoch(shares, places, joined=False):
 @pytest.mark.parametrize("joined", [False, True])
 def test_every_sentence_is_current_once_an_epoch_in_order(processes, joined):
     task, dataset = load(**DOCFLAT, join_documents=joined)
-    places = dataset.places()
+    spans = dataset.spans()
     made = [
         iterator(task, dataset, 400 if joined else 150, num_shards=processes, shard_id=i, disable_iterator_cache=True)
         for i in range(processes)
@@ -53,8 +53,8 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes, joined):
     for _ in range(3):
         shares = [epoch_of(one) for one in made]
         assert len(set(map(len, shares))) == 1 and all(ids for share in shares for ids in share)
-        assert any(len({places[one].document for one in ids}) > 1 for share in shares for ids in share) is joined
-        at = dict(check_epoch(shares, places, joined))
+        assert any(len({spans[one].document for one in ids}) > 1 for share in shares for ids in share) is joined
+        at = dict(check_epoch(shares, spans, joined))
         assert joined or all(len(which) == 1 for which in at.values())  # each document is one process's
         assert set.union(*at.values()) == set(range(processes))
 
@@ -63,7 +63,7 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes, joined):
 @pytest.mark.parametrize(("taken", "joined"), [(1, False), (4, False), (1, True)])
 def test_a_resumed_epoch_has_the_sentences_that_are_left(processes, taken, joined):
     settings, size = {**DOCFLAT, "join_documents": joined}, 400 if joined else 150
-    places, shares, following = load(**settings)[1].places(), [], []
+    spans, shares, following = load(**settings)[1].spans(), [], []
     for process in range(processes):
         options = {"num_shards": processes, "shard_id": process}
         interrupted = iterator(*load(**settings), size, **options)
@@ -78,8 +78,8 @@ def test_a_resumed_epoch_has_the_sentences_that_are_left(processes, taken, joine
         following.append(epoch_of(resumed))
         assert [shares[-1], following[-1]] == whole[1:]
     for epoch in (shares, following):
-        assert len(list(check_epoch(epoch, places, joined))) > 2
-        assert any(len({places[one].document for one in ids}) > 1 for share in epoch for ids in share) is joined
+        assert len(list(check_epoch(epoch, spans, joined))) > 2
+        assert any(len({spans[one].document for one in ids}) > 1 for share in epoch for ids in share) is joined
 
 
 def test_an_epoch_does_not_go_on_with_other_batches():
@@ -87,7 +87,7 @@ def test_an_epoch_does_not_go_on_with_other_batches():
     next(begun.next_epoch_itr(shuffle=True))
     state = begun.state_dict()
     with pytest.raises(
-        UserError, match=r"an epoch of \d+ batches, and now there are \d+: it goes on with the same data"
+        UserError, match=r"an epoch of \d+ batches, and now there are \d+: it resumes with the same data"
     ):
         iterator(*load(**DOCFLAT, join_documents=True), 400).load_state_dict(state)
     epoch_of(begun)
@@ -113,15 +113,15 @@ def test_joined_documents():
     for batch in iterator(task, dataset, 400).next_epoch_itr(shuffle=True):
         documents = dataset.documents[batch["id"].numpy(), 0]
         _, expected = np.unique(documents, return_inverse=True)
-        assert batch[STRETCH].tolist() == expected.tolist() == sorted(expected)
+        assert batch[DOCUMENT_INDEX].tolist() == expected.tolist() == sorted(expected)
         several.add(len(set(expected)) > 1)
         for reads in (True, False):
             read_so = as_read(batch, Namespace(needs=Needs(batch=reads)))["net_input"]
-            assert (STRETCH in read_so) is reads
+            assert (DOCUMENT_INDEX in read_so) is reads
     assert True in several
     task, dataset = load("valid", **DOCFLAT, join_documents=True)
     for batch in iterator(task, dataset, 400).next_epoch_itr(shuffle=False):
-        assert STRETCH not in batch and len(set(dataset.documents[batch["id"].numpy(), 0])) == 1
+        assert DOCUMENT_INDEX not in batch and len(set(dataset.documents[batch["id"].numpy(), 0])) == 1
 
 
 @pytest.mark.parametrize("kind", ["sliding", "stored"])
@@ -129,9 +129,9 @@ def test_numbers_of_first_sentences(kind):
     """Of each row, wherever collating puts it; in the model's input where it wants them."""
     options = {**DOCFLAT, "context_loss": "on"} if kind == "sliding" else {"batch_order": "document"}
     task, dataset = load(**options)
-    places = dataset.places()
+    spans = dataset.spans()
     for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
-        assert batch[FIRST_SENTENCE].tolist() == [places[one].first_sentence + 1 for one in batch["id"].tolist()]
+        assert batch[FIRST_SENTENCE].tolist() == [spans[one].first_sentence + 1 for one in batch["id"].tolist()]
         assert FIRST_SENTENCE not in batch["net_input"] and with_input(batch, FIRST_SENTENCE, False) is batch
         given = with_input(batch, FIRST_SENTENCE, True)["net_input"]
         assert given[FIRST_SENTENCE].equal(batch[FIRST_SENTENCE]) and given.keys() > batch["net_input"].keys()

@@ -1,4 +1,4 @@
-"""What is drawn anew in every epoch, as fairseq's training asks for it: lengths, unrelated context, masked words."""
+"""What is drawn again in every epoch, as fairseq's training asks for it: lengths, unrelated context, masked words."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def epoch_of(number, processes=1, workers=0, **options):
 
 def test_every_epoch_has_other_lengths_and_a_resumed_one_the_same():
     (((first,), task), ((second,), other)) = (epoch_of(number, **GREEDY) for number in (1, 2))
-    places = [one.dataset("train").places() for one in (task, other)]
+    spans = [one.dataset("train").spans() for one in (task, other)]
     taken = [
         sorted((place.document, place.current[0] + i) for place in one for i in range(place.current[1]))
-        for one in places
+        for one in spans
     ]
     assert taken[0] == taken[1] == sorted(documents("train", "en"))
-    cuts = [{(place.document, place.current) for place in one} for one in places]
-    assert len(cuts[0] & cuts[1]) < len(cuts[0]) / 2 and {place.current[1] for place in places[0]} > {1, 2}
+    cuts = [{(place.document, place.current) for place in one} for one in spans]
+    assert len(cuts[0] & cuts[1]) < len(cuts[0]) / 2 and {place.current[1] for place in spans[0]} > {1, 2}
     assert epoch_of(2, workers=1, **GREEDY)[0] == [second] and first != second
-    assert epoch_of(1, doc_seed=2, **GREEDY)[1].dataset("train").places() != places[0]
+    assert epoch_of(1, doc_seed=2, **GREEDY)[1].dataset("train").spans() != spans[0]
 
 
 @pytest.mark.parametrize("order", ["size", "document"])
@@ -56,7 +56,7 @@ def test_validation_and_translation_are_cut_as_ever():
         fixed = {"instance_lengths": "fixed", "shuffled_context": "nothing"}
         for split in ("valid", "test"):
             found, expected = (load(split, **options)[1] for options in (chosen, chosen | fixed))
-            assert found.places() == expected.places()
+            assert found.spans() == expected.spans()
             assert all(found[i]["source"].equal(expected[i]["source"]) for i in range(len(found)))
             assert found.ordered_indices(1).tolist() == expected.ordered_indices(1).tolist()
     for fixed in (GREEDY | {"instance_lengths": "fixed"}, DOCFLAT):
@@ -119,9 +119,9 @@ def test_added_to_the_corpus_as_it_is(joined):
     for batch in iterator(task, dataset, epoch=2, disable_iterator_cache=True).next_epoch_itr(shuffle=True):
         numbers, in_order = batch["id"].numpy(), batch["in_order"].numpy()
         assert (in_order == (numbers < half)).all()
-        stretch = batch["stretch"].numpy() if joined else np.zeros(len(numbers), dtype=int)
-        for one in set(stretch):
-            inside = stretch == one
+        document_index = batch["document_index"].numpy() if joined else np.zeros(len(numbers), dtype=int)
+        for one in set(document_index):
+            inside = document_index == one
             assert len(set(in_order[inside])) == 1
             documents = set(original[numbers[inside] % half])
             assert len(documents) == 1 or not in_order[inside][0]

@@ -145,7 +145,7 @@ def test_instances_that_the_model_cannot_take_are_counted(make_task, caplog):
 
 @pytest.mark.parametrize("grouping", [{}, {"instances": "greedy", "instance_tokens": 12}])
 def test_instances_with_a_sentence_that_positions_are_too_few_for_are_counted(make_task, caplog, grouping):
-    """Learned ones that begin anew with each sentence, whatever the instance's length."""
+    """Learned ones that restart at each sentence, whatever the instance's length."""
     task = make_task(**grouping)
     learned = {"encoder_learned_pos": True, "max_source_positions": 5, "share_all_embeddings": False}
     task.build_model(model_options(positions="sentence", **learned))

@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.search.walk import SecondPass
+from gtransformer.search.sequential import SecondPass
 from tests import saved_model
 from tests.core.models.batch_documents import made
 from tests.core.tasks.loaded import LEN48, documents, load
@@ -77,11 +77,11 @@ def test_batches_and_what_each_translation_begins_with(given):
         task, dataset, _, generator = loaded(given[name], batch_sentences=4)
         assert type(generator) is SecondPass
         sizes = [len(batch["id"]) for batch in batches_of(task, dataset)]
-        lengths = [sum(place.document == number for place in dataset.places()) for number in range(3)]
+        lengths = [sum(place.document == number for place in dataset.spans()) for number in range(3)]
         assert sizes == [min(4, length - at) for length in lengths for at in range(0, length, 4)]
         for batch in batches_of(task, dataset):
             for number, forced in zip(batch["id"].tolist(), generator.contexts(batch), strict=True):
-                place = dataset.places()[number]
+                place = dataset.spans()[number]
                 begun = [reference[number]["prev_output_tokens"], dataset[number]["prev_output_tokens"]]
                 whole, own = (words(task, one) for one in begun)
                 assert own == ["<s>", *expected[place.document, place.first_sentence]]

@@ -32,9 +32,9 @@ GROUPINGS = {
 def test_instances_are_what_their_places_say(kind, split):
     task, dataset = load(split, **GROUPINGS[kind])
     source, target = documents(split, "en"), documents(split, "de")
-    places, taken = dataset.places(), []
-    assert len(places) == len(dataset)
-    for number, place in enumerate(places):
+    spans, taken = dataset.spans(), []
+    assert len(spans) == len(dataset)
+    for number, place in enumerate(spans):
         item, document = dataset[number], place.document
         first, count = place.current
         translated = range(place.first_sentence, place.first_sentence + place.sentences)
@@ -55,13 +55,13 @@ def test_epochs_with_workers(order):
     options = {"instances": "sliding", "context_sentences": 1, "batch_order": order}
     task, dataset = load(doc_noise_mask=0.5, doc_noise_epochs=3, **options)
     found = epochs(iterator(task, dataset, workers=2), 3)
-    places = dataset.places()
+    spans = dataset.spans()
     inputs = []
     for epoch in found:
         assert sorted(n for ids, *_ in epoch for n in ids) == list(range(len(dataset)))
         if order == "document":
             for ids, *_ in epoch:
-                assert len({places[n].document for n in ids}) == 1 and ids == list(range(ids[0], ids[0] + len(ids)))
+                assert len({spans[n].document for n in ids}) == 1 and ids == list(range(ids[0], ids[0] + len(ids)))
         inputs.append({n: row for ids, _, rows, _ in epoch for n, row in zip(ids, rows, strict=True)})
     mask = task.tgt_dict.index("<mask>")
     assert [any(mask in row for row in epoch.values()) for epoch in inputs] == [True, True, False]
@@ -86,7 +86,7 @@ def test_without_a_sidecar_an_instance_is_the_document(corpus, kind):
     stored = [sentences_of(task, dataset[i]["prev_output_tokens"]) for i in range(6)]
     task, dataset = load(folder=corpus(train=6), **GROUPINGS[kind])
     found = {}
-    for number, place in enumerate(dataset.places()):
+    for number, place in enumerate(dataset.spans()):
         sentences = sentences_of(task, dataset[number]["prev_output_tokens"])
         first = place.current[0] - place.first_sentence
         found.setdefault(place.document, []).extend(sentences[first : first + place.current[1]])
@@ -113,13 +113,13 @@ def test_sets_that_are_combined(corpus):
         counts.append((len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum()))
         assert dataset.ordered_indices().tolist() == list(range(len(dataset)))
     assert counts[2] == tuple(one + other for one, other in zip(*counts[:2], strict=True))
-    assert dataset.places() is None
+    assert dataset.spans() is None
     task.cfg.gen_output = "t"
     with pytest.raises(UserError, match="--gen-output t: translations of --instances sliding cannot be put back"):
         task._make_writer()
     stored = setup(folder)
     stored.load_dataset("train", combine=True)
-    assert stored.dataset("train").places() is None
+    assert stored.dataset("train").spans() is None
 
 
 class Optimizer:
@@ -180,7 +180,7 @@ def test_scores_of_references_are_of_the_whole_target():
 def test_parts_of_a_test_set_do_not_ask_the_reference(split, lang):
     """As translating plain text, which has none; in training the target's tokens count."""
     _, dataset = load(split, instances="parts", instance_tokens=40)
-    found = [(place.document, place.first_sentence, place.sentences) for place in dataset.places()]
+    found = [(place.document, place.first_sentence, place.sentences) for place in dataset.spans()]
     expected = {}
     for side in ("en", "de"):
         lengths = defaultdict(list)
@@ -205,7 +205,7 @@ def test_translations_say_what_is_current(tmp_path, kind, caplog):
     assert len(warnings) == (kind == "sliding") and all("--instances sliding" in text for text in warnings)
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["id"] for line in lines] == list(range(len(dataset)))
-    for line, place in zip(lines, dataset.places(), strict=True):
+    for line, place in zip(lines, dataset.spans(), strict=True):
         assert list(line) == ["id", "document", "first_sentence", "sentences", "current", "hypotheses"]
         assert (line["document"], line["first_sentence"], line["sentences"]) == (
             place.document, place.first_sentence, place.sentences

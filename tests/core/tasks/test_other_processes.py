@@ -67,9 +67,9 @@ def test_what_is_left_of_an_epoch_comes_once(loaded, change):
     assert following == [ids(one.next_epoch_itr(shuffle=True)) for one in fresh]
     if dataset.documents is not None:  # each process goes through a document in order, in this epoch, too
         for own in (first + then for first, then in zip(begun, rest, strict=True)):
-            places = dataset.documents[np.concatenate(own)]
-            for document in np.unique(places[:, 0]):
-                assert (np.diff(places[places[:, 0] == document, 1]) > 0).all()
+            spans = dataset.documents[np.concatenate(own)]
+            for document in np.unique(spans[:, 0]):
+                assert (np.diff(spans[spans[:, 0] == document, 1]) > 0).all()
 
 
 @pytest.mark.parametrize(

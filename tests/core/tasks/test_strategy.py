@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.search.walk import WalkingGenerator
+from gtransformer.search.sequential import SequentialGenerator
 from tests.core.tasks.loaded import setup
 from tests.support import tiny_model
 
@@ -29,8 +29,8 @@ def test_documents(options, documents, nothing_dearer_than):
     task.load_dataset("test")
     dataset = task.dataset("test")
     assert len(dataset) == documents
-    places = dataset.places()
-    assert sum((place.current or (0, place.sentences))[1] for place in places) == 22
+    spans = dataset.spans()
+    assert sum((place.current or (0, place.sentences))[1] for place in spans) == 22
     if nothing_dearer_than is None:
         assert dataset.costs is None
     else:
@@ -48,8 +48,8 @@ def test_the_generator(dictionary):
     for mode in ("partial", "full"):
         task = setup(strategy="sliding", window_tokens=99, doc_mode=mode)
         made = task.build_generator([tiny_model(task.tgt_dict, doc_mode=mode)], Namespace(beam=2))
-        assert type(made) is WalkingGenerator and made.generator.rule is not None
-    assert type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2))) is not WalkingGenerator
+        assert type(made) is SequentialGenerator and made.generator.rule is not None
+    assert type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2))) is not SequentialGenerator
 
 
 def test_a_window_shorter_than_a_sentence():

@@ -29,7 +29,7 @@ def test_limits():
 
 
 def start(monkeypatch):
-    """What counts in the program of a training that is started anew: fairseq's has its count in attributes."""
+    """What counts in the program of a training that is started again: fairseq's has its count in attributes."""
     counter = SimpleNamespace()
     monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(should_stop_early=counter))
     return counter
@@ -80,7 +80,7 @@ def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, 
 
 
 def test_what_was_counted_before_a_training_without_patience_is_stale(tmp_path, monkeypatch, task):
-    """One with patience stops, one without goes on and gets better, the next with patience counts anew."""
+    """One with patience stops, one without goes on and gets better, the next with patience counts again."""
     for earlier in (False, True):  # earlier versions noted the count in a training without patience, too
         counter = start(monkeypatch)
         counter.best, counter.num_runs = 4.5, 2

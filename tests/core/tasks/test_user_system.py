@@ -66,7 +66,7 @@ def test_what_cannot_be_imported(tmp_path: Path, monkeypatch):
         folder.mkdir()
         (folder / "__init__.py").write_text(code + "\n", encoding="utf-8")
         for _ in range(2):
-            with pytest.raises(UserError, match=f"{name}: cannot be imported: {said}.*; mend it, or rename the folder"):
+            with pytest.raises(UserError, match=f"{name}: cannot be imported: {said}.*; fix it, or rename the folder"):
                 import_user_dir(folder)
     (tmp_path / "misspelt" / "__init__.py").write_text("", encoding="utf-8")
     import_user_dir(tmp_path / "misspelt")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import gtransformer
-from gtransformer.data.instances import MARKS, greedy
+from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.translation.api import GTransformer
@@ -119,7 +119,7 @@ def test_long_documents_are_cut_by_source_length(model):
     """Translating a document equals translating each of its instances as a document of its own."""
     document = DOCUMENT * 7
     lengths = [len(tokens) for tokens in model.chain.encode(document)]
-    cuts = greedy([length + MARKS for length in lengths], model.directory.max_instance_tokens)
+    cuts = greedy([length + BOUNDARY_TOKENS for length in lengths], model.directory.max_instance_tokens)
     assert len(cuts) > 3
     parts = model.translate([document[first:last] for first, last in cuts])
     assert model.translate(document) == [text for part in parts for text in part]

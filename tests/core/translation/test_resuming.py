@@ -149,7 +149,7 @@ def test_damage_is_reported(tmp_path):
 
 
 def test_killed_while_finishing(tmp_path):
-    """The file is there, its state not yet gone: the next run begins anew instead of stumbling over it."""
+    """The file is there, its state not yet gone: the next run begins again instead of stumbling over it."""
     output = tmp_path / "out.txt"
     for _ in range(2):
         with ResumableOutput(output, {}) as run:

@@ -110,4 +110,4 @@ def test_another_strategy_than_the_model_directorys():
     assert default.given({"strategy": "full", "window_tokens": None}) == SearchOptions()
     by_sentence = default.changed(strategy="sequential", context_sentences=2)
     assert by_sentence == SearchOptions(strategy="sequential", context_sentences=2)
-    assert default.given({"window_tokens": 12}).walk().tokens == 12
+    assert default.given({"window_tokens": 12}).decoding_strategy().tokens == 12

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from gtransformer.data.instances import MARKS, greedy
+from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.translation.lines import MOST_LINES, START, InputLine, cut, read_text, windows
 
 LIMIT = 30
@@ -54,7 +54,7 @@ def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, wi
         lengths = [[len(window.tokens(place)) for place in one] for window in found for one in window.instances]
         expected = []
         for document in costs(text):
-            for first, last in greedy([length + MARKS for length in document], LIMIT, max_sents):
+            for first, last in greedy([length + BOUNDARY_TOKENS for length in document], LIMIT, max_sents):
                 expected.append(document[first:last])
         assert lengths == expected
         if window_tokens == 1:

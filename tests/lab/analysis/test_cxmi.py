@@ -7,7 +7,7 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.data.sentences import Place
+from gtransformer.data.sentences import SentenceSpan
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.instances import capacity_of, corpus_instances
 from gtransformer.evaluation.sentence_scores import SentenceScorer
@@ -54,9 +54,9 @@ def test_models_that_read_their_batch_read_no_farther_back(dictionary):
     """Of one previous sentence, that sentence alone is beside the last; the batch is written out, NumPy's."""
     model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=4)
     source, target = ([tokens[1:-1] for tokens in side] for side in (batch.source, batch.target))
-    places = [Place(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(4)]
+    spans = [SentenceSpan(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(4)]
     behind = lambda i: tuple(side[max(0, i - 2) : i + 1] for side in (source, target))  # noqa: E731
-    corpus = Namespace(places=places, read=behind)
+    corpus = Namespace(spans=spans, read=behind)
     *_, last = score_contexts(BatchScorer(model, dictionary, dictionary, 16), corpus, [0, 1, ALL])
     spelled, alone = SpelledOut(model, dictionary), lambda i: (source[i : i + 1], target[i : i + 1])
     expected = [
@@ -133,12 +133,12 @@ def test_what_is_counted_as_read_is_read(dictionary, kinds, options):
     """Of each sentence of a batch of pseudo-documents: another text there changes the score, or it is not counted."""
     model = made(dictionary, *kinds, **options)
     sides = [[[word + i, word + i + 1, word] for i in range(5)] for word in (5, 7)]
-    places = [Place(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(5)]
+    spans = [SentenceSpan(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(5)]
     scorer = BatchScorer(model, dictionary, dictionary, 3)  # the last one has two beside it, the first of them with two
 
     def last(changed: int | None = None) -> SentenceTokens:
         texts = [[[4, 4, 4] if i == changed else tokens for i, tokens in enumerate(side)] for side in sides]
-        corpus = Namespace(places=places, read=lambda i: tuple(side[max(0, i - 2) : i + 1] for side in texts))
+        corpus = Namespace(spans=spans, read=lambda i: tuple(side[max(0, i - 2) : i + 1] for side in texts))
         return score_contexts(scorer, corpus, [0, ALL])[-1]
 
     whole = last()

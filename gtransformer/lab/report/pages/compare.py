@@ -13,7 +13,7 @@ from gtransformer.evaluation.contrastive import Item, check_right_translation, r
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES
 from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.score_table import notes, score_cell
-from gtransformer.evaluation.segments import POSITIONS, Segments
+from gtransformer.evaluation.segments import POSITION_RANGES, Segments
 from gtransformer.lab.report.pages.colours import system_colours
 from gtransformer.lab.report.pages.page import write_page
 from gtransformer.preprocess.plain_text import Documents
@@ -45,7 +45,7 @@ def write_comparison(
     marks = marked(items, first)
     shown = [{"name": name, "colour": colours[name]} for name in names]
     languages = systems[0].source_lang, systems[0].target_lang
-    ranges = {bucket_name(place, POSITIONS) for _, place in first.places}
+    ranges = {bucket_name(place, POSITION_RANGES) for _, place in first.positions}
     phenomena = sorted({mark[0] for some in marks.values() for mark in some})
     data = {
         "systems": shown,
@@ -67,11 +67,13 @@ def write_comparison(
         rows=rows,
         notes=[note.removeprefix("note: ") for system in systems for note in notes(system, len(systems) > 1)],
         positions=[
-            (name, low, high or "") for low, high in POSITIONS if (name := bucket_name(low, POSITIONS)) in ranges
+            (name, low, high or "")
+            for low, high in POSITION_RANGES
+            if (name := bucket_name(low, POSITION_RANGES)) in ranges
         ],
         phenomena=phenomena,
         documents=len(data["documents"]),
-        sentences=len(first.places),
+        sentences=len(first.positions),
         signature=first.statistics("chrf", "sentences").measure.signature,
     )
 
@@ -85,7 +87,7 @@ def documents(systems: Sequence[Segments], source: Documents | None, marks: Mapp
     found: dict[int, list] = {}
     statistics = [segments.statistics("chrf", "sentences") for segments in systems]
     # Which sentences are scored is the split's matter, so the places are the same for all systems.
-    for index, (document, position) in enumerate(systems[0].places):
+    for index, (document, position) in enumerate(systems[0].positions):
         texts = [systems[0].sentences.references[index], *(one.sentences.hypotheses[index] for one in systems)]
         same = [texts.index(text) for text in texts]
         sentence = [
@@ -105,7 +107,7 @@ def marked(items: Iterable[Item], segments: Segments) -> dict[tuple[int, int], l
 
     Raises UserError for an item whose sentence is not there, or has another reference.
     """
-    references = dict(zip(segments.places, segments.sentences.references, strict=True))
+    references = dict(zip(segments.positions, segments.sentences.references, strict=True))
     known = {(d, s) for d, document in enumerate(segments.text) for s in range(len(document))}
     found: dict[tuple[int, int], list] = {}
     for item in items:

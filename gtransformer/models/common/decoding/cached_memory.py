@@ -263,7 +263,9 @@ class _OfDocument(CachedAttention):
         tags = layout.tag[places[0]]
         token, group, offset = (on_device(one, self.seen.device) for one in places)
         keys, values = self.module.split_parts(self.project(self.seen.memory.states.index_select(0, token)))
-        for held, side in zip(self.sides, (self.module.told(keys, self.module.key_numbers, tags), values), strict=True):
+        for held, side in zip(
+            self.sides, (self.module.add_sentence_embedding(keys, self.module.key_numbers, tags), values), strict=True
+        ):
             held[group, :, offset] = side
 
 

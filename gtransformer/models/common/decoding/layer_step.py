@@ -16,7 +16,7 @@ from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
-from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, opened
+from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, open_gate
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.ragged import Memory
 
@@ -135,13 +135,13 @@ class AttentionStep:
             results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
         if self.gate is None:
             return results[0]
-        return mixed(opened(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
+        return mixed(open_gate(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
 
     def _numbered(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
         """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""
         q, *new = parts[self.each * number : self.each * (number + 1)]
-        new[:1] = [module.told(keys, module.key_numbers, tags) for keys in new[:1]]
-        return [module.told(q, module.query_numbers, tags), *new]
+        new[:1] = [module.add_sentence_embedding(keys, module.key_numbers, tags) for keys in new[:1]]
+        return [module.add_sentence_embedding(q, module.query_numbers, tags), *new]
 
     def force(self, x: Tensor, forced: Forced) -> Tensor:
         """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""

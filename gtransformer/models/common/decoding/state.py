@@ -228,7 +228,7 @@ class InputStep:
 
     def force(self, forced: Forced) -> Tensor:
         """What all rows of a group begin with -> (N, channels)."""
-        return self.decoder.embed(forced.tokens, *self.decoder.places(forced.layout))
+        return self.decoder.embed(forced.tokens, *self.decoder.token_positions(forced.layout))
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""

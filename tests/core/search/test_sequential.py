@@ -1,4 +1,4 @@
-"""Ways through documents: token for token what a slow loop finds that encodes and decodes every window anew."""
+"""Ways through documents: token for token what a slow loop finds that encodes and decodes every window again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
+from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
-from gtransformer.search.walk import WalkingGenerator
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
@@ -24,10 +24,10 @@ SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3]]
 SEARCH = {"beam": 3, "max_len_a": 1.2, "max_len_b": 2}
 
 
-def walked(dictionary, models, strategy: Strategy, batch, task=None, **options):
+def translated(dictionary, models, strategy: Strategy, batch, task=None, **options):
     """The best hypothesis of every document, by a strategy."""
     translate = Translator(dictionary, models, task, **{**SEARCH, **options})
-    translate.generator = WalkingGenerator(translate.generator, strategy)
+    translate.generator = SequentialGenerator(translate.generator, strategy)
     found = translate(batch)
     assert all(len(one) == 1 for one in found)
     return [one[0] for one in found]
@@ -40,7 +40,7 @@ def sentences_of(dictionary, tokens: list[int]) -> list[list[int]]:
 
 
 def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int, int, int]]) -> list[int]:
-    """Window by window with the plain generator: encoded anew, no caches, the prefix given to fairseq's loop.
+    """Window by window with the plain generator: encoded again, no caches, the prefix given to fairseq's loop.
 
     fairseq counts a prefix in a hypothesis's score: what is not divided by length is ranked alike all the same.
     """
@@ -66,7 +66,7 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
 def test_sequential_equals_the_slow_loop(dictionary, documents, name):
     """Several documents at once; the ways are written out here."""
     model, batch = SYSTEMS[name](dictionary), documents(random.Random(31), SHAPES)
-    found = walked(dictionary, [model], Strategy(SEQUENTIAL, context=2), batch, unnormalized=True)
+    found = translated(dictionary, [model], Strategy(SEQUENTIAL, context=2), batch, unnormalized=True)
     for document, shape, one in zip(batch, SHAPES, found, strict=True):
         ways = [(max(0, i - 2), max(0, i - 2), i, i + 1) for i in range(len(shape))]
         assert one["tokens"].tolist() == slow_loop(dictionary, model, document, ways)
@@ -77,7 +77,7 @@ def test_sequential_equals_the_slow_loop(dictionary, documents, name):
 def test_sliding_equals_the_slow_loop(dictionary, documents, name):
     """Windows of at most 15 tokens; sentences cost 5 3 6 4 7, 4, 3 8 4, and 6 2 5 5."""
     model, batch = SYSTEMS[name](dictionary), documents(random.Random(32), SHAPES)
-    found = walked(dictionary, [model], Strategy(SLIDING, tokens=15), batch, unnormalized=True)
+    found = translated(dictionary, [model], Strategy(SLIDING, tokens=15), batch, unnormalized=True)
     ways = [
         [(0, 0, 0, 3), (1, 1, 3, 4), (3, 3, 4, 5)],
         [(0, 0, 0, 1)],
@@ -93,7 +93,7 @@ def test_contexts_of_different_lengths(dictionary, documents):
     """Three previous source sentences, one of the target (--instances current)."""
     model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(33), SHAPES)
     strategy = Strategy(SEQUENTIAL, context=3, target_context=1)
-    found = walked(dictionary, [model], strategy, batch, beam=1)
+    found = translated(dictionary, [model], strategy, batch, beam=1)
     for document, one in zip(batch, found, strict=True):
         source, chosen = sentences_of(dictionary, document), []
         for i, sentence in enumerate(source):
@@ -116,7 +116,7 @@ def test_the_best_of_all_behind_what_was_chosen(two_words, lenpen):
     model = SYSTEMS["doc_transformer"](two_words)
     document = random_document(random.Random(3), two_words, [2, 1, 2])
     options = {"beam": 60, "max_len_a": 0, "max_len_b": 2, "lenpen": lenpen}
-    (found,) = walked(two_words, [model], Strategy(SEQUENTIAL, context=1), [document], **options)
+    (found,) = translated(two_words, [model], Strategy(SEQUENTIAL, context=1), [document], **options)
     source, chosen, total = sentences_of(two_words, document), [], 0.0
     bos, eos = two_words.bos(), two_words.eos()
     for i in range(3):
@@ -142,7 +142,7 @@ def test_the_best_of_all_behind_what_was_chosen(two_words, lenpen):
 def test_one_window_is_the_full_document(dictionary, documents, name):
     model, batch = SYSTEMS[name](dictionary), documents(random.Random(34), SHAPES)
     full = Translator(dictionary, [model], {"doc_constraint": True}, **SEARCH)(batch)
-    found = walked(dictionary, [model], Strategy(SLIDING, tokens=max(map(len, batch))), batch)
+    found = translated(dictionary, [model], Strategy(SLIDING, tokens=max(map(len, batch))), batch)
     assert_same([[one] for one in found], [one[:1] for one in full])
 
 
@@ -153,7 +153,7 @@ def test_a_translation_has_the_sentences_of_its_source(dictionary, documents, st
     shapes = [[3, 1, 4, 2, 5, 1, 1, 7], [0], [1, 6, 2], [2] * 9]
     batch = documents(random.Random(35), shapes)
     models = [tiny_model(dictionary, 1).double(), SYSTEMS["lst_transformer"](dictionary)]
-    together = walked(dictionary, models, strategy, batch)
+    together = translated(dictionary, models, strategy, batch)
     words = Translator(dictionary, models, **SEARCH)
     for shape, one in zip(shapes, together, strict=True):
         found = words.sentences(one)
@@ -161,9 +161,9 @@ def test_a_translation_has_the_sentences_of_its_source(dictionary, documents, st
         assert all(1 <= len(text) <= int(1.2 * count + 2) for text, count in zip(found, shape, strict=True))
         assert len(one["positional_scores"]) == len(one["tokens"])
     for at_once in (1, 3):
-        some = walked(dictionary, models, strategy, batch, {"documents_at_once": at_once})
+        some = translated(dictionary, models, strategy, batch, {"documents_at_once": at_once})
         assert_same([[one] for one in some], [[one] for one in together])
-    alone = [walked(dictionary, models, strategy, [document])[0] for document in batch]
+    alone = [translated(dictionary, models, strategy, [document])[0] for document in batch]
     assert_same([[one] for one in alone], [[one] for one in together])
 
 
@@ -172,7 +172,7 @@ def test_later_sentences_do_not_matter(dictionary, documents):
     draw = random.Random(36)
     first, second = documents(draw, [[3, 2, 4], [5]])
     model = SYSTEMS["window linear, relative"](dictionary)
-    short, long = walked(dictionary, [model], Strategy(SEQUENTIAL, context=4), [first, first + second])
+    short, long = translated(dictionary, [model], Strategy(SEQUENTIAL, context=4), [first, first + second])
     assert long["tokens"].tolist()[: len(short["tokens"]) - 1] == short["tokens"].tolist()[:-1]
 
 
@@ -182,10 +182,10 @@ def test_learned_positions_are_not_exceeded(dictionary, documents):
     sizes = {"max_source_positions": 16, "max_target_positions": 16}
     model = tiny_model(dictionary, 1, **options, **sizes).double()
     batch = documents(random.Random(37), [[3] * 8, [6, 2, 2]])
-    found = walked(dictionary, [model], Strategy(SLIDING, tokens=14), batch, max_len_a=2, max_len_b=3)
+    found = translated(dictionary, [model], Strategy(SLIDING, tokens=14), batch, max_len_a=2, max_len_b=3)
     assert [one["tokens"].eq(dictionary.eos()).sum().item() for one in found] == [8, 3]
     with pytest.raises(UserError, match="a window of 20 source tokens: the model takes 16"):
-        walked(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
+        translated(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
 
 
 @pytest.mark.parametrize(
@@ -198,16 +198,16 @@ def test_learned_positions_are_not_exceeded(dictionary, documents):
 )
 def test_searches_that_cannot_be(dictionary, options, message):
     with pytest.raises(UserError, match=message):
-        walked(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], **options)
+        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], **options)
 
 
 def test_models_that_cannot_be(dictionary):
     with pytest.raises(UserError, match="TransformerModelBase knows nothing of documents"):
-        walked(dictionary, [fairseqs_model(dictionary)], Strategy(SEQUENTIAL), [])
+        translated(dictionary, [fairseqs_model(dictionary)], Strategy(SEQUENTIAL), [])
 
 
 def test_prefixes_of_others(dictionary, documents):
     translate = Translator(dictionary, [tiny_model(dictionary)], **SEARCH)
-    translate.generator = WalkingGenerator(translate.generator, Strategy(SEQUENTIAL))
+    translate.generator = SequentialGenerator(translate.generator, Strategy(SEQUENTIAL))
     with pytest.raises(UserError, match="leave --prefix-size and"):
         translate(documents(random.Random(1), [[2]]), prefixes=[[4]])

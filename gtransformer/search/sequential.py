@@ -1,4 +1,4 @@
-"""Documents translated by a strategy (strategies.py): window by window, those of a batch side by side."""
+"""Translate documents by a strategy (strategies.py): window by window, all documents of a batch in parallel."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from gtransformer.search.strategies import SentenceWindow, Strategy
 
 
 @dataclass
-class Walk:
-    """A document on its way.
+class DocumentProgress:
+    """The state of a document that is being translated.
 
     Attributes:
         sentences: its source, ``<s> words </s>`` each, (length,) int64.
         begin: the number of the first one in its document, from 1.
         windows: those that are still to come.
         chosen: translations so far, ``words </s>`` each; scores: of their tokens.
-        hypothesis: what the newest window gave; None: nothing was found, and the document goes no further.
+        hypothesis: what the newest window gave; None: nothing was found, and the document ends here.
     """
 
     sentences: list[Tensor]
@@ -39,7 +39,7 @@ class Walk:
 
 
 class ForcingGenerator:
-    """A generator, called as fairseq's, that goes on behind sentences which it forces itself.
+    """A generator, called as fairseq's, that continues behind sentences which it forces itself.
 
     Args:
         generator: what searches.
@@ -73,7 +73,7 @@ class ForcingGenerator:
         return all({scope.prefix_sentences for scope in one} == {1} for one in scopes)
 
 
-class WalkingGenerator(ForcingGenerator):
+class SequentialGenerator(ForcingGenerator):
     """A generator, called as fairseq's, whose documents are translated by a strategy; each has one translation.
 
     Each window is held to the sentences of its source. What is chosen is never changed later; so there is one
@@ -81,7 +81,7 @@ class WalkingGenerator(ForcingGenerator):
 
     Args:
         generator: what searches each window; its models' weights must not change any more.
-        strategy: how the documents are walked through.
+        strategy: how the documents are decoded.
 
     Raises UserError for options of search that go through fairseq's loop, and for more than one hypothesis.
     """
@@ -111,29 +111,32 @@ class WalkingGenerator(ForcingGenerator):
         begins = sample["net_input"].get(FIRST_SENTENCE)
         self.numbered = begins is not None
         begins = begins.tolist() if self.numbered else [1] * len(tokens)
-        walks = [self._walk(row, number, begin) for number, (row, begin) in enumerate(zip(tokens, begins, strict=True))]
-        waiting = deque(walk for walk in walks if walk.windows)
+        documents = [
+            self._progress(row, number, begin) for number, (row, begin) in enumerate(zip(tokens, begins, strict=True))
+        ]
+        waiting = deque(document for document in documents if document.windows)
         at_once = self.generator.documents_at_once or len(waiting)
-        active: list[Walk] = []
+        active: list[DocumentProgress] = []
         while active or waiting:
             while waiting and len(active) < at_once:
                 active.append(waiting.popleft())
             self._advance(active)
-            active = [walk for walk in active if walk.windows]
-        return [[] if walk.hypothesis is None else [self._whole(walk)] for walk in walks]
+            active = [document for document in active if document.windows]
+        return [[] if document.hypothesis is None else [self._whole(document)] for document in documents]
 
-    def _walk(self, row: Tensor, number: int, begin: int) -> Walk:
+    def _progress(self, row: Tensor, number: int, begin: int) -> DocumentProgress:
         tokens = row[row.ne(self.generator.tgt_dict.pad())]
         begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
         sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
         windows = self.strategy.windows([len(sentence) for sentence in sentences], number)
-        return Walk(sentences, deque(windows), begin)
+        return DocumentProgress(sentences, deque(windows), begin)
 
-    def _advance(self, active: Sequence[Walk]) -> None:
-        """The next window of every document."""
-        windows = [walk.windows.popleft() for walk in active]
+    def _advance(self, active: Sequence[DocumentProgress]) -> None:
+        """Search the next window of every document."""
+        windows = [document.windows.popleft() for document in active]
         sources = [
-            torch.cat(walk.sentences[window.first : window.last]) for walk, window in zip(active, windows, strict=True)
+            torch.cat(document.sentences[window.first : window.last])
+            for document, window in zip(active, windows, strict=True)
         ]
         lengths = torch.tensor([len(source) for source in sources], device=sources[0].device)
         if int(lengths.max()) > self.longest:
@@ -143,42 +146,44 @@ class WalkingGenerator(ForcingGenerator):
             )
         pad = self.generator.tgt_dict.pad()
         padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)
-        forced = [self._forced(walk, window) for walk, window in zip(active, windows, strict=True)]
+        forced = [self._forced(document, window) for document, window in zip(active, windows, strict=True)]
         new = torch.tensor([window.last - window.new for window in windows], device=lengths.device)
         inputs = {"src_tokens": padded, "src_lengths": lengths}
         if self.numbered:
-            begins = [walk.begin + window.first for walk, window in zip(active, windows, strict=True)]
+            begins = [document.begin + window.first for document, window in zip(active, windows, strict=True)]
             inputs[FIRST_SENTENCE] = torch.tensor(begins, device=lengths.device)
         found = self.generator.behind(inputs, forced, new)
-        for walk, hypotheses in zip(active, found, strict=True):
-            walk.hypothesis = hypotheses[0] if hypotheses else None
-            if walk.hypothesis is None:
-                walk.windows.clear()
+        for document, hypotheses in zip(active, found, strict=True):
+            document.hypothesis = hypotheses[0] if hypotheses else None
+            if document.hypothesis is None:
+                document.windows.clear()
             else:
-                self._take(walk, walk.hypothesis)
+                self._take(document, document.hypothesis)
 
-    def _forced(self, walk: Walk, window: SentenceWindow) -> Tensor:
+    def _forced(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
         """What a window's translation begins with, ``<s> words </s>`` each."""
-        bos = walk.sentences[0].new_tensor([self.generator.tgt_dict.bos()])
-        return torch.cat([bos[:0], *(part for one in walk.chosen[window.forced : window.new] for part in (bos, one))])
+        bos = document.sentences[0].new_tensor([self.generator.tgt_dict.bos()])
+        return torch.cat(
+            [bos[:0], *(part for one in document.chosen[window.forced : window.new] for part in (bos, one))]
+        )
 
-    def _take(self, walk: Walk, hypothesis: dict) -> None:
+    def _take(self, document: DocumentProgress, hypothesis: dict) -> None:
         """Note the sentences of a hypothesis ``words </s> <s> words </s> [de]``."""
         tokens = hypothesis["tokens"]
         ends = (tokens.eq(self.generator.tgt_dict.eos()).nonzero().flatten() + 1).tolist()
         for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
-            walk.chosen.append(tokens[begin:end])
-            walk.scores.append(hypothesis["positional_scores"][begin:end])
+            document.chosen.append(tokens[begin:end])
+            document.scores.append(hypothesis["positional_scores"][begin:end])
 
-    def _whole(self, walk: Walk) -> dict:
+    def _whole(self, document: DocumentProgress) -> dict:
         """The hypothesis of a document; that of its only window as it was found."""
-        generator, last = self.generator, walk.hypothesis
-        if len(walk.chosen) == int(last["tokens"].eq(generator.tgt_dict.eos()).sum()):
+        generator, last = self.generator, document.hypothesis
+        if len(document.chosen) == int(last["tokens"].eq(generator.tgt_dict.eos()).sum()):
             return last
-        bos, end = walk.chosen[0].new_tensor([generator.tgt_dict.bos()]), last["tokens"][-1:]
-        nothing = walk.scores[0].new_zeros(1)
-        tokens = [part for one in walk.chosen for part in (bos, one)][1:]
-        scores = [part for one in walk.scores for part in (nothing, one)][1:]
+        bos, end = document.chosen[0].new_tensor([generator.tgt_dict.bos()]), last["tokens"][-1:]
+        nothing = document.scores[0].new_zeros(1)
+        tokens = [part for one in document.chosen for part in (bos, one)][1:]
+        scores = [part for one in document.scores for part in (nothing, one)][1:]
         scores = torch.cat([*scores, nothing])
         total = scores.double().sum()
         score = total / len(scores) ** generator.len_penalty if generator.normalize_scores else total

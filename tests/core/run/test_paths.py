@@ -12,10 +12,10 @@ from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.settings import Settings
 from gtransformer.run.needs import missing_first
+from gtransformer.run.paths import Corpus, run_directory
 from gtransformer.run.recipe import language_changes
-from gtransformer.run.run_places import Corpus, run_directory
 from gtransformer.run.stage import first_pass_of_run, search_of_run
-from tests.core.run.places import PAIR, made, parse, write_raw
+from tests.core.run.locations import PAIR, made, parse, write_raw
 
 
 def prepared_as_before(runs: Path, recipe: str, raw: Path) -> None:

@@ -17,9 +17,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import CheckpointError, UserError
-from gtransformer.models.common.config import BOTH, DOCUMENT, END, OFF, SENTENCE
+from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.models.gtransformer.model import ALL, COMBINED, attention_kinds
+from gtransformer.models.gtransformer.model import ALL_PARAMETERS, COMBINED, attention_kinds
 from gtransformer.modules.attention import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
@@ -41,7 +41,11 @@ logger = logging.getLogger(__name__)
 MASKING = ("doc_noise_mask", "coword_dropout")
 LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
-READING = {"positions": DOCUMENT, "sentence_marks": BOTH, "output_words": None}  # with the values of older checkpoints
+READING = {
+    "positions": DOCUMENT,
+    "sentence_marks": BOTH_MARKS,
+    "output_words": None,
+}  # with the values of older checkpoints
 
 
 # What no training can begin with; ``whole`` is None for a model that is built without one.
@@ -85,7 +89,7 @@ BEGINNING: Rows = (
         lambda c: (
             c.whole
             and any(getattr(c.task, name, 0) for name in MASKING)
-            and str(getattr(c.model, "trained_parameters", ALL)) != ALL
+            and str(getattr(c.model, "trained_parameters", ALL_PARAMETERS)) != ALL_PARAMETERS
             and getattr(c.model, "output_words", None) is not None
         ),
         "--doc-noise-mask, --coword-dropout: the sentence model knows no <mask>, and with --trained-parameters its "
@@ -249,8 +253,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         cfg.load_partial, cfg.positions, cfg.marks_loss = True, SENTENCE, OFF
         if cfg.gate_bias is None:
             cfg.gate_bias, cfg.neutral_gates = 0.0, True
-        marks = settings["model"].get("sentence_marks") or BOTH, settings["model"].get("output_words")
-        cfg.sentence_marks, cfg.output_words = marks if own else (END, tables["decoder"])
+        marks = settings["model"].get("sentence_marks") or BOTH_MARKS, settings["model"].get("output_words")
+        cfg.sentence_marks, cfg.output_words = marks if own else (END_MARK, tables["decoder"])
     changed = [one for one in INEXACT if getattr(cfg, one, False)]
     if str(getattr(cfg, "context_attention", COMBINED)) != COMBINED:
         changed.insert(0, f"context_attention {cfg.context_attention}")

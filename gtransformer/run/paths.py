@@ -32,7 +32,7 @@ def model_file(recipe: Recipe, directory: Path) -> Path:
 
 
 def last_checkpoint(directory: Path) -> Path:
-    """Where a run's training goes on from."""
+    """Where a run's training resumes from."""
     return (directory / BEST).with_name(LAST)
 
 

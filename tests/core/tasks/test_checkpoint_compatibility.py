@@ -10,7 +10,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_beginning
+from gtransformer.tasks.checkpoint_compatibility import check_beginning
 from gtransformer.tasks.finetuning import keep_given
 
 LAST = "checkpoint_last.pt"
@@ -118,9 +118,9 @@ def test_a_training_does_not_go_on_as_another_model(begin, system):
                 begin(same | {name: value}, theirs, naming, system=system)
         begin(same | {name: value}, theirs, "finetune_from_model", system=system)  # as before: it has to fit
         begin(same | {name: value}, theirs, "restore_file", system=system, reset=True)  # fairseq's way to do the same
-        with pytest.raises(UserError, match="to go on with it, or another --save-dir"):
+        with pytest.raises(UserError, match="to resume it, or another --save-dir"):
             begin(same | {name: value}, theirs, system=system, reset=True)
-        with pytest.raises(UserError, match="to go on with it, or it as --finetune-from-model"):
+        with pytest.raises(UserError, match="to resume it, or it as --finetune-from-model"):
             begin(same | {name: value}, theirs, "restore_file", system=system)
 
 

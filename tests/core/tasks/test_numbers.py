@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
-from gtransformer.models.batch_readers.docflat import NONE, PLACES
+from gtransformer.models.batch_readers.docflat import NONE, SIDES
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.tasks.generation import as_read
 from gtransformer.translation.api import GTransformer
@@ -34,7 +34,7 @@ KINDS = {
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class NumbersConfig(DocFlatConfig):
-    batch_attention_in: ChoiceEnum(PLACES) = option(NONE, "none")
+    batch_attention_in: ChoiceEnum(SIDES) = option(NONE, "none")
 
 
 @register_model("numbers_alone", dataclass=NumbersConfig)
@@ -55,7 +55,7 @@ def test_whole_instances_and_others_come_with_their_numbers(kind, order):
     task, model = with_model(batch_order=order, **KINDS[kind])
     task.load_dataset("train")
     dataset, numbers = task.dataset("train"), []
-    words, places = documents("train", "en"), dataset.places()
+    words, places = documents("train", "en"), dataset.spans()
     for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
         inputs = as_read(batch, model)["net_input"]
         for one, first, tokens in zip(batch["id"], inputs["first_sentence"], inputs["src_tokens"], strict=True):

@@ -118,7 +118,7 @@ class Counting(DocumentDecoder):
 
 
 class Placed(DocumentDecoder):
-    def places(self, layout):
+    def token_positions(self, layout):
         return layout.offset + 3, layout.length + 3
 
 
@@ -203,7 +203,7 @@ MORE = {
     "output layer": (Scaled, Layer, (OWN, CROSS), PrefixState),
     "full pass": (Shifted, Layer, (OWN, CROSS), PrefixState),
     "output layer beside an input step": (Counting, Layer, (OWN, CROSS), PrefixState),
-    "places": (Placed, Layer, (OWN, CROSS), PrefixState),
+    "positions": (Placed, Layer, (OWN, CROSS), PrefixState),
     "tags": (Tagged, Layer, (BY_SENTENCE, CROSS), PrefixState),
     "layout": (Laid, Layer, (BY_SENTENCE, CROSS), PrefixState),
     "layers run otherwise": (Twice, Layer, (OWN, CROSS), PrefixState),

@@ -78,24 +78,25 @@ def check_a_known_model() -> None:
     need(found == best, f"{documents} became {found}, not {best}")
     # The last one, as a blank line ends a document of plain text.
     Path("known.en").write_text("".join(f"{line}\n" for line in documents[-1]))
-    run("gtransformer translate", "--model", SAVED / "model", "known.en", "-o", "known.de", "--beam", 5, "--cpu")
+    run("gtransformer", "translate", "--model", SAVED / "model", "known.en", "-o", "known.de", "--beam", 5, "--cpu")
     text = Path("known.de").read_text(encoding="utf-8")
     need(text.splitlines() == best[-1], f"known.de holds {text}, not {best[-1]}")
 
 
 def check_from_corpus_to_translation() -> None:
     """The demonstration with few documents and hardly any training: all stages, an export, translation, pages."""
-    run("gtransformer demo", "--documents", 40, "--test-documents", 2, *TRAINED)
-    run("gtransformer export", "runs/demo/gtransformer", "model")
-    source = Path("runs/demo/prepared/text/test.en")
-    run("gtransformer translate", "--model", "model", source, "-o", "test.de")
+    run("gtransformer", "demo", "--documents", 40, "--test-documents", 2, *TRAINED)
+    run("gtransformer", "export", "runs/demonstration/gtransformer", "model")
+    source = Path("runs/demonstration/prepared/text/test.en")
+    run("gtransformer", "translate", "--model", "model", source, "-o", "test.de")
     lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in (source, Path("test.de"))]
     need(lines[0] == lines[1] > 50, f"{lines[0]} lines were translated to {lines[1]}")
     first = source.read_text(encoding="utf-8").splitlines()[:6]
     Path("first.en").write_text("".join(f"{line}\n" for line in first), encoding="utf-8")
-    run("gtransformer lab inspect", "--model", "model", "first.en", "-o", "inside", "--html", "inside.html")
-    translations = "runs/demo/gtransformer/test.jsonl"
-    output = run("gtransformer score", "runs/demo/prepared", "--hypotheses", translations, "--html", "side.html")
+    run("gtransformer", "lab", "inspect", "--model", "model", "first.en", "-o", "inside", "--html", "inside.html")
+    translations = "runs/demonstration/gtransformer/test.jsonl"
+    prepared = "runs/demonstration/prepared"
+    output = run("gtransformer", "score", prepared, "--hypotheses", translations, "--html", "side.html")
     need("d-BLEU" in output and "version:" in output, f"no scores: {output}")
     for page in ("inside.html", "side.html"):
         need("</html>" in Path(page).read_text(encoding="utf-8"), f"{page} is no page")
@@ -104,8 +105,8 @@ def check_from_corpus_to_translation() -> None:
 def check_recipes() -> None:
     """A recipe over a corpus, and fairseq's own commands with the package's name as --user-dir."""
     sizes = ("--documents", 30, "--dev-documents", 2, "--test-documents", 2)
-    run("gtransformer lab demo-corpus", "--output", "corpus", *sizes)
-    run("gtransformer run", "cpu_tiny", "corpus", "all", "--set", "train.max-update=4")
+    run("gtransformer", "lab", "demo-corpus", "--output", "corpus", *sizes)
+    run("gtransformer", "run", "cpu_tiny", "corpus", "all", "--set", "train.max-update=4")
     records = {path.name for path in Path("runs/cpu_tiny/corpus").iterdir()}
     need({"prepare.json", "train.json", "generate.test.json"} <= records, f"stages are missing: {sorted(records)}")
     run(
@@ -118,15 +119,15 @@ def check_recipes() -> None:
 
 def main() -> None:
     """All of it."""
-    found = dict(line.split(maxsplit=1) for line in run("gtransformer info").splitlines() if "  " in line)
+    found = dict(line.split(maxsplit=1) for line in run("gtransformer", "info").splitlines() if "  " in line)
     print("\n".join(f"  {name}: {value}" for name, value in found.items()))
     package, configs = Path(found["user-dir"]), Path(found["configs"])
     need(Path(sys.prefix).resolve() in package.parents, f"{package} is not the package of this environment")
     recipes = {path.relative_to(HERE.parent / "configs") for path in (HERE.parent / "configs").rglob("*.*")}
     need(all((configs / path).is_file() for path in recipes), f"recipes are missing in {configs}")
     check_names()
-    message = run("gtransformer translate", "--model", "nowhere", "x.en", status=1)
-    need("make one with gtransformer export" in message and "scripts/" not in message, message)
+    message = run("gtransformer", "translate", "--model", "nowhere", "x.en", status=1)
+    need("make one with gtransformer export" in message, message)
     check_a_known_model()
     check_from_corpus_to_translation()
     check_recipes()

@@ -26,7 +26,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_user_dir(self) -> None:
         """``--user-dir``, for commands that load a model: the code of a system of one's own."""
-        help_text = "code of a system of one's own, the folder that fairseq-train was given (docs/architecture.md)"
+        help_text = "code of a system of one's own, the folder that fairseq-train was given (docs/new_system.md)"
         self.add_argument("--user-dir", action=_Imported, metavar="DIR", help=help_text)
 
     def add_changes(self, recipes: str) -> None:

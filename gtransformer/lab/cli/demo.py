@@ -16,10 +16,10 @@ from gtransformer.lab.demo.corpus import DOCUMENTS, TEST_DOCUMENTS
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    epilog = "About six minutes on two CPU cores."
+    epilog = "About five minutes on two CPU cores."
     parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
-    add("--output", type=Path, metavar="DIR", help="where everything goes (runs/demo)")
+    add("--output", type=Path, metavar="DIR", help="where everything goes (runs/demonstration)")
     add("--documents", type=int, default=DOCUMENTS, metavar="N", help="to train on (%(default)s)")
     add("--test-documents", type=int, default=TEST_DOCUMENTS, metavar="N", help="to translate (%(default)s)")
     add("--max-update", type=int, metavar="N", help="training updates (as the recipe says)")

@@ -43,7 +43,7 @@ class Demo(Planner):
     """One demonstration, and what is about to be done in its directory."""
 
     def __init__(self, args: argparse.Namespace):
-        super().__init__(args.output or runs_directory() / "demo", "demonstration")
+        super().__init__(args.output or runs_directory() / "demonstration", "demonstration")
         check_counts(args, "documents", "test_documents", "max_update")
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         self.changes = [f"train.max-update={args.max_update}"] if args.max_update else []

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.chain import read_settings
@@ -83,7 +84,6 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import provenance
     from gtransformer.evaluation.suite_files import is_own_suite
 
     check_output(args.output)

@@ -13,6 +13,7 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.discourse import MODELS, score_files, table
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
 from gtransformer.files import write_json
 
@@ -34,9 +35,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Tag, count, print, write."""
     args = build_parser().parse_args(argv)
-
-    from gtransformer.evaluation.provenance import provenance
-
     systems = name_systems(args.hypotheses)
     first = systems[0][1]
     output = args.output or first.with_name(f"{first.name}.discourse.json")

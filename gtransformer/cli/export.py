@@ -7,12 +7,12 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    from gtransformer.translation.options import add_search_options
-
     parser = CommandParser(prog="gtransformer export", description=__doc__.split(" (")[0] + ".")
     parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
@@ -32,10 +32,8 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, say what is in it."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import provenance
     from gtransformer.run.stage import first_pass_of_run, search_of_run
     from gtransformer.translation.export import export, find_sources
-    from gtransformer.translation.options import SearchOptions, search_of
 
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.text_table import align, with_error
@@ -51,7 +52,6 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.evaluation.contrastive import read_items
     from gtransformer.evaluation.generative import is_ctxpro, judge_lines, judge_translations, read_expectations, report
-    from gtransformer.evaluation.provenance import provenance
 
     check_output(args.output)
     if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():

@@ -7,6 +7,7 @@ import argparse
 import gtransformer
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
 from gtransformer.installation import PACKAGE, config_directory
 
 
@@ -23,9 +24,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Print versions and places, or one place."""
     args = build_parser().parse_args(argv)
-
-    from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
-
     if args.user_dir or args.configs:
         print(PACKAGE if args.user_dir else config_directory())
         return

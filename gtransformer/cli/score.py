@@ -18,6 +18,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import COUNTED, USUAL
 from gtransformer.evaluation.prepared_split import find_sidecar, read_side
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
@@ -119,9 +120,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-
-    from gtransformer.evaluation.provenance import provenance
-
     check_arguments(args)
     named = name_systems(args.hypotheses)
     options = {"tokenizer": args.tokenize, "alignment": args.align}

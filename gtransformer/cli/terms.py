@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.terms import MOST, REFERENCE, score_files, table
 from gtransformer.files import write_json
@@ -47,9 +48,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Count, print, write."""
     args = build_parser().parse_args(argv)
-
-    from gtransformer.evaluation.provenance import provenance
-
     if not 0 < args.max_share <= 1:
         raise UserError(f"--max-share {args.max_share:g}: give a share, above 0 and at most 1")
     systems = name_systems(args.hypotheses)

@@ -28,6 +28,8 @@ from gtransformer.files import atomic_write, is_replaceable, sha256
 from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
 from gtransformer.preprocess.parallel import progress
 from gtransformer.translation.lines import TextPosition
+from gtransformer.translation.model_directory import ModelDirectory
+from gtransformer.translation.options import add_search_options
 from gtransformer.translation.resumable import Finished, ResumableOutput, outputs_of, record_of
 from gtransformer.translation.splitter import SentenceSplitter
 
@@ -39,8 +41,6 @@ EVERY = 10.0  # seconds between two signs of life
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    from gtransformer.translation.options import add_search_options
-
     parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add(
@@ -148,7 +148,6 @@ class Run:
 
     def __init__(self, args: argparse.Namespace):
         from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-        from gtransformer.translation.model_directory import ModelDirectory
 
         directory = ModelDirectory.open(args.model)
         self.args, self.options = args, directory.search.given(vars(args))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.arena.systems import BASELINE, DEFAULT, FRESH, SIZES, system_names
 from gtransformer.lab.cli.demo_corpus import at_least
 
@@ -54,7 +55,6 @@ def main(argv: list[str] | None = None) -> None:
     """Run the arena, print and write what came out."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import device_name
     from gtransformer.lab.arena.arena import Arena
     from gtransformer.lab.arena.budget import budget_words
     from gtransformer.lab.arena.outcome import finish

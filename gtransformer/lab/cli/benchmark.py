@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
+from gtransformer.lab.benchmark.names import BATCHED, BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS
 
 if TYPE_CHECKING:
     from gtransformer.lab.benchmark.systems import Setting
@@ -42,8 +44,6 @@ def names(known: tuple[str, ...]):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    from gtransformer.lab.benchmark.names import BATCHED, BESIDE, SYSTEMS, WINDOWS
-
     parser = CommandParser(prog="gtransformer lab benchmark", description=__doc__)
 
     def add(name: str, default, **options) -> None:
@@ -93,9 +93,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import torch
 
-    from gtransformer.evaluation.provenance import device_name, provenance
     from gtransformer.lab.benchmark.measure import alternate, machine, say
-    from gtransformer.lab.benchmark.names import BATCHED, BESIDE, OTHERS
     from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
     from gtransformer.models.common.architectures import SIZES
 
@@ -154,8 +152,6 @@ def make_workloads(options: argparse.Namespace, device: str) -> list[list[Settin
 
 def variants(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
     """Return what a system is measured with, one after the other, as keys of Setting."""
-    from gtransformer.lab.benchmark.names import BATCHED, BESIDE, GTRANSFORMER, WINDOWS
-
     if system in GTRANSFORMER:
         return [{"context": layers} for layers in options.context]
     if system == BESIDE:

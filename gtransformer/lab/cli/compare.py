@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import device_name
 from gtransformer.run.recipe import recipe_names
 
 
@@ -41,7 +42,6 @@ def main(argv: list[str] | None = None) -> None:
     """Run the comparison, print and write what came out."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import device_name
     from gtransformer.lab.comparison.comparison import Comparison
     from gtransformer.run.progress import say
 

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
@@ -56,7 +57,6 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.evaluation.instances import capacity_of, corpus_instances
     from gtransformer.evaluation.load_model import load_scorer
-    from gtransformer.evaluation.provenance import provenance
     from gtransformer.lab.analysis.cxmi import (
         ALL,
         BOTH,

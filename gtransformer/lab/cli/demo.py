@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.demo.corpus import DOCUMENTS, TEST_DOCUMENTS
 
 
@@ -34,7 +35,6 @@ def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; 1 if the G-Transformer falls short on the full budget."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import device_name
     from gtransformer.lab.comparison.demonstration import Demo
     from gtransformer.run.progress import say
 

@@ -13,6 +13,7 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
 
 
@@ -49,7 +50,6 @@ def main(argv: list[str] | None = None) -> None:
     """Measure, print and keep."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import device_name, provenance
     from gtransformer.lab.analysis.split_attention import entropy_table, measure, share_table
 
     if args.output:

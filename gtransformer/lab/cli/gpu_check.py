@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import current_commit, device_name, provenance
 from gtransformer.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -128,7 +129,6 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
     """Run the parts that are not done; return 1 where one fails. What is done is not done again."""
     import torch
 
-    from gtransformer.evaluation.provenance import device_name, provenance
     from gtransformer.lab.benchmark.measure import machine
 
     if not options.rehearse and not torch.cuda.is_available():
@@ -178,8 +178,6 @@ def _plain(name: str) -> str:
 
 def pack(folder: Path, version: str) -> None:
     """Fill ``folder/wheels`` for Linux on x86-64; what has a source distribution alone is built, if pure Python."""
-    from gtransformer.evaluation.provenance import current_commit
-
     wheels = folder / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
     wheels.mkdir(parents=True)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.preprocess.corpus import input_lines
 from gtransformer.translation.lines import read_text
+from gtransformer.translation.options import add_search_options
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    from gtransformer.translation.options import add_search_options
-
     parser = CommandParser(prog="gtransformer lab inspect", description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as gtransformer translate")
     parser.add_argument(
@@ -51,7 +51,6 @@ def main(argv: list[str] | None = None) -> None:
     """Translate the document instance by instance, look at each, write."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import provenance
     from gtransformer.lab.analysis.attention_shown import HEADING
     from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
     from gtransformer.lab.report.inspection import write_inspection

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, write_json
 from gtransformer.preprocess.corpus import SPLITS
 
@@ -38,7 +39,6 @@ def main(argv: list[str] | None = None) -> None:
     """Translate and score what is missing, print and write what came out."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import provenance
     from gtransformer.lab.comparison.lengths import Lengths, lengths_text
     from gtransformer.run.jobs import shares
 

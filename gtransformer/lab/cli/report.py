@@ -13,6 +13,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
 from gtransformer.installation import project_root
+from gtransformer.lab.report.page import make_pages
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,9 +52,6 @@ def check_page(path: Path, text: str) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Write the pages, or check them."""
     args = build_parser().parse_args(argv)
-
-    from gtransformer.lab.report.page import make_pages
-
     pages = make_pages(args.logs.absolute(), args.paper or ())
     for path, text in pages.items():
         if args.check:

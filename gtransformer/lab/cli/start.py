@@ -13,6 +13,7 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
@@ -58,7 +59,6 @@ def main(argv: list[str] | None = None) -> None:
     """Measure, print, write."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import device_name, provenance
     from gtransformer.lab.analysis.start import measure
 
     if args.output:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, check_counts, cli_main
+from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.cli import benchmark
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.recipe import load_recipe
@@ -74,7 +75,6 @@ def main(argv: list[str] | None = None) -> int | None:
 
     import torch
 
-    from gtransformer.evaluation.provenance import device_name
     from gtransformer.lab.studies.data import Corpora
     from gtransformer.lab.studies.plan import listing
     from gtransformer.lab.studies.questions import Questions

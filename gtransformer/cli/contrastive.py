@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.prepared_split import LAST, PLACED
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
@@ -45,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     add(
         "--placed",
-        choices=("instance", "last"),
+        choices=PLACED,
         help="items over a prepared corpus: where an item's sentence is; instance: inside the instance that the "
         "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
         "(default: instance for models trained on instances as prepared or greedy, else last)",
@@ -114,7 +115,7 @@ def batch_of(scorer: SentenceScorer) -> dict[str, int]:
 def score_own(args: argparse.Namespace) -> dict:
     """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
     from gtransformer.evaluation.contrastive import read_items, report, score_items
-    from gtransformer.evaluation.instances import LAST, capacity_of, corpus_instances, usual_place
+    from gtransformer.evaluation.instances import capacity_of, corpus_instances, usual_place
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 
     if args.context is not None or args.context_right or args.documents is not None:

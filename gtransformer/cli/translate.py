@@ -27,6 +27,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, is_replaceable, sha256
 from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
 from gtransformer.preprocess.parallel import progress
+from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import add_search_options
@@ -65,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     add(
-        "--precision", choices=("auto", "float32", "bfloat16", "float16"), default="auto",
+        "--precision", choices=PRECISIONS, default="auto",
         help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "
         "what the model was trained with --autocast, else float32)",
     )  # fmt: skip

@@ -16,15 +16,13 @@ from torch import Tensor
 from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
-from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.prepared_split import INSTANCE, LAST, find_sidecar
 from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.preprocess.chain import read_settings
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.loading import Loader, regrouped
 from gtransformer.tasks.options import Options
 from gtransformer.tasks.translation_doc import TranslationDocTask
-
-INSTANCE, LAST = PLACED = ("instance", "last")
 
 
 @dataclass(frozen=True)

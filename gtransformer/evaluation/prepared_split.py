@@ -12,6 +12,8 @@ from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.plain_text import Documents, read_plain
 
 RAW, TOKENISED, INSTANCES = "text", "tok", "instances"  # folders of a prepared corpus
+# Where an item of a contrastive set over a split is scored: inside an instance of the split, or last in one of its own.
+INSTANCE, LAST = PLACED = ("instance", "last")
 UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing
 
 

@@ -18,7 +18,7 @@ from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.modules.processor import has_bfloat16
-from gtransformer.search.strategies import FULL
+from gtransformer.search.strategies import FULL, PRECISIONS
 from gtransformer.tasks.checkpoints import read_settings
 
 # Instances come as they are to be translated, whatever those were that the model was trained on.
@@ -115,9 +115,6 @@ def _unknown_kind(checkpoint: Path) -> str | None:
                 "folder of its code with --user-dir, or give another"
             )
     return None
-
-
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
 def check_precision(precision: str, device: torch.device) -> str:

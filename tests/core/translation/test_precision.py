@@ -9,8 +9,9 @@ from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.processor import has_bfloat16
+from gtransformer.search.strategies import PRECISIONS
 from gtransformer.tasks import trained as precision_module
-from gtransformer.tasks.trained import PRECISIONS, check_precision, model_options
+from gtransformer.tasks.trained import check_precision, model_options
 from gtransformer.translation.api import GTransformer, Translation
 from tests.saved_model import make_model
 

@@ -15,73 +15,69 @@ class Command(NamedTuple):
         name: what follows ``gtransformer`` on the command line, one word or two.
         module: of gtransformer, with ``build_parser()`` and ``main(argv)``; its import is quick.
         summary: one line for ``gtransformer --help``.
-        former: name of the console script ``gtransformer-FORMER`` of earlier versions; None where there was none.
     """
 
     name: str
     module: str
     summary: str
-    former: str | None = None
 
 
 # What gtransformer --help shows, in the order in which one works.
 MAP = {
     "Prepare a corpus": (
-        Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus", "prepare"),
-        Command("corpus get", "cli.download", "download a benchmark corpus and verify it", "download"),
-        Command("corpus convert", "cli.convert", "convert WMT files with document ids, or OPUS XML", "convert"),
-        Command("corpus merge", "cli.merge", "merge shards that were prepared apart", "merge"),
+        Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
+        Command("corpus get", "cli.download", "download a benchmark corpus and verify it"),
+        Command("corpus convert", "cli.convert", "convert WMT files with document ids, or OPUS XML"),
+        Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
     ),
     "Train": (
-        Command("run", "cli.run", "prepare, train, generate and score by a recipe", "run"),
+        Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
         Command("train", "cli.train", "only the training of a recipe"),
-        Command("average", "cli.average", "average the last checkpoints of a training", "average"),
-        Command("export", "cli.export", "save a trained model with all that translating needs", "export"),
+        Command("average", "cli.average", "average the last checkpoints of a training"),
+        Command("export", "cli.export", "save a trained model with all that translating needs"),
     ),
     "Translate": (
-        Command("translate", "cli.translate", "translate plain text with an exported model", "translate"),
-        Command("postprocess", "cli.postprocess", "turn subwords into plain text", "postprocess"),
+        Command("translate", "cli.translate", "translate plain text with an exported model"),
+        Command("postprocess", "cli.postprocess", "turn subwords into plain text"),
     ),
     "Evaluate": (
-        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance", "score"),
-        Command(
-            "contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets", "contrastive"
-        ),
-        Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro", "generative"),
-        Command("terms", "cli.terms", "consistency of terms in a document (LTCR)", "terms"),
-        Command("discourse", "cli.discourse", "F1 of pronouns and formality, English to German", "discourse"),
+        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),
+        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets"),
+        Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro"),
+        Command("terms", "cli.terms", "consistency of terms in a document (LTCR)"),
+        Command("discourse", "cli.discourse", "F1 of pronouns and formality, English to German"),
     ),
     "Look closer": (
-        Command("demo", "lab.cli.demo", "train a small G-Transformer on a generated corpus and show it", "demo"),
-        Command("info", "cli.info", "versions, device, and the folder for fairseq's --user-dir", "info"),
-        Command("lab", "cli.main", "studies, comparisons and benchmarks; gtransformer lab --help lists them"),
+        Command("demo", "lab.cli.demo", "train a small G-Transformer on a generated corpus and show it"),
+        Command("info", "cli.info", "versions, device, and the folder for fairseq's --user-dir"),
     ),
 }
 LAB = {
     "Corpora with known answers": (
-        Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus", "demo-corpus"),
-        Command(
-            "lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context", "reach-corpus"
-        ),
+        Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus"),
+        Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context"),
     ),
     "Compare systems": (
-        Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them", "arena"),
-        Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training", "compare"),
-        Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper", "study"),
-        Command("lab lengths", "lab.cli.lengths", "score one model over test lengths", "lengths"),
+        Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
+        Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
+        Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
+        Command("lab lengths", "lab.cli.lengths", "score one model over test lengths"),
     ),
     "Look into a model": (
-        Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context", "cxmi"),
-        Command("lab entropy", "lab.cli.entropy", "entropy of attention", "entropy"),
-        Command("lab inspect", "lab.cli.inspect_document", "draw attention and gates for a document", "inspect"),
-        Command("lab start", "lab.cli.start", "compare a document model's start with its sentence model", "start"),
+        Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),
+        Command("lab entropy", "lab.cli.entropy", "entropy of attention"),
+        Command("lab inspect", "lab.cli.inspect_document", "draw attention and gates for a document"),
+        Command("lab start", "lab.cli.start", "compare a document model's start with its sentence model"),
     ),
     "Measure and report": (
-        Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding", "benchmark"),
+        Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding"),
         Command("lab benchmark-commits", "lab.cli.benchmark_commits", "speed of two checkouts, in turn"),
         Command("lab gpu-check", "lab.cli.gpu_check", "tests, benchmark and a short training on a GPU"),
-        Command("lab report", "lab.cli.report", "write the pages of results from their files", "report"),
+        Command("lab report", "lab.cli.report", "write the pages of results from their files"),
     ),
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}
-FORMER = {f"gtransformer-{one.former}": one.name for one in COMMANDS.values() if one.former}
+# Console scripts of earlier versions, gtransformer-LASTWORD, by what each is now; NEW had none of that name.
+NEW = ("train", "corpus get", "lab benchmark-commits", "lab gpu-check")
+FORMER = {f"gtransformer-{name.split()[-1]}": name for name in COMMANDS if name not in NEW}
+FORMER["gtransformer-download"] = "corpus get"

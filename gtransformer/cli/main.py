@@ -12,7 +12,10 @@ from pathlib import Path
 from gtransformer.cli.commands import COMMANDS, FORMER, LAB, MAP, Command
 from gtransformer.errors import cli_main
 
-END = "gtransformer COMMAND --help lists the options of a command; the documentation begins with README.md."
+END = (
+    "gtransformer COMMAND --help lists the options of a command, gtransformer lab --help the commands for studies,\n"
+    "comparisons and benchmarks. The documentation begins with README.md."
+)
 
 
 def command_map(parts: Mapping[str, tuple[Command, ...]], title: str) -> str:
@@ -59,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         print(command_map(MAP, "usage: gtransformer COMMAND ...\n\nDocument-level machine translation."))
         return 0 if words else 2
     command, rest = find(words)
-    if command is None or command.name == "lab":
+    if command is None:
         group = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
         if group and (not words[1:] or words[1] in ("-h", "--help")):
             parts = LAB if words[0] == "lab" else {"Commands": tuple(COMMANDS[name] for name in group)}
@@ -74,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def former() -> int:
-    """Run a command by its name in earlier versions, as ``gtransformer prepare`` was, and say what it is called now."""
+    """Run a command by its name in earlier versions, ``gtransformer-NAME``, and say what it is called now."""
     name = FORMER[Path(sys.argv[0]).stem]
     print(f"note: this is now 'gtransformer {name}'; the old name goes with the next version", file=sys.stderr)
     return main([*name.split(), *sys.argv[1:]])

@@ -24,7 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--documents", type=int, default=DOCUMENTS, metavar="N", help="to train on (%(default)s)")
     add("--test-documents", type=int, default=TEST_DOCUMENTS, metavar="N", help="to translate (%(default)s)")
     add("--max-update", type=int, metavar="N", help="training updates (as the recipe says)")
-    parser.add_changes("both recipes")
+    parser.add_changes("the recipe")
     add("--compare", action="store_true", help="train a plain Transformer on the same documents, too")
     add("--skip-baseline", action="store_true", help=argparse.SUPPRESS)  # of earlier versions: now the default
     return parser

@@ -38,5 +38,15 @@ run_python() {
     PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
 }
 
+# A recipe on a benchmark corpus: run_benchmark CORPUS [RECIPE] [STAGE] [options of gtransformer run].
+run_benchmark() {
+    local corpus="$1" recipe=base stage=all
+    shift
+    [[ $# -eq 0 || "$1" == -* ]] || { recipe="$1" && shift; }
+    [[ $# -eq 0 || "$1" == -* ]] || { stage="$1" && shift; }
+    ensure_setup
+    run_python -m gtransformer run "$recipe" "$corpus" "$stage" "$@"
+}
+
 # Keep freed memory instead of giving it back to the system and faulting it in again at every step of training.
 export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_:-8589934592}" MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_:-8589934592}"

@@ -4,8 +4,4 @@
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
-recipe=base stage=all
-[[ $# -eq 0 || "$1" == -* ]] || { recipe="$1" && shift; }
-[[ $# -eq 0 || "$1" == -* ]] || { stage="$1" && shift; }
-ensure_setup
-run_python -m gtransformer run "$recipe" news "$stage" "$@"
+run_benchmark news "$@"

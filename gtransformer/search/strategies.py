@@ -45,7 +45,8 @@ WAYS = {
     ),
 }
 STRATEGIES = tuple(WAYS)
-# Further choices of decoding, here because commands offer them before PyTorch is loaded; auto: as the model was trained.
+# Further choices of decoding, here because commands offer them before PyTorch is loaded. auto: as the model was
+# trained.
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")  # of matrix products (tasks/trained.py)
 # Whether a translation must have as many sentences as its source (search/rules.py).
 AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")

@@ -107,7 +107,8 @@ def check_reach(scope: Scope, memory: bool, causal: bool) -> None:
     """Raise UserError where what a scope says of two documents is no reach; ``memory``: the keys are of one."""
     queries = tried_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
     keys = tried_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
-    for queries.whole in (True, False):
+    for whole in (True, False):  # of forced prefixes it is False
+        queries.whole = whole
         reach = scope.reach(queries, keys, causal)
         said, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
         if len(np.unique(order)) < len(order):

@@ -137,8 +137,8 @@ class Layer(nn.Module):
         """x + dropout(block(x)), normalised after it (as in the paper) or before the block.
 
         With a ``gate`` Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C. With norms
-        before the blocks what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms
-        behind].
+        before the blocks what is mixed is the state, and the gate reads what attention reads (our choice; the paper has
+        norms after them).
         """
         h = norm(x) if self.norm_before else x
         found = block(h)

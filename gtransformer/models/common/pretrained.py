@@ -93,7 +93,7 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     """Gates that change nothing at first, however open they are, in a state whose ``fresh`` parameters begin at random.
 
     H = H_L * g + H_G * (1 - g) (Bao et al. 2021, Eq. 10) is what a Transformer's attention gives where g is the same
-    everywhere, H_G is zero and H_L is that attention divided by g [ours]. All have gradients; what is behind a
+    everywhere, H_G is zero and H_L is that attention divided by g (our choice). All have gradients; what is behind a
     projection of zeros has them from the second update on.
     """
     share = open_gate(torch.tensor(bias)).item()

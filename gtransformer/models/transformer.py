@@ -1,8 +1,8 @@
 """The Transformer (Vaswani et al. 2017) as a document model, and long and short term attention (LST).
 
 All attention of the Transformer sees the whole instance. Which sentences form an instance (``--instances``) makes three
-systems of it: the Transformer on sentences, concatenation with k sentences of context (Tiedemann and Scherrer 2017), and
-the Transformer over documents. It computes what ``--arch gtransformer --doc-mode full`` computes, with the same
+systems of it: the Transformer on sentences, concatenation with k sentences of context (Tiedemann and Scherrer 2017),
+and the Transformer over documents. It computes what ``--arch gtransformer --doc-mode full`` computes, with the same
 parameters.
 """
 

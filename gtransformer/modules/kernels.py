@@ -55,7 +55,10 @@ class PackedLinear:
         weight, bias = modules[0].weight.detach(), modules[0].bias
         if len(modules) > 1:
             weight = torch.cat([module.weight.detach() for module in modules])
-            bias = None if bias is None else torch.cat([module.bias.detach() for module in modules])
+            biases = [module.bias for module in modules]
+            if any(one is not None for one in biases):
+                none = [module.weight.new_zeros(module.out_features) for module in modules]
+                bias = torch.cat([zero if one is None else one for one, zero in zip(biases, none, strict=True)])
         self.dtype = dtype or weight.dtype
         self.weight = weight.to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)

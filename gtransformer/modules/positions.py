@@ -12,30 +12,43 @@ from torch.nn import functional
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import Linear
 
+FAIRSEQ, MARIAN, HUGGING_FACE = SINUSOIDS = ("fairseq", "marian", "huggingface")
+
 
 class SinusoidalPositions(nn.Module):
     """Position vectors by formula; the table grows with the longest document seen.
 
     Args:
         channels: model dimension.
-        padding: index of padding; real tokens count from ``padding + 1``, as in fairseq.
+        padding: index of padding; real tokens count from ``padding + 1`` in fairseq.
+        kind: one of ``SINUSOIDS``. Marian counts from 0; so do its models in Hugging Face's form, whose wavelengths
+            differ slightly.
     """
 
-    def __init__(self, channels: int, padding: int):
+    def __init__(self, channels: int, padding: int, kind: str = FAIRSEQ):
         super().__init__()
-        self.channels, self.padding = channels, padding
+        self.channels, self.kind = channels, kind
+        self.first = padding + 1 if kind == FAIRSEQ else 0
         # Present in the release's checkpoints; carries no information.
         self.register_buffer("_float_tensor", torch.zeros(1))
         self.register_buffer("weights", torch.empty(0, channels), persistent=False)
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
         """offset (...) int64, position from 0, all below ``longest`` -> (..., channels)."""
-        needed = longest + self.padding + 1
+        needed = longest + self.first
         if self.weights.shape[0] < needed:
             size = max(1024, 1 << (needed - 1).bit_length())
-            table = SinusoidalPositionalEmbedding.get_embedding(size, self.channels, self.padding)
-            self.weights = table.to(device=self._float_tensor.device, dtype=self._float_tensor.dtype)
-        return self.weights[offset + self.padding + 1]
+            self.weights = self._table(size).to(device=self._float_tensor.device, dtype=self._float_tensor.dtype)
+        return self.weights[offset + self.first]
+
+    def _table(self, size: int) -> Tensor:
+        """(size, channels): sines, then cosines."""
+        if self.kind == FAIRSEQ:
+            return SinusoidalPositionalEmbedding.get_embedding(size, self.channels, self.first - 1)
+        half = self.channels // 2
+        steps = torch.arange(half, dtype=torch.float64) / (half if self.kind == HUGGING_FACE else max(1, half - 1))
+        angles = torch.arange(size, dtype=torch.float64)[:, None] * 10_000.0**-steps
+        return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 class LearnedPositions(nn.Embedding):

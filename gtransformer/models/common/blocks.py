@@ -136,6 +136,7 @@ class AttentionBlock:
         gated: a gate stands in place of the residual connection around the block (Zhang et al. 2018, Eq. 21).
         numbered: what sees whole documents and nothing else receives the numbers of sentences (``SentenceNumbers``).
         gate_bias: of the gate of Eq. 10 at first.
+        recurrent: an SSRU (``modules/ssru.py``) is in place of the first attention module, within its scope.
 
     Raises ValueError for what is no name, for scopes that are no tuple of tuples, for more than two modules, and for
     two in a gated block: one gate is enough.
@@ -149,6 +150,7 @@ class AttentionBlock:
     gated: bool = False
     numbered: bool = False
     gate_bias: float = 0.0
+    recurrent: bool = False
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.isidentifier()):
@@ -162,6 +164,9 @@ class AttentionBlock:
             raise ValueError(f"{self.name}: scopes are of {len(given)} modules; give one, or two that a gate joins")
         if self.gated and len(self.scopes) != 1:
             raise ValueError(f"{self.name}: a gated block has one attention module, not {len(self.scopes)}")
+
+        if self.recurrent and (not self.causal or self.scopes[0] not in ((BySentence(),), (ByDocument(),))):
+            raise ValueError(f"{self.name}: recurrent is for causal self-attention by sentence or by document")
 
     @cached_property
     def modules(self) -> tuple[str, ...]:

@@ -1,25 +1,38 @@
 """What every document model of this package can be configured with; names are fairseq's and the authors' release's."""
 
 import copy
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.utils import get_available_activation_fns
+from fairseq.utils import get_activation_fn, get_available_activation_fns
 from omegaconf import II, OmegaConf, open_dict
+from torch import Tensor
+from torch.nn import functional
 
 from gtransformer.errors import UserError
+from gtransformer.modules.positions import FAIRSEQ, SINUSOIDS
 
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
-BOTH_MARKS, END_MARK = SENTENCE_MARKS = ("both", "end")
+BOTH_MARKS, END_MARK, START_MARK = SENTENCE_MARKS = ("both", "end", "start")
+# Activations that fairseq lacks, by the names that Marian has for them.
+MORE_ACTIVATIONS = {"swish": functional.silu, "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x)}
+ACTIVATIONS = (*get_available_activation_fns(), *MORE_ACTIVATIONS)
 ON, OFF = SWITCH = ("on", "off")
 
 
 def option(default, help: str):
     """A dataclass field with the help text that fairseq shows on the command line."""
     return field(default=default, metadata={"help": help})
+
+
+def activation_function(name: str) -> Callable[[Tensor], Tensor]:
+    """Return the activation of a name of ``ACTIVATIONS``."""
+    return MORE_ACTIVATIONS.get(name) or get_activation_fn(name)
 
 
 def with_options(cfg, **values):
@@ -53,7 +66,7 @@ def check_sizes(cfg) -> None:
 class DocumentModelConfig(FairseqDataclass):
     """A Transformer's structure; sizes default to the base model of Bao et al. (2021), section 2."""
 
-    activation_fn: ChoiceEnum(get_available_activation_fns()) = option("relu", "activation in the feed-forward blocks")
+    activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation in the feed-forward blocks")
     dropout: float = option(0.1, "dropout probability")
     attention_dropout: float = option(0.0, "dropout probability for attention weights")
     activation_dropout: float = option(0.0, "dropout probability after the activation in feed-forward blocks")
@@ -76,6 +89,12 @@ class DocumentModelConfig(FairseqDataclass):
     no_token_positional_embeddings: bool = option(False, "no position embeddings")
     no_scale_embedding: bool = option(False, "do not scale token embeddings by the root of the model dimension")
     layernorm_embedding: bool = option(False, "layer norm on the embeddings")
+    layer_norm_eps: float = option(1e-5, "epsilon of the layer norms; Marian's is 1e-6")
+    sinusoids: ChoiceEnum(SINUSOIDS) = option(
+        FAIRSEQ,
+        "which sinusoidal positions: fairseq's, from 2; Marian's, from 0; or those that Hugging Face has for Marian",
+    )
+    output_bias: bool = option(False, "the output layer has a bias, as Marian's has")
     group_attention: ChoiceEnum(GROUP_ATTENTION_ENGINES) = option(
         "packed", "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)"
     )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, Scope
-from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.config import END_MARK, DocumentModelConfig
 from gtransformer.models.common.decoding.layer_step import check_declared, hooked, not_plain, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -66,14 +66,18 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
                         f"decoder layer {number}, {block.name}: self-attention sees the words that it is to predict; "
                         "give causal=True, or memory if it reads one"
                     )
-        self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
-        self.output_words: int | None = getattr(cfg, "output_words", None)
+        self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=cfg.output_bias)
+        last = getattr(cfg, "output_words", None) or len(dictionary)
+        self.predictable = getattr(cfg, "first_output_word", None) or 0, last  # entries of the dictionary
+        self.predicts_some = self.predictable != (0, len(dictionary))  # and not all
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
         self._warned = False
         if self.shares_output:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)
+        if cfg.output_bias:
+            nn.init.zeros_(self.output_projection.bias)
         for memory in {block.memory for layer in self.layers for block in layer.blocks}:
             for scope in self.scopes(memory):
                 check_declared(scope, memory is not None)
@@ -116,8 +120,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
 
     def words(self, tokens: Tensor) -> Tensor:
-        """As of all; models that know no ``<s>`` read ``</s>`` in its place, which fairseq's decoders begin with."""
-        return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.ends_only else tokens)
+        """As of all; with the mark ``end``, ``</s>`` is read in place of ``<s>``: fairseq's decoders begin with it."""
+        return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.marks == END_MARK else tokens)
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
@@ -168,25 +172,33 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     @property
     def output_is_product(self) -> bool:
-        """Whether logits are the top states times ``output_weight`` and nothing else."""
+        """Whether logits are what ``output_product`` says and nothing else."""
         return not (overridden(self, DocumentDecoder, "output_layer") or self._output_is_more())
 
     def _output_is_more(self) -> str | None:
         found = hooked(self.output_projection)
         return not_plain(self, "output_projection") or (found and f"output_projection: {found}")
 
-    @property
-    def output_weight(self) -> Tensor:
-        """(words, channels): of the words that can be predicted, the first of the dictionary if not all."""
-        weight = self.output_projection.weight
-        return weight if self.output_words is None else weight[: self.output_words]
+    def output_product(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what a loss makes of top states (n, channels) and targets (n,) int64: the logits as a plain product.
+
+        Returns:
+            states (n, inner), weights (words, inner) of the words that can be predicted, and targets among these. A
+            bias is one more column of the weights, with ones in the states.
+        """
+        first, last = self.predictable
+        weight, bias = self.output_projection.weight[first:last], self.output_projection.bias
+        if bias is not None:
+            features = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
+            weight = torch.cat([weight, bias[first:last].unsqueeze(1)], dim=1)
+        return features, weight, targets - first if first else targets
 
     def mask_unpredictable(self, logits: Tensor) -> Tensor:
         """Logits (..., vocabulary), minus infinity for what can never be predicted."""
-        if self.output_words is None:
+        if not self.predicts_some:
             return logits
-        predictable = logits[..., : self.output_words]
-        return torch.nn.functional.pad(predictable, (0, logits.shape[-1] - self.output_words), value=-torch.inf)
+        (first, last), words = self.predictable, logits.shape[-1]
+        return torch.nn.functional.pad(logits[..., first:last], (first, words - last), value=-torch.inf)
 
     def begin(self, memory: Memory, rows: int) -> DecodingState:
         """The state from which ``rows`` rows are decoded token by token.

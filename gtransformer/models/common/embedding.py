@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, SENTENCE, DocumentModelConfig
+from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout, embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
@@ -45,7 +45,7 @@ class DocumentEmbedding(LayerStack):
         super().__init__(dictionary)
         channels = embed_tokens.embedding_dim
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
-        self.ends_only = str(getattr(cfg, "sentence_marks", BOTH_MARKS)) == END_MARK  # whether no layer knows ``<s>``
+        self.marks = str(getattr(cfg, "sentence_marks", BOTH_MARKS))  # what layers see of ``<s>`` and ``</s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence
@@ -57,8 +57,8 @@ class DocumentEmbedding(LayerStack):
             table = self.longest if self.longest < UNLIMITED_POSITIONS else LEARNED_POSITIONS
             self.embed_positions = LearnedPositions(table, channels, self.padding)
         else:
-            self.embed_positions = SinusoidalPositions(channels, self.padding)
-        self.layernorm_embedding = nn.LayerNorm(channels) if cfg.layernorm_embedding else None
+            self.embed_positions = SinusoidalPositions(channels, self.padding, str(cfg.sinusoids))
+        self.layernorm_embedding = nn.LayerNorm(channels, cfg.layer_norm_eps) if cfg.layernorm_embedding else None
         self.register_buffer("version", torch.Tensor([3]))  # fairseq's and the release's checkpoints have it
         self.init_layers(cfg, self.side, blocks, cfg.encoder_embed_dim)
 

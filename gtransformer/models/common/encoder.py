@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairseq.models import FairseqEncoder
 from torch import Tensor
 
+from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.ragged import Memory, Ragged
 
@@ -15,8 +16,8 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
     side = "encoder"
 
     def layout(self, tokens: Tensor) -> Ragged:
-        """As of all; of models that know no ``<s>``, only tags do, and no layer has a token of it."""
-        if not self.ends_only:
+        """As of all; where layers see no ``<s>`` of the source, it counts for tags alone."""
+        if self.marks == BOTH_MARKS:
             return super().layout(tokens)
         return Ragged(tokens.ne(self.padding) & tokens.ne(self.bos), self.tags(tokens))
 
@@ -58,4 +59,4 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
 
     def sentence_positions(self) -> int:
         """As of all, ``<s>`` counted: it takes none where no layer has a token of it."""
-        return super().sentence_positions() + self.ends_only
+        return super().sentence_positions() + (self.marks != BOTH_MARKS)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
 import torch
-from fairseq import utils
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope, check_reach
-from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.config import DocumentModelConfig, activation_function
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
 from gtransformer.modules.kernels import Linear, dropout
-from gtransformer.modules.ragged import Memory, Ragged
+from gtransformer.modules.ragged import Memory, Ragged, on_device
+from gtransformer.modules.ssru import Ssru
 
 
 class View:
@@ -28,6 +29,7 @@ class View:
     def __init__(self, engine: str, layout: Ragged, memories: dict[str, Memory]):
         self.engine, self.layout, self.memories = engine, layout, memories
         self._patterns: dict[tuple[Scope, str | None, bool], Pattern] = {}
+        self._segments: dict[Scope, tuple[Tensor, int]] = {}
 
     def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
         """Return the states (keys, channels) that a block attends to; ``own`` are the layer's."""
@@ -43,6 +45,16 @@ class View:
             keys = self.layout if block.memory is None else self.memories[block.memory].layout
             self._patterns[wanted] = make_pattern(self.engine, scope.reach(self.layout, keys, block.causal))
         return self._patterns[wanted]
+
+    def segments(self, scope: Scope) -> tuple[Tensor, int]:
+        """Return where the sentences or documents of a scope begin, (N,) bool, and the length of the longest."""
+        if scope not in self._segments:
+            begins = self.layout.doc_starts[:-1] if scope == ByDocument() else self.layout.begins
+            first = np.zeros(self.layout.total, dtype=bool)
+            first[begins[begins < self.layout.total]] = True
+            longest = np.diff(np.flatnonzero(first), append=self.layout.total).max(initial=1)
+            self._segments[scope] = on_device(first, self.layout.device), int(longest)
+        return self._segments[scope]
 
 
 class Layer(nn.Module):
@@ -70,14 +82,17 @@ class Layer(nn.Module):
         channels, ffn_channels = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_ffn_embed_dim")
         self.norm_before = getattr(cfg, f"{side}_normalize_before")
         self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
-        self.activation = utils.get_activation_fn(str(cfg.activation_fn))
+        self.activation = activation_function(str(cfg.activation_fn))
         self.fc1 = Linear(channels, ffn_channels)
         self.fc2 = Linear(ffn_channels, channels)
-        self.final_layer_norm = nn.LayerNorm(channels)
+        self.final_layer_norm = nn.LayerNorm(channels, cfg.layer_norm_eps)
         heads = getattr(cfg, f"{side}_attention_heads")
         for block in blocks:
             keys = None if block.memory is None else memory_channels
             for name, scopes in zip(block.modules, block.scopes, strict=True):
+                if block.recurrent and name == block.modules[0]:
+                    self.add_module(name, Ssru(channels))
+                    continue
                 numbered = block.numbered and scopes == (ByDocument(),)
                 module = MultiheadAttention(
                     channels, heads, cfg.attention_dropout, keys, len(scopes), block.relative, numbered
@@ -87,10 +102,10 @@ class Layer(nn.Module):
                 self.add_module(block.gate, Gate(channels, block.gate_bias))
             if block.residual_gate is not None:
                 self.add_module(block.residual_gate, ResidualGate(channels))
-            self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels))
+            self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels, cfg.layer_norm_eps))
 
-    def modules_of(self, block: AttentionBlock) -> list[MultiheadAttention]:
-        """The attention modules of one of the layer's blocks."""
+    def modules_of(self, block: AttentionBlock) -> list[MultiheadAttention | Ssru]:
+        """The attention modules of one of the layer's blocks, or what is in place of the first."""
         return [getattr(self, name) for name in block.modules]
 
     def gate_of(self, block: AttentionBlock) -> Gate | None:
@@ -117,8 +132,11 @@ class Layer(nn.Module):
         keys = view.keys(block, h)
         found = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
-            patterns = [view.pattern(block, scope) for scope in scopes]
-            found.append(getattr(self, name)(h, keys, *patterns))
+            module = getattr(self, name)
+            if isinstance(module, Ssru):
+                found.append(module(h, *view.segments(scopes[0])))
+            else:
+                found.append(module(h, keys, *(view.pattern(block, scope) for scope in scopes)))
         if block.gate is None:
             return found[0]
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
@@ -169,7 +187,7 @@ class LayerStack(nn.Module):
                 check_reach(scope, block.memory is not None, block.causal)
         self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
         before = getattr(cfg, f"{side}_normalize_before")
-        self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim")) if before else None
+        self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
 
     def view(self, layout: Ragged, memories: dict[str, Memory] | None = None) -> View:
         """What the layers look at in one pass over queries of this layout."""

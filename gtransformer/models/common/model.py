@@ -138,7 +138,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     @property
     def leaves_marks_out(self) -> bool:
         """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
-        return self.decoder.output_words is not None or str(self.cfg.marks_loss) == OFF
+        return self.decoder.predicts_some or str(self.cfg.marks_loss) == OFF
 
     def is_pretrained(self, name: str) -> bool:
         """Whether a pretrained model has this parameter; what it has not starts fresh and learns as new.

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 TRANSFORMER = re.compile(
     r"(encoder|decoder)\.(version|embed_tokens\.weight|embed_positions\..*|layer_norm\..*|layernorm_embedding\..*"
     r"|output_projection\..*|layers\.\d+\.((self|encoder)_attn(_local)?\.[qkv]_proj\..*"
-    r"|(self|encoder)_attn(_local)?\.out_proj\..*|(self_attn|encoder_attn|final)_layer_norm\..*|fc[12]\..*))"
+    r"|self_attn(_local)?\.(forget|input)_proj\..*|(self|encoder)_attn(_local)?\.out_proj\..*|(self_attn|encoder_attn|final)_layer_norm\..*|fc[12]\..*))"
 )
 GATE_WEIGHT = re.compile(r"(.*_attn)_gate\.0\.weight")
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
@@ -40,7 +40,8 @@ OLD_NAMES = (
     (re.compile(r"\Adecoder\.embed_out\Z"), "decoder.output_projection.weight"),
 )
 JOINED = re.compile(r"(.*_attn)\.in_proj_(weight|bias)\Z")  # queries, keys and values in one
-TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
+OUTPUT = "decoder.output_projection"
+TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", f"{OUTPUT}.weight", f"{OUTPUT}.bias")
 
 
 def is_transformers(name: str) -> bool:
@@ -71,7 +72,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         if name not in given and first in given:  # older fairseq stores a shared output layer only once
             given[name] = given[first]
     _check_names(given, own, model.is_pretrained)
-    added = len(own["decoder.output_projection.weight"]) - len(model.decoder.output_weight)
+    added = len(own[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
     given |= {name: _with_own_symbols(given[name], own[name], added) for name in TABLES if name in given}
     given |= {
         name: _widen_output(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")
@@ -102,8 +103,11 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
         logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)
     for block in blocks:
         gate, ours, other = (f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj"))
+        if f"{block}_local.input_proj.weight" in state:  # an SSRU's output is linear in what its input projection gives
+            ours = f"{block}_local.input_proj"
         for part in ("weight", "bias"):
-            state[f"{ours}.{part}"] = state[f"{ours}.{part}"] / share
+            if f"{ours}.{part}" in state:
+                state[f"{ours}.{part}"] = state[f"{ours}.{part}"] / share
             state[f"{other}.{part}"] = torch.zeros_like(state[f"{other}.{part}"])
         state[f"{gate}.weight"] = torch.zeros_like(state[f"{gate}.weight"])
         state[f"{gate}.bias"] = torch.full_like(state[f"{gate}.bias"], bias)

@@ -21,6 +21,7 @@ from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.packed import Bucket
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance
+from gtransformer.modules.ssru import Ssru
 
 PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder, and the decoder's to the source
 # Self-attention of an encoder of the context, and what encoder and decoder find there.
@@ -102,6 +103,8 @@ def watching(
 
     for part, number, layer, block in declared(model):
         for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+            if isinstance(module, Ssru):
+                continue
             handles.append(module.register_forward_hook(attention_hook(part, number, scopes)))
         gate = layer.residual_gate_of(block) if part in CONTEXT_PARTS else layer.gate_of(block)
         if gate is not None and see_gate is not None:

@@ -28,6 +28,7 @@ from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
 
 CONTEXT_ATTENTION = ("combined", "global")
+ATTENTION, SSRU = DECODER_UNITS = ("attention", "ssru")
 ALL_PARAMETERS, NEW, TOP = TRAINED_PARAMETERS = ("all", "new", "top")
 
 
@@ -72,12 +73,26 @@ class GTransformerConfig(DocumentModelConfig):
     sentence_marks: ChoiceEnum(SENTENCE_MARKS) = option(
         BOTH_MARKS,
         "what layers see of <s> and </s> around each sentence. both; end: as models of fairseq's task translation do, "
-        "</s> alone on the source side, in front of a target sentence </s> in place of <s> (set by --sentence-model)",
+        "</s> alone on the source side, in front of a target sentence </s> in place of <s>; start: </s> alone on the "
+        "source side, as Marian's models do (set by --sentence-model)",
     )
     output_words: Optional[int] = option(  # noqa: UP045
         None,
         "only the first N entries of the dictionary can be predicted, what is behind them was added to the sentence "
         "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
+    )
+    first_output_word: Optional[int] = option(  # noqa: UP045
+        None, "what is in front of this entry of the dictionary cannot be predicted (set by --sentence-model)"
+    )
+    decoder_unit: ChoiceEnum(DECODER_UNITS) = option(
+        ATTENTION,
+        "what is in decoder layers for the words of a sentence so far: attention; ssru: the recurrent unit of Marian's "
+        "small models (set by --sentence-model)",
+    )
+    target_prefix: Optional[str] = option(  # noqa: UP045
+        None,
+        "the word that every target sentence begins with, the language's of models for many languages; it is given, as "
+        "<s> is (set by --sentence-model)",
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
@@ -145,8 +160,9 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
         """Self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
+        of_self = {"causal": True, "recurrent": str(cfg.decoder_unit) == SSRU}
         return [
-            (_block(cfg, "self_attn", own, causal=True), _block(cfg, "encoder_attn", cross, memory="source"))
+            (_block(cfg, "self_attn", own, **of_self), _block(cfg, "encoder_attn", cross, memory="source"))
             for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
         ]
 

@@ -184,7 +184,7 @@ def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, caps
     (model,), cfg, _ = load_model_ensemble_and_task([str(last)], arg_overrides={"data": str(prepared / "bin")})
     assert (cfg.model.positions, cfg.model.sentence_marks) == ("sentence", "end")
     assert (cfg.model.gate_bias, cfg.model.neutral_gates) == (0.0, True)
-    assert model.decoder.output_words == len(before["decoder.output_projection.weight"])
+    assert model.decoder.predictable == (0, len(before["decoder.output_projection.weight"]))
     run(
         "generate",
         prepared / "bin",

@@ -256,7 +256,7 @@ def test_modules_that_compute_more_are_called(dictionary, caplog, change, name):
     said = "decoder layer" if name.startswith("layers") else name
     assert "without caches" in caplog.text and said in caplog.text
     if decoder.output_is_product:
-        assert relative_error(states @ decoder.output_weight.t(), full) < TOLERANCE
+        assert relative_error(states @ decoder.output_projection.weight.t(), full) < TOLERANCE
     assert decoder.output_is_product == (name != "output_projection")
 
 

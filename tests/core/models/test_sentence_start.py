@@ -15,6 +15,7 @@ from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabe
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.lab.analysis.attention import inspect
+from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
@@ -130,7 +131,7 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
     off = torch.cat(losses(nearly, target, documents)) - expected
     assert 0 < off.mean().abs() < 0.01
     # With marks that the sentence model does not know it is another model: the test can fail.
-    nearly.encoder.ends_only = nearly.decoder.ends_only = False
+    nearly.encoder.marks = nearly.decoder.marks = BOTH_MARKS
     assert (torch.cat(losses(nearly, target, documents)) - expected).abs().mean() > 0.05
 
 
@@ -148,7 +149,7 @@ def test_a_sentence_model_of_this_package(tmp_path, dictionary):
     assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
     assert relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
     assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (0.0, "sentence", "off")
-    assert model.leaves_marks_out and model.decoder.output_words is None
+    assert model.leaves_marks_out and not model.decoder.predicts_some
 
 
 def spread(model, dictionary, documents):

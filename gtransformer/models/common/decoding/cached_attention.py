@@ -33,6 +33,9 @@ class CachedAttention:
     def promote(self, moves: list) -> None:
         """Move what hypotheses agree on to the prefix that they share; ``moves`` are ``History.agreed``'s."""
 
+    def reorder(self, groups: Tensor, beams: Tensor) -> None:
+        """Let hypotheses change places, for what ``History`` does not say of them: see ``CachedState.reorder``."""
+
     def select(self, groups: Tensor) -> None:
         """Only these documents go on."""
 

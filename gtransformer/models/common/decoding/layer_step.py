@@ -11,17 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, Scope, tried_layout
+from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope, tried_layout
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
+from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, open_gate
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.ragged import Memory
+from gtransformer.modules.ssru import Ssru
 
 Pack = Callable[..., PackedLinear]
 Readers = dict[tuple[str, Scope], CachedMemory]  # by memory and scope
+RECURRENT = ("forget_proj", "input_proj")  # the projections of an SSRU
 FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
 
 
@@ -65,6 +68,10 @@ def _why(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> str 
     if block.causal != (block.memory is None):
         return "decoding writes its sentences one token at a time, which self-attention alone must follow (causal)"
     for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+        if type(module) is Ssru:
+            if reason := not_plain(module, "forget_proj", "input_proj"):
+                return reason
+            continue
         if type(module) is not MultiheadAttention:
             return f"{type(module).__name__} is attention of another kind"
         if reason := not_plain(module, "q_proj", "k_proj", "v_proj", "out_proj"):
@@ -101,9 +108,10 @@ class AttentionStep:
         self.layer, self.block = layer, block
         self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
         inputs = ("q_proj", "k_proj", "v_proj") if block.memory is None else ("q_proj",)
-        self.each = len(inputs)
-        self.into = pack(*(getattr(module, name) for module in self.modules for name in inputs))
-        self.out = [pack(module.out_proj) for module in self.modules]
+        self.inputs = [RECURRENT if isinstance(module, Ssru) else inputs for module in self.modules]
+        each = zip(self.modules, self.inputs, strict=True)
+        self.into = pack(*(getattr(module, name) for module, names in each for name in names))
+        self.out = [None if isinstance(module, Ssru) else pack(module.out_proj) for module in self.modules]
         gate = layer.gate_of(block)
         self.gate = None if gate is None else pack(gate[0])
         residual_gate = layer.residual_gate_of(block)
@@ -113,7 +121,9 @@ class AttentionStep:
             self.residual_gate = lambda h, found: torch.sigmoid(own_proj(h) + found_proj(found))  # Eq. 22
         self.attentions: list[list[CachedAttention]] = [
             [
-                scope.cached_prefix(_relative(module))
+                CachedRecurrence(scope == BySentence())
+                if isinstance(module, Ssru)
+                else scope.cached_prefix(_relative(module))
                 if block.memory is None
                 else readers[block.memory, scope].attention(module)
                 for scope in scopes
@@ -126,10 +136,13 @@ class AttentionStep:
         return self.layer.residual(x, lambda h: self._attend(h, masks), self.norm, self.residual_gate)
 
     def _attend(self, h: Tensor, masks: Masks) -> Tensor:
-        parts = self.modules[0].split_parts(self.into(h))
+        parts = self._parts(h)
         results = []
-        for number, (module, attentions, out) in enumerate(zip(self.modules, self.attentions, self.out, strict=True)):
-            q, *new = self._numbered(module, number, parts, masks.tags)
+        for module, attentions, out, own in zip(self.modules, self.attentions, self.out, parts, strict=True):
+            if isinstance(module, Ssru):
+                results.append(module.output(attentions[0].advance(*module.parts(*own), masks.history), h.dtype))
+                continue
+            q, *new = self._numbered(module, own, masks.tags)
             q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (documents, heads, beam, dim)
             found = [one.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for one in attentions]
             results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
@@ -137,9 +150,14 @@ class AttentionStep:
             return results[0]
         return mixed(open_gate(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
 
-    def _numbered(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
-        """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""
-        q, *new = parts[self.each * number : self.each * (number + 1)]
+    def _parts(self, h: Tensor) -> list[list[Tensor]]:
+        """What the projections of each module give, (n, channels) each."""
+        parts = iter(self.into(h).split(h.shape[-1], dim=-1))
+        return [[next(parts) for _ in names] for names in self.inputs]
+
+    def _numbered(self, module: MultiheadAttention, own: list[Tensor], tags: np.ndarray) -> list[Tensor]:
+        """Queries, and keys and values of own states, (n, heads, dim), of what an attention's projections give."""
+        q, *new = map(module.split, own)
         new[:1] = [module.add_sentence_embedding(keys, module.key_numbers, tags) for keys in new[:1]]
         return [module.add_sentence_embedding(q, module.query_numbers, tags), *new]
 
@@ -150,9 +168,13 @@ class AttentionStep:
 
     def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
         if self.block.memory is None:
-            parts = self.modules[0].split_parts(self.into(h).to(forced.dtype))
-            for number, (module, attentions) in enumerate(zip(self.modules, self.attentions, strict=True)):
-                _, *new = self._numbered(module, number, parts, forced.layout.tag)
+            parts = self._parts(h)
+            for module, attentions, own in zip(self.modules, self.attentions, parts, strict=True):
+                if isinstance(module, Ssru):
+                    first, longest = forced.view.segments(self.block.scopes[0][0])
+                    attentions[0].force([module.states(h, first, longest)], forced)
+                    continue
+                _, *new = self._numbered(module, [part.to(forced.dtype) for part in own], forced.layout.tag)
                 for one in attentions:
                     one.force(new, forced)
         return self.layer.attend(self.block, h, forced.view)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_memory import goes_on
+from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -92,6 +93,7 @@ class CachedState(DecodingState):
         self.layers = [LayerStep(layer, self.readers, pack) for layer in decoder.layers]
         blocks = [block for layer in self.layers for block in layer.blocks]
         self.attentions = [one for block in blocks for side_by_side in block.attentions for one in side_by_side]
+        self.recurrent = [one for one in self.attentions if isinstance(one, CachedRecurrence)]
         self.output = pack(decoder.output_projection)
 
     @property
@@ -130,6 +132,10 @@ class CachedState(DecodingState):
         groups, beams = regrouped(order, self.beam)
         for one in (self.history, self.inputs, *self.readers.values()):
             one.reorder(groups, beams)
+        if self.recurrent:
+            places = on_device(groups, self.device), on_device(beams, self.device)
+            for one in self.recurrent:
+                one.reorder(*places)
         if goes_on(groups, self.documents):
             return
         self.documents = self.documents[groups]

@@ -1,0 +1,68 @@
+"""The simpler simple recurrent unit (SSRU; Kim et al. 2019, "From Research to Production and Back").
+
+Marian's small models have it in the decoder in place of self-attention.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gtransformer.modules.kernels import Linear
+
+
+class Ssru(nn.Module):
+    """f_t = sigmoid(W_f x_t + b_f), c_t = f_t * c_{t-1} + (1 - f_t) * W x_t, h_t = relu(c_t); c_0 is zero.
+
+    Args:
+        channels: model dimension, of the state, too.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.forget_proj = Linear(channels, channels)
+        self.input_proj = Linear(channels, channels, bias=False)
+        for projection in (self.forget_proj, self.input_proj):
+            nn.init.xavier_uniform_(projection.weight)
+        nn.init.zeros_(self.forget_proj.bias)
+
+    def forward(self, x: Tensor, first: Tensor, longest: int) -> Tensor:
+        """Return the outputs h (N, channels) of all tokens x (N, channels).
+
+        Args:
+            first: (N,) bool, the tokens before which the state is zero.
+            longest: most tokens from one of these to the next.
+        """
+        return self.output(self.states(x, first, longest), x.dtype)
+
+    def states(self, x: Tensor, first: Tensor, longest: int) -> Tensor:
+        """Return the states c (N, channels) of all tokens; the arguments are those of ``forward``."""
+        forget, new = self.parts(self.forget_proj(x), self.input_proj(x))
+        return linear_recurrence(forget.masked_fill(first.unsqueeze(1), 0.0), new, longest)
+
+    @staticmethod
+    def parts(forget: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f and (1 - f) * W x of what the two projections give, at least in float32."""
+        exact = torch.promote_types(forget.dtype, torch.float32)
+        forget = torch.sigmoid(forget.to(exact))
+        return forget, (1 - forget) * candidate.to(exact)
+
+    @staticmethod
+    def output(state: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return h of the states c, in a type."""
+        return torch.relu(state).to(dtype)
+
+
+def linear_recurrence(a: Tensor, b: Tensor, longest: int) -> Tensor:
+    """Return y (n, channels), y_t = a_t * y_{t-1} + b_t, of a and b (n, channels).
+
+    ``longest``: most rows from one where ``a`` is zero to the next. The number of passes over the tensors is its
+    logarithm: in each, every row joins the run of rows that ends at it with the run before.
+    """
+    step = 1
+    while step < min(longest, len(b)):
+        b = b + a * functional.pad(b[:-step], (0, 0, step, 0))
+        a = a * functional.pad(a[:-step], (0, 0, step, 0))
+        step *= 2
+    return b

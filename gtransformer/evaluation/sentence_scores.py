@@ -17,6 +17,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
+from gtransformer.tasks.generation import prefix_of
 
 TokenLists = list[list[int]]
 Progress = Callable[[Iterable], Iterable]
@@ -37,6 +38,7 @@ class Layout:
         between, closing: end each sentence but the document's last, and the last; both count as theirs.
         final: follows the source document.
         first: what the decoder reads before the document, where it does not start from the document's own first token.
+        given: a word that sentences begin with and that is no choice of the model's, so it does not count as theirs.
     """
 
     opening: int | None
@@ -44,6 +46,7 @@ class Layout:
     closing: int
     final: int | None
     first: int | None
+    given: int | None = None
 
     def source(self, sentences: TokenLists) -> list[int]:
         """The encoder's input."""
@@ -70,14 +73,15 @@ class Layout:
             tokens += [] if self.opening is None else [self.opening]
             end = self.closing if number >= of else self.between
             own = [*sentence, *([] if end is None else [end])]
-            spans.append((len(tokens), len(tokens) + len(own)))
+            begin = len(tokens) + (self.given is not None and own[0] == self.given)
+            spans.append((begin, len(tokens) + len(own)))
             tokens += own
         return tokens, spans
 
 
-def document_layout(dictionary: Dictionary) -> Layout:
+def document_layout(dictionary: Dictionary, given: int | None = None) -> Layout:
     """The layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first ``<s>``."""
-    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None)
+    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None, given)
 
 
 def marked_layout(dictionary: Dictionary) -> Layout:
@@ -154,7 +158,7 @@ class SentenceScorer:
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
         self.model, self.source, self.target, self.max_tokens = model.eval(), source, target, max_tokens
-        self.layouts = layouts or (document_layout(source), document_layout(target))
+        self.layouts = layouts or (document_layout(source), document_layout(target, prefix_of(model, target)))
 
     @property
     def minds_length(self) -> bool:

@@ -136,8 +136,9 @@ class DocumentGenerator(SequenceGenerator):
         limits, sentences = sentence_length_limits(
             src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b
         )
+        given = self.rule is not None and self.rule.prefix is not None  # one more token of a sentence
         return limits if self.longest_sentence is None else limits.clamp(
-            max=self.longest_sentence - BOUNDARY_TOKENS
+            max=self.longest_sentence - BOUNDARY_TOKENS - given
         ), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:

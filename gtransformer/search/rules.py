@@ -58,6 +58,8 @@ class SentenceRule:
         bos, eos, language: indices of ``<s>``, ``</s>`` and the language symbol that ends a document.
         forbidden: (n,) int64, what never stands inside a sentence: ``<s>``, padding, languages, ``<mask>``.
         min_len: fewest words of a sentence; a lower limit of a sentence wins.
+        prefix: index of a word that every sentence begins with, the language's of models for many languages; it is
+            given, as ``<s>`` is, and does not count as one of the sentence's words. None: there is none.
     """
 
     bos: int
@@ -65,6 +67,7 @@ class SentenceRule:
     language: int
     forbidden: Tensor
     min_len: int
+    prefix: int | None = None
 
     def on(self, device: torch.device) -> SentenceRule:
         """The same rule for log probabilities on a device."""
@@ -81,34 +84,46 @@ class SentenceRule:
         length = prefixes.shape[-1]
         position = torch.arange(length, device=prefixes.device)
         opened = position.masked_fill(prefixes.ne(self.bos), -1).amax(dim=-1)
-        return SentenceState(prefixes[..., -1], prefixes.eq(self.eos).sum(dim=-1), length - 1 - opened)
+        words = length - 1 - opened
+        if self.prefix is not None:
+            words = (words - 1).clamp(min=0)
+        return SentenceState(prefixes[..., -1], prefixes.eq(self.eos).sum(dim=-1), words)
 
     def advance(self, state: SentenceState, tokens: Array) -> SentenceState:
         """The state of the prefixes with one more token each, of the same shape."""
         return SentenceState(
             newest=tokens,
             complete=state.complete + (tokens == self.eos),
-            words=(state.words + 1) * (tokens != self.bos),
+            words=(state.words + 1) * ~self._given(tokens),
         )
 
+    def _given(self, tokens: Array) -> Array:
+        """Which tokens are what a sentence is given to begin with."""
+        return tokens == self.bos if self.prefix is None else (tokens == self.bos) | (tokens == self.prefix)
+
     def between(self, state: SentenceState) -> Array:
-        """Where a prefix stands between two sentences, or behind the last: the next token has no alternative."""
-        return state.newest == self.eos
+        """Where the next token has no alternative: behind a sentence, and in front of the word that is given."""
+        ended = state.newest == self.eos
+        return ended if self.prefix is None else ended | (state.newest == self.bos)
 
     def tags(self, state: SentenceState) -> Array:
         """Group tags of the newest tokens (``data.group_tags``) of prefixes that keep to the rule.
 
         As many ``<s>`` as sentences have ended, and the one that opened the current sentence.
         """
-        return state.complete + ~self.between(state)
+        return state.complete + (state.newest != self.eos)
 
     def without_choice(self, state: SentenceState, sentences: Array) -> Array:
-        """The token that must come between sentences: ``<s>``, or the language symbol behind the last sentence.
+        """The token that must come there: ``<s>``, the language symbol behind the last sentence, or the given word.
 
         ``sentences``: (documents, 1), how many each document has.
         """
         more = state.complete < sentences
-        return more * self.bos + ~more * self.language
+        found = more * self.bos + ~more * self.language
+        if self.prefix is None:
+            return found
+        begun = state.newest == self.bos
+        return begun * self.prefix + ~begun * found
 
     def room(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
         """Whether the current sentence is too short to end, and whether it must end: bool, shaped like the state.

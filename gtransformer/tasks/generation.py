@@ -148,7 +148,9 @@ def generator_maker(
     if last_alone or any(options.keeps_sentences(one, chosen) for one in models):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
-        rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)
+        prefix = prefix_of(models[0], target)
+        forbidden += [] if prefix is None else [prefix]
+        rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len, prefix)
     return functools.partial(
         DocumentGenerator,
         symbols=torch.tensor([source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]),
@@ -157,6 +159,18 @@ def generator_maker(
         nbest=getattr(args, "nbest", 1),
         eos=task.language,
     )
+
+
+def prefix_of(model: nn.Module, dictionary: Dictionary) -> int | None:
+    """Return the index of the word that a model's target sentences begin with; None if there is none.
+
+    Raises UserError if the dictionary lacks it.
+    """
+    word = getattr(getattr(model, "cfg", None), "target_prefix", None)
+    index = None if word is None else dictionary.index(word)
+    if index == dictionary.unk():
+        raise UserError(f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the model's")
+    return index
 
 
 READ = {FIRST_SENTENCE: "numbers", DOCUMENT_INDEX: "batch", IN_ORDER: "order"}  # inputs, and the needs that they meet

@@ -40,6 +40,7 @@ from gtransformer.tasks.generation import (
     check_decodable,
     check_generation,
     generator_maker,
+    prefix_of,
     split_sentences,
     translates_last_sentence_only,
 )
@@ -87,7 +88,7 @@ class TranslationDocTask(FairseqTask):
         if cfg.target_lang not in self.langs:
             raise UserError(f"--langs {','.join(self.langs)} does not name the target language '{cfg.target_lang}'")
         self.language = tgt_dict.index(f"[{cfg.target_lang}]")
-        self.forced_symbols = [tgt_dict.bos(), self.language]  # between the target's sentences, at its end: no choice
+        self.prefix: int | None = None  # the word that target sentences are given to begin with, if the model has one
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
         self.writer: TranslationWriter | None = None
@@ -195,9 +196,14 @@ class TranslationDocTask(FairseqTask):
         """Indices of all language symbols in a dictionary, by default the target's."""
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
-    def _marks(self) -> set[int]:
-        """Symbols of the target that are no part of a translation's text: padding and the languages."""
-        return {self.tgt_dict.pad(), *self.language_symbols()}
+    @property
+    def forced_symbols(self) -> list[int]:
+        """What leaves no choice in the target: ``<s>``, a word given behind it, and the language symbol at the end."""
+        return [self.tgt_dict.bos(), self.language, *([] if self.prefix is None else [self.prefix])]
+
+    def no_text(self) -> set[int]:
+        """Return the symbols of the target that are no part of a translation's text: padding, languages, a prefix."""
+        return {self.tgt_dict.pad(), *self.language_symbols(), *self.forced_symbols[2:]}
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning.
@@ -217,6 +223,7 @@ class TranslationDocTask(FairseqTask):
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
+        self.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
         if not (from_checkpoint and translates_last_sentence_only(model)):  # generation knows whether there are data
             self.options.check_instances(model, trained=from_checkpoint)
@@ -239,7 +246,7 @@ class TranslationDocTask(FairseqTask):
                 remove_older(whole.checkpoint)
         if options is not None:
             generator = self.build_generator([model], options)
-            self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.options)
+            self.bleu = BleuValidation(generator, self.tgt_dict, self.no_text(), self.options)
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
@@ -310,7 +317,7 @@ class TranslationDocTask(FairseqTask):
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
         sentences = self._sentences(sample).tolist()
-        marks = self._marks()
+        marks = self.no_text()
         for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
             found = [
                 {

@@ -79,13 +79,14 @@ class Engine:
         self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.indices = WordIndices(self.source, self.task)
+        self.prefix = [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], InstanceScheme(), ready=True)
 
     def instance_tokens(self, instance: Instance) -> Tensor:
         """``<s> a b </s> <s> c </s>`` as (length,) int64."""
-        bos, eos = self.source.bos(), self.source.eos()
-        return torch.tensor([index for sentence in instance for index in (bos, *self.indices(sentence), eos)])
+        begin, eos = [self.source.bos(), *self.prefix], self.source.eos()
+        return torch.tensor([index for sentence in instance for index in (*begin, *self.indices(sentence), eos)])
 
     @torch.no_grad()
     def translate(
@@ -161,7 +162,7 @@ class Engine:
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
-        skip = {self.target.pad(), *self.task.language_symbols()}
+        skip = self.task.no_text()
         scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos())
         scores = [*scores[: count - 1], sum(scores[count - 1 :]), *[0.0] * (count - 1 - len(scores))]
         sentences = align_sentences(split_sentences(tokens, self.target, skip), count)

@@ -57,6 +57,8 @@ class TextSettings:
         first_pass: whether the sentence model of the first pass is there, too.
         moses_rules: whether it was tokenised and truecased by Moses' rules alone, or so that text comes back as it was.
         parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
+        source_prefix, target_prefix: the words that sentences of each side begin with: of models for many languages,
+            the language.
         sentences_beside: for a model that translates one sentence, how many previous source sentences it reads beside
             it; None for models of documents.
         sentences_before: for a model that translates batches of consecutive sentences by two passes, behind how many
@@ -77,6 +79,8 @@ class TextSettings:
     first_pass: bool = False
     moses_rules: bool = True
     parts: bool = False
+    source_prefix: str | None = None
+    target_prefix: str | None = None
     sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
     sentences_before: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
 

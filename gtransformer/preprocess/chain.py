@@ -17,7 +17,13 @@ from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.parallel import AroundDocuments
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
+from gtransformer.preprocess.pieces import (
+    SENTENCEPIECE_FILE,
+    TARGET_PIECES,
+    WORDPIECE_FILE,
+    SentencePieces,
+    WordPieces,
+)
 from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser, moses_as_prepared, moses_directory
 from gtransformer.preprocess.truecase import Truecaser, detruecase
@@ -64,7 +70,7 @@ def text_files(settings: Mapping[str, Any]) -> list[str]:
     """
     pair = settings["source_lang"], settings["target_lang"]
     if settings.get("sentencepiece"):
-        return [SENTENCEPIECE_FILE]
+        return [SENTENCEPIECE_FILE, *([TARGET_PIECES] if settings.get("sentencepiece_target") else [])]
     if settings.get("bert"):
         return [WORDPIECE_FILE, CODES, f"truecase.{pair[1]}"]
     if settings.get("bpe_codes"):
@@ -80,11 +86,19 @@ class TextEncoder:
         lang: one of its two languages.
         moses: a Moses directory; by default Moses is used only where the corpus was prepared with it.
         tokenised: the sentences are so already.
+        prefix: whether sentences begin with the word that the corpus has in front of them, if it has one.
 
     Raises UserError if ``prepared`` is not a prepared corpus, lacks the language or one of the files.
     """
 
-    def __init__(self, prepared: str | Path, lang: str, moses: str | None = None, tokenised: bool = False):
+    def __init__(
+        self,
+        prepared: str | Path,
+        lang: str,
+        moses: str | None = None,
+        tokenised: bool = False,
+        prefix: bool = True,
+    ):
         prepared = Path(prepared)
         settings = read_settings(prepared)
         pair = settings["source_lang"], settings["target_lang"]
@@ -95,7 +109,7 @@ class TextEncoder:
             raise UserError(f"--moses {moses}: {prepared} was prepared by rules that Moses does not have; leave it out")
         cutter = None
         if settings.get("sentencepiece"):
-            cutter = SentencePieces(prepared / SENTENCEPIECE_FILE)
+            cutter = side_pieces(prepared, settings, lang == pair[1], prefix)
         elif settings.get("bert") and lang == pair[0]:
             cutter = WordPieces(prepared / WORDPIECE_FILE)
         self._steps: list[Callable[[Sequence[str]], list[str]]]
@@ -122,6 +136,13 @@ class TextEncoder:
         for step in self._steps:
             lines = step(lines)
         return lines
+
+
+def side_pieces(prepared: Path, settings: Mapping[str, Any], target: bool, prefix: bool = True) -> SentencePieces:
+    """Return what cuts a side of a prepared corpus, or model directory, with these settings by SentencePiece."""
+    file = TARGET_PIECES if target and settings.get("sentencepiece_target") else SENTENCEPIECE_FILE
+    word = settings.get("target_prefix" if target else "source_prefix") if prefix else None
+    return SentencePieces(prepared / file, word)
 
 
 class Postprocessor:
@@ -159,7 +180,7 @@ class PieceJoiner:
     name = "sentencepiece"
 
     def __init__(self, prepared: str | Path):
-        self.plain_lines = SentencePieces(Path(prepared) / SENTENCEPIECE_FILE).join
+        self.plain_lines = side_pieces(Path(prepared), read_settings(prepared), target=True).join
 
 
 def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:

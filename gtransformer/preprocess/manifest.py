@@ -14,15 +14,22 @@ from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.preprocess.chain import moses_rules
-from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, option
+from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, TARGET, Settings, option
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
 RECORDED = (
     "source_lang", "target_lang", "langs", "bpe_merges", "max_instance_tokens", "max_sentence_tokens", "max_sents",
-    "sentence_pairs", "normalise_punctuation", "moses_rules", "moses", "sentencepiece", "bpe_codes",
-    "codes_within_dictionary", "bert", "shard",
+    "sentence_pairs", "normalise_punctuation", "moses_rules", "moses", "sentencepiece",
+    "sentencepiece_target", "source_prefix", "target_prefix", "bpe_codes", "codes_within_dictionary", "bert", "shard",
 )  # fmt: skip
-PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
+PLACES = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "bert", "vocabulary")  # paths
+    "moses",
+    "sentencepiece",
+    "sentencepiece_target",
+    "bpe_codes",
+    "bert",
+    "vocabulary",
+)  # settings that are paths
 READ = ("settings", "vocabulary")  # what a finished corpus is compared by
 # The files, by how their names begin, without which a model's numbers for words mean others.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
@@ -234,7 +241,7 @@ def other_vocabulary(output: Path, given: dict[str, list[Path]]) -> str | None:
     """
     if stamped_inputs(stamp_path(output, "binarise")) is None:
         outputs = read_json(output / "manifest.json").get("outputs") or {}
-        own = (*GIVEN_DICTIONARIES, "pieces", "bpe-given")  # these are rewritten, or have another name there
+        own = (*GIVEN_DICTIONARIES, "pieces", TARGET, "bpe-given")  # these are rewritten, or have another name there
         taken = [path for step in given.keys() - set(own) for path in given[step]]
         names = {path: f"bin/{path.name}" if path.name.startswith("dict.") else path.name for path in taken}
         return next((str(path) for path, name in names.items() if outputs.get(name) not in (None, sha256(path))), None)

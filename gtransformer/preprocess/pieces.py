@@ -18,15 +18,20 @@ from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.tokenise import disarm, one_token
 
 SPACE = "\u2581"  # how SentencePiece writes the blank before a word
-SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory
+SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory; of both sides, unless there is the next one
+TARGET_PIECES = "sentencepiece.target.model"
 WORDPIECE_FILE = "wordpieces.json"
 _BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # how it writes what it has no piece for
 
 
 class SentencePieces:
-    """Cuts plain sentences with a SentencePiece model and joins pieces. Raises UserError if the file holds none."""
+    """Cuts plain sentences with a SentencePiece model and joins pieces. Raises UserError if the file holds none.
 
-    def __init__(self, model: str | Path):
+    ``prefix``: a word in front of the pieces of every sentence, such as the language of models for many languages;
+    joining removes it.
+    """
+
+    def __init__(self, model: str | Path, prefix: str | None = None):
         from sentencepiece import SentencePieceProcessor
 
         if not Path(model).is_file():
@@ -35,6 +40,7 @@ class SentencePieces:
             self._processor = SentencePieceProcessor(model_file=str(model))
         except RuntimeError:
             raise UserError(f"{model}: not a SentencePiece model") from None
+        self._prefix = "" if prefix is None else f"{prefix} "
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Cut sentences; as many lines come back as went in.
@@ -44,7 +50,8 @@ class SentencePieces:
         """
         plain = [" ".join(line.split()) for line in lines]
         cut = self._processor.encode(plain, out_type=str)
-        return [disarm(" ".join(pieces)) or one_token(line) for pieces, line in zip(cut, plain, strict=True)]
+        found = (disarm(" ".join(pieces)) or one_token(line) for pieces, line in zip(cut, plain, strict=True))
+        return [self._prefix + line for line in found]
 
     def words(self) -> list[str]:
         """Return all pieces in their order."""
@@ -56,7 +63,8 @@ class SentencePieces:
         As many lines come back as went in: line breaks among the bytes are blanks. Blanks before pieces that are not
         the model's count, too.
         """
-        plain = self._processor.decode([line.split() for line in lines]) if lines else []
+        pieces = [f"{line} ".removeprefix(self._prefix).split() for line in lines]
+        plain = self._processor.decode(pieces) if lines else []
         return [" ".join(line.replace(SPACE, " ").split()) for line in plain]
 
 

@@ -19,13 +19,20 @@ from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
-from gtransformer.preprocess.chain import PieceJoiner, Postprocessor
+from gtransformer.preprocess.chain import Postprocessor, side_pieces, text_files
 from gtransformer.preprocess.clean import WHOLE, clean_files
 from gtransformer.preprocess.corpus import DOCUMENT, find_splits, read_pairs
 from gtransformer.preprocess.instances import sidecar_name, write_instances
 from gtransformer.preprocess.parallel import map_chunks, map_file, progress
-from gtransformer.preprocess.pieces import SentencePieces, WordPieces, copy_file, given_dictionary, save_wordpieces
-from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, check_given, check_vocabulary
+from gtransformer.preprocess.pieces import TARGET_PIECES, WordPieces, copy_file, given_dictionary, save_wordpieces
+from gtransformer.preprocess.settings import (
+    GIVEN_DICTIONARIES,
+    TARGET,
+    Settings,
+    check_given,
+    check_vocabulary,
+    with_models_vocabulary,
+)
 from gtransformer.preprocess.spacing import VERSION as SPACING
 from gtransformer.preprocess.steps import Steps, stamped_inputs
 from gtransformer.preprocess.tokenise import SCRIPTS, Tokeniser, script_path
@@ -40,7 +47,7 @@ class Preparation:
     steps: Steps
 
     def __init__(self, raw: str | Path, output: str | Path, settings: Settings, overwrite: bool = False):
-        self.output = Path(output)
+        self.output, settings = Path(output), with_models_vocabulary(settings)
         places = [*map(Path, filter(None, [settings.vocabulary])), *([] if overwrite else [self.output])]
         self.settings = settings = manifest.with_rules(settings, places)
         if self.output.resolve() == Path(raw).resolve():
@@ -175,6 +182,9 @@ class Preparation:
             source, save = (chosen.bert, save_wordpieces) if chosen.bert else (chosen.sentencepiece, copy_file)
             output = self.output / name
             self.steps.run("pieces", self.given["pieces"], [output], {}, partial(save, source, output))
+        if chosen.sentencepiece_target:
+            source, output = chosen.sentencepiece_target, self.output / TARGET_PIECES
+            self.steps.run(TARGET, self.given[TARGET], [output], {}, partial(copy_file, source, output))
 
     def _encode(self, split: str) -> None:
         """Cut the sides into subwords, by BPE or by the pretrained model's pieces."""
@@ -186,10 +196,16 @@ class Preparation:
             for lang, dictionary in zip(makers, (given * 2)[:2], strict=True):
                 makers[lang] = partial(Encoder, codes, dictionary_words(dictionary))
         self.map("bpe", split, "tok", "steps/bpe", makers, settings, [codes, *given])
-        if name := chosen.piece_file():
-            cutter, file = WordPieces if chosen.bert else SentencePieces, self.output / name
-            makers = {lang: partial(cutter, file) for lang in chosen.pair() if lang not in chosen.plain()}
-            self.map("pieces", split, "text", "steps/bpe", makers, {}, [file])
+        if chosen.piece_file():
+            files = [self.output / one for one in text_files(vars(chosen)) if one.endswith((".model", ".json"))]
+            if chosen.bert:
+                makers = {chosen.source_lang: partial(WordPieces, *files)}
+            else:
+                sides = enumerate(chosen.pair())
+                makers = {lang: partial(side_pieces, self.output, vars(chosen), side == 1) for side, lang in sides}
+            prefixes = {"source": chosen.source_prefix, "target": chosen.target_prefix}
+            settings = {"prefixes": prefixes} if any(prefixes.values()) else {}
+            self.map("pieces", split, "text", "steps/bpe", makers, settings, files)
 
     def _instances(self, split: str) -> None:
         chosen = self.settings
@@ -256,14 +272,15 @@ class Preparation:
         """
         chosen, lang = self.settings, self.settings.target_lang
         if chosen.sentencepiece:
-            back = PieceJoiner(self.output)
+            back = side_pieces(self.output, vars(chosen), target=True)
         else:
             back = Postprocessor(lang, chosen.moses, bool(chosen.bpe_codes), chosen.exact)
         found = {}
         for split in [split for split in self.splits if split != "train"] or ["train"]:
             text, tokens = (self._sentences(folder, split, lang) for folder in ("text", "steps/bpe"))
             wanted = [" ".join(line.split()) for line in text]
-            parts = map_chunks(back.plain_lines, tokens, chosen.workers, label="ceiling")
+            join = back.join if chosen.sentencepiece else back.plain_lines
+            parts = map_chunks(join, tokens, chosen.workers, label="ceiling")
             made = [line for part in parts for line in part]
             metric = BLEU(tokenize=bleu_tokenizer(lang, wanted))
             found[split] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gtransformer.data.dictionaries import dictionary_words
@@ -15,10 +15,12 @@ from gtransformer.preprocess.bpe import codes_fit, read_codes
 from gtransformer.preprocess.chain import moses_rules
 from gtransformer.preprocess.clean import WHOLE
 from gtransformer.preprocess.corpus import fault
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, WORDPIECE_FILE, SentencePieces
 
+MODEL_KIND = "gtransformer model"  # in the manifest of a model directory
 # What a BERT's tokeniser may consist of.
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+TARGET = "pieces-target"  # the step that takes over the target side's own pieces
 GIVEN_DICTIONARIES = ("dictionary-given", "dictionary-target")  # the steps that read them
 LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "max_sents": 1, "workers": 1}
 
@@ -33,11 +35,13 @@ class Settings:
     """What a prepared corpus depends on besides the raw files. ``workers`` changes its speed only.
 
     ``sentencepiece``: a pretrained model's SentencePiece model, or ``bpe_codes``: those of a model of fairseq; both
-    sides are cut by it, and ``dictionary`` is the model's, or a folder with one for each side. ``bert``: a folder with
+    sides are cut by it, and ``dictionary`` is the model's, or a folder with one for each side.
+    ``sentencepiece_target``: the SentencePiece model of the target side, where it is another. ``bert``: a folder with
     a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
     ``sentence_pairs``: raw files that do not open with ``<d>`` hold sentences that belong to no document.
     ``moses_rules``: text is tokenised and truecased by Moses' rules alone; else so that it comes back as it was
     (``spacing``, ``truecase``). None: as the corpus that is there or lends its vocabulary (``manifest.with_rules``).
+    ``source_prefix``, ``target_prefix``: a word that every sentence of the side begins with.
     ``shard``: "I/N", every N-th document of the training set, from the I-th on; the first shard has the other splits.
     """
 
@@ -55,6 +59,9 @@ class Settings:
     moses: str | None = None
     workers: int = 1
     sentencepiece: str | None = None
+    sentencepiece_target: str | None = None
+    source_prefix: str | None = None
+    target_prefix: str | None = None
     bpe_codes: str | None = None
     dictionary: str | None = None
     bert: str | None = None
@@ -129,7 +136,7 @@ class Settings:
             }
         if self.bert:
             return {"pieces": [path for name in BERT_TOKENISER if (path := Path(self.bert) / name).is_file()]}
-        cutter = {"pieces": self.sentencepiece, "bpe-given": self.bpe_codes}
+        cutter = {"pieces": self.sentencepiece, TARGET: self.sentencepiece_target, "bpe-given": self.bpe_codes}
         return {step: [Path(path)] for step, path in cutter.items() if path} | {
             step: [path] for step, path in zip(GIVEN_DICTIONARIES, self.given_dictionaries(), strict=False)
         }
@@ -148,6 +155,32 @@ def shard_numbers(shard: str | None) -> tuple[int, int]:
     if not number < shards:
         raise UserError(f"--shard {shard}: give I/N, which shard of how many, I from 0 to N - 1 (of four: 0/4 to 3/4)")
     return number, shards
+
+
+def with_models_vocabulary(settings: Settings) -> Settings:
+    """Return the settings with what ``vocabulary`` names, where that is a model directory whose pieces cut the text.
+
+    Raises UserError for a model directory of other languages.
+    """
+    folder = Path(settings.vocabulary or "")
+    lent = read_json(folder / "manifest.json") if settings.vocabulary and (folder / "manifest.json").is_file() else {}
+    if not isinstance(lent, dict) or lent.get("kind") != MODEL_KIND or not lent["settings"].get("sentencepiece"):
+        return settings
+    lent = lent["settings"]
+    pair = lent["source_lang"], lent["target_lang"]
+    if pair != settings.pair():
+        raise UserError(f"{folder}: translates {'-'.join(pair)}; give these languages with -s and -t")
+    target = folder / TARGET_PIECES
+    return replace(
+        settings,
+        vocabulary=None,
+        langs=settings.langs or tuple(lent["langs"]),
+        sentencepiece=str(folder / SENTENCEPIECE_FILE),
+        sentencepiece_target=str(target) if lent.get("sentencepiece_target") else None,
+        source_prefix=lent.get("source_prefix"),
+        target_prefix=lent.get("target_prefix"),
+        dictionary=str(folder),
+    )
 
 
 def check_given(settings: Settings) -> None:

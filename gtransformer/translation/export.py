@@ -25,8 +25,8 @@ from gtransformer.tasks.generation import needs_of_system
 from gtransformer.translation.model_directory import CHECKPOINT, FIRST_PASS, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
 
-SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
-TOOLS = ("moses", "sentencepiece", "bpe_codes", "codes_within_dictionary", "bert")
+SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation", "source_prefix", "target_prefix")
+TOOLS = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "codes_within_dictionary", "bert")
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,12 @@ from typing import Any
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, never_truecased, text_files
+from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.settings import Entries, count, setting, typed
 from gtransformer.translation.options import SearchOptions
 
-KIND = "gtransformer model"
+KIND = MODEL_KIND
 VERSION = 1
 LANGUAGE = re.compile(r"[\w-]+")  # part of the names of files, which are to stay in the directory
 MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", "model.pt", "first_pass.pt"
@@ -53,7 +54,8 @@ class TextSettings:
         moses: whether the corpus was prepared with the Perl scripts of Moses.
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
             None: no such limit.
-        sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
+        sentencepiece: whether both sides are cut by SentencePiece (mBART and others).
+        sentencepiece_target: whether the target side has a SentencePiece model of its own.
         first_pass: whether the sentence model of the first pass is there, too.
         moses_rules: whether it was tokenised and truecased by Moses' rules alone, or so that text comes back as it was.
         parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
@@ -73,6 +75,7 @@ class TextSettings:
     max_instance_tokens: int | None = count(None)
     max_sents: int | None = count(None)
     sentencepiece: bool = False
+    sentencepiece_target: bool = False
     bert: bool = False
     bpe_codes: bool = False
     codes_within_dictionary: bool = False
@@ -161,7 +164,8 @@ class TextChain:
                 "or the variable MOSES names a checkout)",
                 file=sys.stderr,
             )
-        self._source = TextEncoder(model.path, model.source_lang, self._tool)
+        # A sentence may be cut in parts; the engine puts the prefix in front of each.
+        self._source = TextEncoder(model.path, model.source_lang, self._tool, prefix=False)
         if model.sentencepiece:
             self._back = PieceJoiner(model.path)
         else:
@@ -170,7 +174,7 @@ class TextChain:
 
     @cached_property
     def _target(self) -> TextEncoder:
-        return TextEncoder(self._model.path, self._model.target_lang, self._tool)
+        return TextEncoder(self._model.path, self._model.target_lang, self._tool, prefix=False)
 
     def encode(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the subwords of plain source sentences; as many come back as went in."""

@@ -23,13 +23,6 @@ RECORDED = (
     "sentencepiece_target", "source_prefix", "target_prefix", "bpe_codes", "codes_within_dictionary", "bert", "shard",
 )  # fmt: skip
 PLACES = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "bert", "vocabulary")  # paths
-    "moses",
-    "sentencepiece",
-    "sentencepiece_target",
-    "bpe_codes",
-    "bert",
-    "vocabulary",
-)  # settings that are paths
 READ = ("settings", "vocabulary")  # what a finished corpus is compared by
 # The files, by how their names begin, without which a model's numbers for words mean others.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")

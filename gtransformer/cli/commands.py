@@ -34,6 +34,7 @@ MAP = {
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
         Command("train", "cli.train", "only the training of a recipe"),
         Command("average", "cli.average", "average the last checkpoints of a training"),
+        Command("model convert", "cli.model_convert", "start from a sentence model of Hugging Face or Marian"),
         Command("export", "cli.export", "save a trained model with all that translating needs"),
     ),
     "Translate": (
@@ -78,6 +79,6 @@ LAB = {
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}
 # Console scripts of earlier versions, gtransformer-LASTWORD, by what each is now; NEW had none of that name.
-NEW = ("train", "corpus get", "lab benchmark-commits", "lab gpu-check")
+NEW = ("train", "corpus get", "model convert", "lab benchmark-commits", "lab gpu-check")
 FORMER = {f"gtransformer-{name.split()[-1]}": name for name in COMMANDS if name not in NEW}
 FORMER["gtransformer-download"] = "corpus get"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,8 +79,7 @@ def export(
     Raises UserError if ``output`` exists, a part is missing or damaged, or the parts do not belong together.
     """
     output = Path(output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UserError(f"{output}: exists already; remove it or give another name")
+    check_free(output)
     state = read_checkpoint(sources.checkpoint)
     settings = model_settings(sources, state, first_pass)
     check_noted(sources.checkpoint, sources.prepared)
@@ -86,12 +87,7 @@ def export(
     models = {CHECKPOINT: (state, sources.checkpoint)}
     if first_pass is not None:
         models[FIRST_PASS] = read_sentence_model(first_pass, pair), first_pass
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    try:
-        work.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"{output}: cannot be written ({error.strerror})") from None
-    try:
+    with new_directory(output) as work:
         copies = {name: sources.prepared / name for name in text_files(settings)}
         copies |= {f"dict.{lang}.txt": sources.prepared / "bin" / f"dict.{lang}.txt" for lang in pair}
         for name, source in copies.items():
@@ -104,18 +100,25 @@ def export(
                 check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], one, own)
             with atomic_write(work / name, "wb") as stream:
                 torch.save(one, stream)
-        manifest = {
-            "kind": KIND,
-            "version": VERSION,
-            "settings": settings,
-            "search": search.recorded(),
-            "checkpoint": sources.checkpoint.name,
-            "checkpoint_sha256": sha256(sources.checkpoint),
-            "parameters": sum(value.numel() for value in state["model"].values()),
-            "files": {name: sha256(work / name) for name in file_names(settings)},
-            **origin,
-        }
-        write_json(work / MANIFEST, manifest)
+        return write_manifest(work, settings, search, sources.checkpoint, state["model"], origin)
+
+
+def check_free(output: Path) -> None:
+    """Raise UserError where there is something already, but for an empty folder."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UserError(f"{output}: exists already; remove it or give another name")
+
+
+@contextmanager
+def new_directory(output: Path) -> Iterator[Path]:
+    """Give the folder to write a model directory in; it becomes ``output`` at the end, and is removed on an error."""
+    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    try:
+        work.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{output}: cannot be written ({error.strerror})") from None
+    try:
+        yield work
         if output.is_dir():
             output.rmdir()
         os.replace(work, output)
@@ -124,6 +127,32 @@ def export(
         if full := no_room(error):
             full.filename, full.filename2 = str(output), None  # not what was being copied, nor the folder that is gone
         raise
+
+
+def write_manifest(
+    work: Path,
+    settings: dict[str, Any],
+    search: SearchOptions,
+    checkpoint: Path,
+    parameters: Mapping[str, torch.Tensor],
+    origin: dict[str, Any],
+) -> dict[str, Any]:
+    """Write the manifest of a model directory whose files are there, and return it.
+
+    ``checkpoint``: what the model was made of.
+    """
+    manifest = {
+        "kind": KIND,
+        "version": VERSION,
+        "settings": settings,
+        "search": search.recorded(),
+        "checkpoint": checkpoint.name,
+        "checkpoint_sha256": sha256(checkpoint),
+        "parameters": sum({value.data_ptr(): value.numel() for value in parameters.values()}.values()),  # tied: once
+        "files": {name: sha256(work / name) for name in file_names(settings)},
+        **origin,
+    }
+    write_json(work / MANIFEST, manifest)
     return manifest
 
 

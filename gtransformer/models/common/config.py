@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_activation_fn, get_available_activation_fns
 from omegaconf import II, OmegaConf, open_dict
@@ -19,8 +18,7 @@ GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
 BOTH_MARKS, END_MARK, START_MARK = SENTENCE_MARKS = ("both", "end", "start")
-# Activations that fairseq lacks, by the names that Marian has for them.
-MORE_ACTIVATIONS = {"swish": functional.silu, "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x)}
+MORE_ACTIVATIONS = {"swish": functional.silu}  # which fairseq lacks
 ACTIVATIONS = (*get_available_activation_fns(), *MORE_ACTIVATIONS)
 ON, OFF = SWITCH = ("on", "off")
 

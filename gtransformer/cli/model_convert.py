@@ -1,0 +1,59 @@
+"""Make a model directory of a sentence model of Hugging Face's form or of Marian's."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import cli_main
+from gtransformer.translation.options import add_search_options
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(
+        prog="gtransformer model convert",
+        description=f"{__doc__} It translates documents sentence by sentence, as the sentence model does, with as many "
+        "lines out as in; gtransformer run from_converted_model trains it on documents.",
+    )
+    parser.add_argument(
+        "source", type=Path, metavar="MODEL",
+        help="a folder of Hugging Face's form (Marian and OPUS-MT, M2M-100, NLLB-200, mBART-50), or Marian's .npz or "
+        ".bin, or the folder that it is in",
+    )  # fmt: skip
+    parser.add_argument("output", type=Path, metavar="DIR", help="the model directory to make")
+    parser.add_argument(
+        "-s", "--source-lang", required=True, metavar="LANG",
+        help="source language; of a model for many languages as the model writes it (en, en_XX, eng_Latn)",
+    )  # fmt: skip
+    parser.add_argument("-t", "--target-lang", required=True, metavar="LANG", help="target language")
+    parser.add_argument(
+        "--vocab", nargs="+", type=Path, default=[], metavar="FILE",
+        help="of Marian's models: the vocabulary of both sides, or of source and target (default: as they lie beside "
+        "the model)",
+    )  # fmt: skip
+    add_search_options(parser, "beam 5")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Read the model, write the directory, report what is in it."""
+    args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import provenance
+    from gtransformer.translation.convert import convert
+
+    pair = args.source_lang, args.target_lang
+    origin = provenance("model convert", argv)
+    manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab)
+    size = sum(path.stat().st_size for path in args.output.iterdir())
+    print(
+        f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, {manifest['parameters']:,} "
+        f"parameters, {size / 1e6:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,39 @@
+"""Sentence models that other toolkits have trained, read into this package's layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.models.from_sentence_model.hugging_face import read_hugging_face
+from gtransformer.models.from_sentence_model.marian import find_marian, read_marian
+from gtransformer.models.from_sentence_model.sentence_model import SentenceModel
+
+__all__ = ["SentenceModel", "read_sentence_model"]
+
+PiecesOf = Callable[[Path], list[str]]  # of a SentencePiece model, in the order of their numbers
+
+
+def read_sentence_model(
+    path: Path, source_lang: str, target_lang: str, pieces_of: PiecesOf, vocabulary: Sequence[Path] = ()
+) -> SentenceModel:
+    """Read a sentence model: a folder of Hugging Face's form, or a file of Marian's or the folder that holds it.
+
+    Args:
+        path: the folder or file; its content says which kind it is.
+        source_lang, target_lang: the direction; of a model for many languages as the model writes them.
+        pieces_of: the pieces of a SentencePiece model.
+        vocabulary: of Marian's models, the file of both sides, or those of source and target; none: those that are
+            in the folder.
+
+    Raises UserError for what is no such model, for one whose layers cannot be had here, for damaged files, for a
+    vocabulary that does not fit, and for languages that it does not translate.
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder; give the model's")
+    if path.is_dir() and (path / "config.json").is_file():
+        if vocabulary:
+            raise UserError(f"--vocab: {path} has its vocabulary in the files of Hugging Face's form; leave it out")
+        return read_hugging_face(path, source_lang, target_lang, pieces_of)
+    return read_marian(find_marian(path), target_lang, pieces_of, vocabulary)

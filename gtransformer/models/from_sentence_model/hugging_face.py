@@ -1,0 +1,239 @@
+"""Folders of Hugging Face's form: Marian (OPUS-MT), M2M-100 and NLLB-200, mBART-50.
+
+Only files are read, so transformers itself is not needed; ``safetensors`` is, for files of that format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gtransformer.errors import UserError
+from gtransformer.models.from_sentence_model.marian import target_token
+from gtransformer.models.from_sentence_model.sentence_model import SentenceModel, Vocabulary
+
+MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish", "gelu_new": "gelu_accurate"}
+BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # the first rows of M2M-100, NLLB-200 and mBART, in fairseq's order
+PIECES = "sentencepiece.bpe.model"
+MOVED = {".self_attn.": ".self_attn_local.", ".encoder_attn.": ".encoder_attn_local."}
+TABLES = {"encoder": "model.encoder.embed_tokens.weight", "decoder": "model.decoder.embed_tokens.weight"}
+SHARED, OUTPUT, BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
+
+
+def read_hugging_face(
+    folder: Path, source_lang: str, target_lang: str, pieces_of: Callable[[Path], list[str]]
+) -> SentenceModel:
+    """Read a folder with config.json, parameters and tokeniser; arguments and errors as of ``read_sentence_model``."""
+    config = read_json_file(folder / "config.json")
+    kind = config.get("model_type")
+    if kind not in (MARIAN, M2M, MBART):
+        raise UserError(
+            f"{folder}: a model of type '{kind}'; models of types marian, m2m_100 (M2M-100, NLLB-200) and mbart "
+            "(mBART-50) can be read"
+        )
+    structure = read_structure(folder, config, kind)
+    make = _marian_vocabularies if kind == MARIAN else _many_languages
+    sides = make(folder, config, source_lang, target_lang, pieces_of)
+    state, files = read_parameters(folder)
+    shared = state.pop(SHARED, None)
+    tables = [state.pop(TABLES[side], shared) for side in ("encoder", "decoder")]
+    if any(table is None for table in tables):
+        raise UserError(f"{folder}: holds no embeddings of encoder and decoder; fetch the model again")
+    output, bias = state.pop(OUTPUT, None), state.pop(BIAS, None)
+    bias = bias.reshape(-1) if bias is not None and bool(bias.any()) else None
+    one_table = len(tables[0]) == len(tables[1]) and bool((tables[0] == tables[1]).all())
+    if config.get("tie_word_embeddings", True) or (output is not None and torch.equal(output, tables[1])):
+        output = None
+    one_table = one_table and output is None and sides[0].words == sides[1].words
+    for side, table in zip(sides, tables, strict=True):
+        if len(side.words) > len(table):
+            raise UserError(f"{folder}: {len(side.words)} words, {len(table)} embeddings; give the model's tokeniser")
+        side.words += [f"<unused:{row}>" for row in range(len(side.words), len(table))]
+    structure |= {
+        "share_all_embeddings": one_table,
+        "share_decoder_input_output_embed": output is None and not one_table,
+        "output_bias": bias is not None,
+    }
+    layers = {}
+    for name, value in state.items():
+        name = name.removeprefix("model.")
+        if "embed_positions" in name and not structure[f"{name.split('.')[0]}_learned_pos"]:
+            continue  # sinusoidal ones are computed
+        for theirs, ours in MOVED.items():
+            name = name.replace(theirs, ours)
+        layers[name] = value.float()
+    files = [folder / "config.json", *files, *{side.pieces for side in sides}]
+    first = 1 if kind == MARIAN else 0
+    return SentenceModel(f"Hugging Face {kind}", structure, layers, *sides, (*tables, output), bias, first, files)
+
+
+def read_json_file(path: Path) -> dict[str, Any]:
+    """Return an object of a JSON file. Raises UserError if it is not there, or is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; fetch the model again, with all its files") from None
+    except (ValueError, UnicodeDecodeError):
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: holds no JSON object; fetch the model again")
+    return found
+
+
+def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
+    """Return the parameters by Hugging Face's names, and their files: safetensors, or PyTorch's by its safe loader."""
+    for single, load in (("model.safetensors", _load_safetensors), ("pytorch_model.bin", _load_torch)):
+        index = folder / f"{single}.index.json"
+        if (folder / single).is_file():
+            files = [folder / single]
+        elif index.is_file():
+            files = sorted({folder / name for name in read_json_file(index).get("weight_map", {}).values()})
+        else:
+            continue
+        state: dict[str, Tensor] = {}
+        for file in files:
+            if not file.is_file():
+                raise UserError(f"{file}: no such file; fetch the model again, with all its parts")
+            state |= load(file)
+        return state, files
+    raise UserError(f"{folder}: holds neither model.safetensors nor pytorch_model.bin; fetch the model again")
+
+
+def _load_safetensors(file: Path) -> dict[str, Tensor]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise UserError(f"{file}: needs the package safetensors, an optional extra: pip install '.[hf]'") from None
+    try:
+        return load_file(str(file))
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: damaged ({str(error).splitlines()[0]}); fetch it again") from None
+
+
+def _load_torch(file: Path) -> dict[str, Tensor]:
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file makes the loader raise anything
+        raise UserError(f"{file}: damaged, or no file of parameters ({type(error).__name__}); fetch it again") from None
+    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the structure as options of this package. Raises UserError for what no layer here computes."""
+    activation = config.get("activation_function", "relu")
+    if activation not in ACTIVATIONS:
+        raise UserError(f"{folder}: activation {activation}, which no layer of this package has; give another model")
+    start, end = config.get("decoder_start_token_id"), config.get("eos_token_id")
+    if kind != MARIAN and start != end:
+        raise UserError(
+            f"{folder}: its decoder begins with token {start}, not with </s> as those of M2M-100, NLLB-200 and "
+            "mBART-50 do; give one of these"
+        )
+    learned = kind == MBART
+    own = {
+        "embed_dim": [config["d_model"]] * 2,
+        "ffn_embed_dim": [config[f"{side}_ffn_dim"] for side in ("encoder", "decoder")],
+        "layers": [config[f"{side}_layers"] for side in ("encoder", "decoder")],
+        "attention_heads": [config[f"{side}_attention_heads"] for side in ("encoder", "decoder")],
+        "normalize_before": [bool(config.get("normalize_before", kind != MARIAN))] * 2,
+        "learned_pos": [learned] * 2,
+    }
+    found = {f"{side}_{name}": both[at] for at, side in enumerate(("encoder", "decoder")) for name, both in own.items()}
+    if learned:
+        found |= dict.fromkeys(("max_source_positions", "max_target_positions"), config["max_position_embeddings"])
+    return found | {
+        "activation_fn": ACTIVATIONS[activation],
+        "no_scale_embedding": not config.get("scale_embedding"),
+        "layernorm_embedding": kind == MBART or bool(config.get("normalize_embedding")),
+        "sinusoids": "huggingface" if kind == MARIAN else "fairseq",
+        "sentence_marks": "start" if kind == MARIAN else "end",
+    }
+
+
+def _marian_vocabularies(
+    folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
+) -> tuple[Vocabulary, Vocabulary]:
+    """``vocab.json`` numbers the words, of the target in a file of its own where they differ; two .spm files cut."""
+    names = "vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"
+    sides = []
+    for name, pieces in zip(names, ("source.spm", "target.spm"), strict=True):
+        words = _numbered(folder / name, read_json_file(folder / name))
+        if not (folder / pieces).is_file():
+            raise UserError(f"{folder / pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
+        rows = {"start": config.get("decoder_start_token_id", config.get("pad_token_id"))}
+        for key, word in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>")):
+            if word not in words:
+                raise UserError(f"{folder / name}: has no {word}; fetch the tokeniser that belongs to the model")
+            rows[key] = words.index(word)
+        sides.append(Vocabulary(words, rows, folder / pieces))
+    sides[0].prefix = target_token(folder, sides[0].words, target_lang)
+    return sides[0], sides[1]
+
+
+def _many_languages(
+    folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
+) -> tuple[Vocabulary, Vocabulary]:
+    """The words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (the pieces, one number on), then the languages."""
+    pieces = folder / PIECES
+    if not pieces.is_file():
+        raise UserError(f"{pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
+    if (folder / "vocab.json").is_file():
+        words = _numbered(folder / "vocab.json", read_json_file(folder / "vocab.json"))
+    else:  # the pieces begin with <unk>, <s> and </s>, the words with four
+        words = [*BEFORE, *pieces_of(pieces)[3:]]
+    if tuple(words[:4]) != BEFORE:
+        raise UserError(f"{folder}: its words begin with {' '.join(words[:4])}, not {' '.join(BEFORE)}; fetch it again")
+    for row, word in sorted(_added(folder, len(words)).items()):
+        if row >= len(words):
+            words += [f"<unused:{one}>" for one in range(len(words), row)]
+            words.append(word)
+    tokens = {word.strip("_"): word for word in words[4:] if _is_language(word)}
+    found = []
+    for option, lang in (("--source-lang", source_lang), ("--target-lang", target_lang)):
+        if lang not in tokens:
+            known = ", ".join(sorted(tokens)[:10])
+            raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
+        found.append(Vocabulary(list(words), dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
+    return found[0], found[1]
+
+
+def _is_language(word: str) -> bool:
+    """Whether a symbol is a language's: ``__en__``, ``en_XX``, ``eng_Latn``."""
+    bare = word.removeprefix("__").removesuffix("__")
+    if word != bare:
+        return bare.isalpha()
+    first, _, second = word.partition("_")
+    return first.isalpha() and first.islower() and second[:1].isupper() and second.isalpha() and word.isascii()
+
+
+def _added(folder: Path, behind: int) -> dict[int, str]:
+    """Symbols that a tokeniser has besides its pieces, by row; those that are listed without one follow the words."""
+    path = folder / "tokenizer_config.json"
+    content = read_json_file(path) if path.is_file() else {}
+    found = {int(row): entry["content"] for row, entry in (content.get("added_tokens_decoder") or {}).items()}
+    path = folder / "added_tokens.json"
+    found |= {row: word for word, row in read_json_file(path).items()} if path.is_file() else {}
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        found |= {entry["id"]: entry["content"] for entry in read_json_file(path).get("added_tokens") or []}
+    if any(_is_language(word) for word in found.values()):
+        return found
+    path = folder / "special_tokens_map.json"
+    listed = (read_json_file(path) if path.is_file() else {}).get("additional_special_tokens") or []
+    words = [one["content"] if isinstance(one, dict) else one for one in listed]
+    return {behind + number: word for number, word in enumerate(words)}
+
+
+def _numbered(path: Path, content: Mapping[str, Any]) -> list[str]:
+    """The words of ``{word: number}`` in the order of the numbers. Raises UserError where these leave gaps."""
+    by_number = {number: word for word, number in content.items()}
+    if sorted(by_number, key=str) != sorted(range(len(content)), key=str):
+        raise UserError(f"{path}: its numbers are not those from 0 to {len(content) - 1}; fetch it again")
+    return [by_number[number] for number in range(len(content))]

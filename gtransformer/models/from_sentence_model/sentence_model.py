@@ -1,0 +1,110 @@
+"""A sentence model of any toolkit in this package's terms: structure, parameters, vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gtransformer.data.dictionaries import OVERWRITE, RESERVED
+from gtransformer.errors import UserError
+
+SPECIAL = ("start", "pad", "eos", "unk")  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
+OUTPUT = "decoder.output_projection"
+ZERO = None  # of a special word without an embedding: the vector is zero
+
+
+@dataclass
+class Vocabulary:
+    """The words of one side, in the order of the model's rows.
+
+    Attributes:
+        words: SentencePiece's pieces and the model's own symbols; as many as rows.
+        special: the row of each of ``SPECIAL``, ZERO where the model has none. What ``start`` names is the vector that
+            the decoder begins with.
+        pieces: the SentencePiece model that cuts this side.
+        prefix: the word that its sentences begin with; None: none.
+    """
+
+    words: list[str]
+    special: Mapping[str, int | None]
+    pieces: Path
+    prefix: str | None = None
+
+    def order(self) -> list[int | None]:
+        """Return the rows in this package's order: the special ones, then the others as they are."""
+        first = [self.special[name] for name in SPECIAL]
+        named = {self.special[name] for name in SPECIAL[1:]}
+        return [*first, *(row for row in range(len(self.words)) if row not in named)]
+
+    def entries(self, symbols: Sequence[str]) -> list[str]:
+        """Return the words behind the special ones as a dictionary of fairseq can hold them; ``symbols`` follow them.
+
+        What it cannot hold, no text is cut into either: pieces with blanks in them, and names of symbols.
+        """
+        taken, found = {*RESERVED, *symbols}, []
+        for row in self.order()[len(SPECIAL) :]:
+            word = self.words[row]
+            if not word or word in taken or word.endswith(OVERWRITE) or any(sign.isspace() for sign in word):
+                word = f"<unused:{row}>"
+            taken.add(word)
+            found.append(word)
+        return found
+
+
+@dataclass
+class SentenceModel:
+    """What was read.
+
+    Attributes:
+        kind: in words, for messages.
+        structure: options of ``GTransformerConfig``.
+        parameters: those of the layers, by this package's names.
+        source, target: the vocabularies; where embeddings are shared, they have the same words.
+        tables: embeddings (words, channels) of encoder and decoder, and the output layer's, in the model's order; None
+            where it is the decoder's.
+        bias: (words,) of the output layer; None: it has none.
+        first_output: how many of ``SPECIAL``, from the first on, are not among the words that it predicts.
+        files: those that were read.
+        search: options of search that go with the model.
+    """
+
+    kind: str
+    structure: dict[str, Any]
+    parameters: dict[str, Tensor]
+    source: Vocabulary
+    target: Vocabulary
+    tables: tuple[Tensor, Tensor, Tensor | None]
+    bias: Tensor | None
+    first_output: int
+    files: list[Path] = field(default_factory=list)
+    search: dict[str, float] = field(default_factory=dict)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all parameters, the tables in this package's order, without the symbols that it adds behind."""
+        encoder, decoder, output = self.tables
+        found = dict(self.parameters)
+        found["encoder.embed_tokens.weight"] = reordered(encoder, self.source)
+        found["decoder.embed_tokens.weight"] = reordered(decoder, self.target)
+        found[f"{OUTPUT}.weight"] = reordered(decoder if output is None else output, self.target)
+        if self.bias is not None:
+            found[f"{OUTPUT}.bias"] = reordered(self.bias[:, None], self.target)[:, 0]
+        return found
+
+
+def reordered(table: Tensor, vocabulary: Vocabulary) -> Tensor:
+    """Return the rows (words, channels) in the order of ``Vocabulary.order``, with zeros for ZERO."""
+    order = vocabulary.order()
+    found = table.float().index_select(0, torch.tensor([0 if row is ZERO else row for row in order]))
+    found[[number for number, row in enumerate(order) if row is ZERO]] = 0.0
+    return found
+
+
+def read_vocabulary_size(path: Path, words: int, rows: int) -> None:
+    """Raise UserError where a vocabulary has not as many words as the model has rows."""
+    if words != rows:
+        raise UserError(f"{path}: {words} words, but the model has {rows}; give the vocabulary that belongs to it")

@@ -19,10 +19,10 @@ from gtransformer.data.batching import ADDED
 from gtransformer.errors import CheckpointError, UserError
 from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.models.gtransformer.model import ALL_PARAMETERS, COMBINED, attention_kinds
+from gtransformer.models.gtransformer.model import ALL_PARAMETERS, ATTENTION, COMBINED, attention_kinds
 from gtransformer.modules.attention import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
-from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
+from gtransformer.tasks.checkpoints import LAST, MODEL, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
     as_given,
     check_same,
@@ -45,6 +45,9 @@ READING = {
     "positions": DOCUMENT,
     "sentence_marks": BOTH_MARKS,
     "output_words": None,
+    "first_output_word": None,
+    "target_prefix": None,
+    "decoder_unit": ATTENTION,
 }  # with the values of older checkpoints
 
 
@@ -201,6 +204,12 @@ OF_SENTENCE_MODELS = (
     "no_token_positional_embeddings",
     "no_scale_embedding",
     "layernorm_embedding",
+    "layer_norm_eps",
+    "sinusoids",
+    "output_bias",
+    "decoder_unit",
+    "first_output_word",
+    "target_prefix",
 )
 ATTENTION = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
 INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
@@ -220,6 +229,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     if not getattr(cfg, "sentence_model", None):
         return
     path = Path(cfg.sentence_model)
+    if path.is_dir():  # a model directory
+        path /= MODEL
     if not path.is_file():
         raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
     state = read_state(path, "a checkpoint of fairseq")

@@ -174,6 +174,7 @@ STRUCTURE = (
     "no_token_positional_embeddings",
 )
 LAST = "checkpoint_last.pt"
+MODEL = "model.pt"  # in a model directory
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean, not to be taken for one of them
 NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update
 

@@ -30,12 +30,13 @@ from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncode
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.settings import Entries, count, setting, typed
+from gtransformer.tasks.checkpoints import MODEL
 from gtransformer.translation.options import SearchOptions
 
 KIND = MODEL_KIND
 VERSION = 1
 LANGUAGE = re.compile(r"[\w-]+")  # part of the names of files, which are to stay in the directory
-MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", "model.pt", "first_pass.pt"
+MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", MODEL, "first_pass.pt"
 
 
 def file_names(settings: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """A prepared corpus as sentences: whatever instances it is stored in, its documents can be read sentence by sentence.
 
-Sentence borders are the ``<s>`` of the binaries, document borders are in the sidecar. A corpus without one (laid out
-like the authors' release's) holds no document borders: there every stored instance is a document of its own.
+Sentence borders are the ``<s>`` of the binaries, document borders are in the instance index. A corpus without one (laid
+out like the authors' release's) holds no document borders: there every stored instance is a document of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from fairseq.data import FairseqDataset
 from torch import Tensor
 
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import Instances, Ranges
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
 
@@ -58,14 +58,15 @@ class Sentences:
     Args:
         source, target: the stored instances; ``target`` None for text without.
         name: of the files, for messages.
-        sidecar: which sentences each stored instance holds; None: every stored instance is a document of its own.
-        sidecar_name: of its file, for messages.
+        instance_index: which sentences each stored instance holds; None: every stored instance is a document of its
+            own.
+        instance_index_name: of its file, for messages.
 
     Attributes:
         source, target: SideSentences; ``target`` None where there is none.
         document, position: (sentences,) int64, document and place in it, both from 0.
 
-    Raises UserError where source, target and sidecar do not hold the same number of sentences, or one twice.
+    Raises UserError where source, target and instance index do not hold the same number of sentences, or one twice.
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class Sentences:
         source: InstanceDataset,
         target: InstanceDataset | None,
         name: str,
-        sidecar: Sidecar | None = None,
-        sidecar_name: Path | None = None,
+        instance_index: InstanceIndex | None = None,
+        instance_index_name: Path | None = None,
     ):
         self.source = SideSentences(source)
         self.target = None if target is None else SideSentences(target)
@@ -87,10 +88,10 @@ class Sentences:
             )
         self.document = self.source.stored.copy()
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
-        if sidecar is None:
+        if instance_index is None:
             return
-        sidecar.check_counts(counts, sidecar_name)
-        spans = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
+        instance_index.check_counts(counts, instance_index_name)
+        spans = np.array(instance_index.instances, dtype=np.int64).reshape(-1, 3)
         self.position += spans[self.document, 1]
         self.document = spans[self.document, 0]
         order = np.lexsort((self.position, self.document))
@@ -98,8 +99,8 @@ class Sentences:
         self._reorder(order)
         for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[:1].tolist():
             raise UserError(
-                f"{sidecar_name}: has sentence {self.position[one]} of document {self.document[one]} twice; prepare "
-                "the corpus again"
+                f"{instance_index_name}: has sentence {self.position[one]} of document {self.document[one]} twice; "
+                "prepare the corpus again"
             )
 
     def __len__(self) -> int:
@@ -174,15 +175,15 @@ class SentenceSpan:
 
 
 def stored_spans(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
-    """Return the spans of a split's stored instances, by the sidecar ``path``; None where there is no such file.
+    """Return the spans of a split's stored instances, by the instance index ``path``; None where there is no such file.
 
-    Raises UserError for a sidecar of another number of instances, or of sentences in one.
+    Raises UserError for an instance index of another number of instances, or of sentences in one.
     """
     if not path.is_file():
         return None
-    sidecar = Sidecar.load(path)
-    sidecar.check_counts(SideSentences(instances).counts(), path)
-    return [SentenceSpan(*row) for row in sidecar.instances]
+    instance_index = InstanceIndex.load(path)
+    instance_index.check_counts(SideSentences(instances).counts(), path)
+    return [SentenceSpan(*row) for row in instance_index.instances]
 
 
 def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:

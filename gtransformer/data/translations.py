@@ -1,10 +1,10 @@
 """Reading translations (``PREFIX.jsonl``) and putting them back in their places in the documents.
 
-One line is one instance. Of instances as they are stored, the sidecar of the prepared corpus says which sentences of
-which document each holds; nothing is scored unless every instance is there exactly once and is the instance that the
-sidecar has under its number. Of instances that were grouped when the corpus was loaded (``--instances``), each line
-says itself which of its sentences are ``current``; nothing is scored unless every sentence of the split is current
-once.
+One line is one instance. Of instances as they are stored, the instance index of the prepared corpus says which
+sentences of which document each holds; nothing is scored unless every instance is there exactly once and is the
+instance that the instance index has under its number. Of instances that were grouped when the corpus was loaded
+(``--instances``), each line says itself which of its sentences are ``current``; nothing is scored unless every sentence
+of the split is current once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, json_fault, read_lines
 
@@ -44,7 +44,7 @@ class TranslatedInstance:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """(document, first sentence, sentences) of what is taken from here, as a sidecar has it."""
+        """(document, first sentence, sentences) of what is taken from here, as an instance index has it."""
         return self.document, *(self.current or (self.first_sentence, self.sentences))
 
     @property
@@ -67,9 +67,9 @@ class TranslatedInstance:
         return sentences[first - self.first_sentence : first - self.first_sentence + count]
 
 
-def taken_from(translations: Sequence[TranslatedInstance], sidecar: Sidecar) -> Sidecar:
-    """Return the sidecar of what is taken from each translation, which tiles the documents."""
-    return replace(sidecar, instances=[translation.place for translation in translations])
+def taken_from(translations: Sequence[TranslatedInstance], instance_index: InstanceIndex) -> InstanceIndex:
+    """Return the instance index of what is taken from each translation, which tiles the documents."""
+    return replace(instance_index, instances=[translation.place for translation in translations])
 
 
 def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = False) -> list[str]:
@@ -87,11 +87,11 @@ def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = Fals
     return [*hypothesis[: count - 1], " ".join(hypothesis[count - 1 :])]
 
 
-def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInstance]:
+def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[TranslatedInstance]:
     """Read the best translation of every instance, in instance order (the file's order does not matter).
 
     Raises UserError, naming file and line, for a line that is not such a JSON object, an id that is doubled, and a
-    place that the sidecar does not have; naming what is missing where the split is not complete.
+    place that the instance index does not have; naming what is missing where the split is not complete.
     """
     found: dict[int, tuple[str, TranslatedInstance]] = {}  # by id, with the line that it stands on
     for number, line in enumerate(read_lines(path), 1):
@@ -102,23 +102,25 @@ def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInst
         found[identity] = where, translation
     found = dict(sorted(found.items()))
     check = _check_regrouped if any(one.current for _, one in found.values()) else _check_stored
-    check(path, found, sidecar)
+    check(path, found, instance_index)
     return [translation for _, translation in found.values()]
 
 
-def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]:
+def read_documents(path: str | Path, instance_index: InstanceIndex) -> list[list[str | None]]:
     """Read the best translation of every sentence, as documents of sentences in BPE; None for one in no instance.
 
     Of instances that overlap, from the one in which it is current; of one with too many or too few sentences, by order.
     Raises UserError as ``read_translations``.
     """
-    found = read_translations(path, sidecar)
-    return join(taken_from(found, sidecar), [one.taken(one.aligned(one.hypothesis)) for one in found])
+    found = read_translations(path, instance_index)
+    return join(taken_from(found, instance_index), [one.taken(one.aligned(one.hypothesis)) for one in found])
 
 
-def _check_stored(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
-    """Raise UserError unless these are the sidecar's instances."""
-    expected = dict(enumerate(map(tuple, sidecar.instances)))
+def _check_stored(
+    path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], instance_index: InstanceIndex
+) -> None:
+    """Raise UserError unless these are the instance index's instances."""
+    expected = dict(enumerate(map(tuple, instance_index.instances)))
     for identity, (where, translation) in found.items():
         if translation.place != expected.get(identity):
             raise UserError(
@@ -129,14 +131,16 @@ def _check_stored(path: str | Path, found: dict[int, tuple[str, TranslatedInstan
     if missing:
         shown = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
         raise UserError(
-            f"{path}: {len(missing)} of {len(sidecar.instances)} instances are missing (ids {shown}); "
+            f"{path}: {len(missing)} of {len(instance_index.instances)} instances are missing (ids {shown}); "
             "translate the whole split"
         )
 
 
-def _check_regrouped(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
-    """Raise UserError unless every sentence that the sidecar has is current in one of these instances."""
-    there = {(document, first + i) for document, first, count in sidecar.instances for i in range(count)}
+def _check_regrouped(
+    path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], instance_index: InstanceIndex
+) -> None:
+    """Raise UserError unless every sentence that the instance index has is current in one of these instances."""
+    there = {(document, first + i) for document, first, count in instance_index.instances for i in range(count)}
     seen: dict[tuple[int, int], int] = {}  # by which instance
     for identity, (line, one) in found.items():
         where = f"{line}: instance {identity}"

@@ -58,8 +58,8 @@ class TranslationDocConfig(TranslationConfig):
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
     instances: ChoiceEnum(GROUPINGS) = option(
         STORED,
-        f"which sentences stand together, whatever the corpus was prepared with; {_each(KINDS)}. Without a sidecar a "
-        "prepared instance is the document",
+        f"which sentences stand together, whatever the corpus was prepared with; {_each(KINDS)}. Without an instance "
+        "index a prepared instance is the document",
     )
     instance_tokens: Optional[int] = option(  # noqa: UP045
         None,

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, open_dict
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
 from gtransformer.data.sentences import (
     RunDataset,
@@ -27,7 +28,6 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
@@ -288,14 +288,14 @@ class Part:
     target: InstanceDataset | None
 
     @property
-    def sidecar(self) -> Path:
-        """Where its sidecar lies, if it has one."""
+    def instance_index(self) -> Path:
+        """Where its instance index lies, if it has one."""
         return Path(f"{self.prefix}instances.json")
 
     def sentences(self) -> Sentences:
         """The view of its sentences. Raises UserError where its files do not belong together."""
-        sidecar = Sidecar.load(self.sidecar) if self.sidecar.is_file() else None
-        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar)
+        instance_index = InstanceIndex.load(self.instance_index) if self.instance_index.is_file() else None
+        return Sentences(self.source, self.target, self.prefix, instance_index, self.instance_index)
 
 
 @dataclass(frozen=True)
@@ -315,9 +315,9 @@ class Grouped:
 
 
 def stored_as_they_are(part: Part, placed: bool) -> Grouped:
-    """The instances on disk; ``placed``: with their documents, which the sidecar has to be read for."""
+    """The instances on disk; ``placed``: with their documents, which the instance index has to be read for."""
     number, documents, numbers = len(part.source), None, None
-    spans = partial(stored_spans, part.sidecar, part.source)
+    spans = partial(stored_spans, part.instance_index, part.source)
     if placed:
         known = spans() or [SentenceSpan(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""fairseq's own commands with the user-dir, and the binaries and sidecars that they read."""
+"""fairseq's own commands with the user-dir, and the binaries and instance indexes that they read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cut(name: str, left: int = -4):
     return data(change)
 
 
-def sidecar(**changes: object):
+def instance_index(**changes: object):
     def change(folder: Path) -> None:
         path = folder / "test.en-de.instances.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
@@ -71,10 +71,11 @@ ROWS = [
     Row("a checkpoint that is cut", GENERATE.replace("{checkpoint}", "{place}/cut.pt"),
         "cut.pt cannot be read, it is truncated or damaged",
         lambda place: (data()(place), (place / "cut.pt").write_bytes(GIVEN["checkpoint"].read_bytes()[:999]))),
-    Row("a sidecar that is no JSON", GENERATE, "test.en-de.instances.json, line 1: not valid JSON",
+    Row("an instance index that is no JSON", GENERATE, "test.en-de.instances.json, line 1: not valid JSON",
         data(lambda folder: (folder / "test.en-de.instances.json").write_text("{"))),
-    Row("a sidecar of other data", GENERATE, "test.en-de.instances.json", sidecar(instances=[[0, 0, 2]])),
-    Row("a sidecar of another version", GENERATE, "test.en-de.instances.json", sidecar(version=99)),
+    Row("an instance index of other data", GENERATE, "test.en-de.instances.json",
+        instance_index(instances=[[0, 0, 2]])),
+    Row("an instance index of another version", GENERATE, "test.en-de.instances.json", instance_index(version=99)),
     Row("another dictionary than the model's", GENERATE, "are of another size",
         data(lambda folder: [open(folder / f"dict.{lang}.txt", "a").write("more 1\n") for lang in ("en", "de")])),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
@@ -98,8 +98,8 @@ def test_translated_and_written(given, tmp_path):
         for nbest in task.inference_step(generator, [model], batch):
             assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
     assert not task.told_of_overlap
-    sidecar = Sidecar.load(LEN48 / "bin" / "test.en-de.instances.json")
-    translations = read_translations(prefix.with_suffix(".jsonl"), sidecar)
+    instance_index = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json")
+    translations = read_translations(prefix.with_suffix(".jsonl"), instance_index)
     assert len(translations) == 22 and all(one.sentences == 1 and not one.misaligned for one in translations)
 
 

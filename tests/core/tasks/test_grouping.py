@@ -10,8 +10,8 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import parts
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from tests.core.tasks.loaded import LEN48, documents, epochs, iterator, load, read, sentences_of, setup
 from tests.support import tiny_config, tiny_model
@@ -73,14 +73,14 @@ def test_epochs_with_workers(order):
 
 def test_stored_instances_in_the_order_of_documents():
     task, dataset = load(batch_order="document")
-    document = [row[0] for row in Sidecar.load(LEN48 / "bin" / "train.en-de.instances.json").instances]
+    document = [row[0] for row in InstanceIndex.load(LEN48 / "bin" / "train.en-de.instances.json").instances]
     found = [read(batch)[0] for batch in iterator(task, dataset).next_epoch_itr(shuffle=False)]
     assert [n for ids in found for n in ids] == list(range(len(dataset)))
     assert all(len({document[n] for n in ids}) == 1 for ids in found) and any(len(ids) > 1 for ids in found)
 
 
 @pytest.mark.parametrize("kind", GROUPINGS)
-def test_without_a_sidecar_an_instance_is_the_document(corpus, kind):
+def test_without_an_instance_index_an_instance_is_the_document(corpus, kind):
     """The release's files: an instance can be cut, and is never joined with another."""
     task, dataset = load(folder=corpus(train=6))
     stored = [sentences_of(task, dataset[i]["prev_output_tokens"]) for i in range(6)]

@@ -1,4 +1,4 @@
-"""The sidecar of a set of instances: which sentences each one holds, and putting them back into their documents."""
+"""The instance index: which sentences each instance holds; putting them back into their documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sentence = TypeVar("Sentence")
 
 
 @dataclass
-class Sidecar:
+class InstanceIndex:
     """Where the sentences of each instance belong: ``instances[i] = (document, first sentence, sentences)``.
 
     Numbering from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) in no instance: left
@@ -38,19 +38,19 @@ class Sidecar:
             stream.write(_dumps(value))
 
     @classmethod
-    def load(cls, path: str | Path) -> Sidecar:
-        """Read a sidecar. Raises UserError if the file is missing, damaged or of another version."""
+    def load(cls, path: str | Path) -> InstanceIndex:
+        """Read an instance index. Raises UserError if the file is missing, damaged or of another version."""
         value = read_json(path)
         try:
             if value.pop("version") != 1:
-                raise UserError(f"{path}, line 1: a sidecar of another version; prepare the corpus again")
+                raise UserError(f"{path}, line 1: an instance index of another version; prepare the corpus again")
             value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
             found = cls(**value)
             found.check_positions()
             return found
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
+            raise UserError(f"{path}, line 1: not an instance index; prepare the corpus again") from None
 
     def check_positions(self) -> None:
         """Raise ValueError for places that no corpus has, and for more documents than have one."""
@@ -62,7 +62,7 @@ class Sidecar:
             raise ValueError("a place of no corpus")
 
     def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
-        """Raise UserError, naming the sidecar's file, if the data has other instances than with so many sentences."""
+        """Raise UserError, naming the file ``path``, unless the data's instances have these ``counts`` of sentences."""
         if len(self.instances) != len(counts):
             raise UserError(
                 f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; prepare the corpus "
@@ -87,19 +87,21 @@ def _dumps(value: dict) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def join(sidecar: Sidecar, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
+def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
     """Put the sentences of all instances back into documents.
 
-    ``instances[i]`` are the sentences of the sidecar's i-th instance, whatever they are (text, scores, ...). Returns
-    the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has another
-    number of sentences than the sidecar says, or if instances are missing or overlap.
+    ``instances[i]`` are the sentences of the instance index's i-th instance, whatever they are (text, scores, ...).
+    Returns the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has
+    another number of sentences than the instance index says, or if instances are missing or overlap.
     """
-    of, places = f"the sidecar of {sidecar.split}", [{} for _ in range(sidecar.documents)]
-    if len(instances) != len(sidecar.instances):
-        raise UserError(f"{len(instances)} instances, but {of} has {len(sidecar.instances)}")
-    for document, sentence in sidecar.dropped:
+    of, places = f"the instance index of {instance_index.split}", [{} for _ in range(instance_index.documents)]
+    if len(instances) != len(instance_index.instances):
+        raise UserError(f"{len(instances)} instances, but {of} has {len(instance_index.instances)}")
+    for document, sentence in instance_index.dropped:
         places[document][sentence] = None
-    for number, ((document, first, count), sentences) in enumerate(zip(sidecar.instances, instances, strict=True)):
+    for number, ((document, first, count), sentences) in enumerate(
+        zip(instance_index.instances, instances, strict=True)
+    ):
         if len(sentences) != count:
             raise UserError(f"instance {number} has {len(sentences)} sentences, but {of} says {count}")
         for position, sentence in enumerate(sentences, first):

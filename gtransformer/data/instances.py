@@ -29,7 +29,7 @@ class Kind:
 
     Attributes:
         help: for the option ``--instances``.
-        cut: of a run of sentences, given the grouping and their lengths in tokens, the instances; None: each sentence
+        cut: of a run of sentences, given the scheme and their lengths in tokens, the instances; None: each sentence
             is current once, behind context.
         furthest: (sentences,) int64, where an instance that begins with each ends at the latest, documents aside, given
             the same; None: its lengths cannot be drawn.
@@ -53,7 +53,7 @@ class InstanceScheme:
     """Hold the scheme by which sentences form instances, as the task's options give it; see ``check``.
 
     Attributes:
-        kind: of ``GROUPINGS``; ``stored``: the instances on disk.
+        kind: of ``INSTANCE_KINDS``; ``stored``: the instances on disk.
         tokens: N of ``greedy`` and ``parts``.
         context: K of ``disjoint`` (K + 1 sentences stand together) and ``sliding``, K_s of ``current``.
         target_context: K_t of ``current``; None counts as 0.
@@ -140,7 +140,7 @@ class Instances:
 
 
 def build_instances(
-    grouping: InstanceScheme,
+    scheme: InstanceScheme,
     source: np.ndarray,
     target: np.ndarray | None,
     runs: Ranges,
@@ -149,7 +149,7 @@ def build_instances(
     """Build the instances of an instance scheme from sentences.
 
     Args:
-        grouping: any kind but ``stored``.
+        scheme: any kind but ``stored``.
         source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target`` None: text without.
         runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
         draw: of ``greedy`` and ``disjoint``, instances are of random lengths (``drawn``); None: as the options say.
@@ -157,21 +157,21 @@ def build_instances(
     Returns:
         instances in the order of their current sentences; none crosses the end of a run.
     """
-    kind = KINDS[grouping.kind]
-    if grouping.with_context:
+    kind = KINDS[scheme.kind]
+    if scheme.with_context:
         last = np.arange(1, len(source) + 1)
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         begin = np.repeat(firsts, ends - firsts)
-        contexts = grouping.context or 0, grouping.before_target
+        contexts = scheme.context or 0, scheme.before_target
         sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in contexts]
         return Instances(*sides, np.stack([last - 1, last], 1))
     costs = source if target is None else target if kind.by_target else np.maximum(source, target)
     if draw is not None:
-        ends = kind.furthest(grouping, costs)
+        ends = kind.furthest(scheme, costs)
         cuts = [one for first, last in runs for one in drawn(ends, first, last, draw)]
     else:
         cuts = [
-            (first + one, first + other) for first, last in runs for one, other in kind.cut(grouping, costs[first:last])
+            (first + one, first + other) for first, last in runs for one, other in kind.cut(scheme, costs[first:last])
         ]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
@@ -292,20 +292,20 @@ KINDS = {
     STORED: Kind("as prepared"),
     "greedy": Kind(
         "as many as --instance-tokens holds, by prepare.sh's rule",
-        cut=lambda grouping, costs: greedy(costs.tolist(), grouping.tokens),
-        furthest=lambda grouping, costs: furthest_of_greedy(costs, grouping.tokens),
+        cut=lambda scheme, costs: greedy(costs.tolist(), scheme.tokens),
+        furthest=lambda scheme, costs: furthest_of_greedy(costs, scheme.tokens),
         tokens=True,
     ),
     "disjoint": Kind(
         "--context-sentences + 1 at a time",
-        cut=lambda grouping, costs: disjoint(len(costs), grouping.context + 1),
-        furthest=lambda grouping, costs: np.arange(len(costs)) + grouping.context + 1,
+        cut=lambda scheme, costs: disjoint(len(costs), scheme.context + 1),
+        furthest=lambda scheme, costs: np.arange(len(costs)) + scheme.context + 1,
         context=0,
     ),
     "sliding": Kind("each sentence behind --context-sentences previous ones", context=1),
     "parts": Kind(
         "documents longer than --instance-tokens in parts of roughly equal length",
-        cut=lambda grouping, costs: parts(costs, grouping.tokens),
+        cut=lambda scheme, costs: parts(costs, scheme.tokens),
         tokens=True,
         by_target=True,
     ),
@@ -316,4 +316,4 @@ KINDS = {
         target_context=True,
     ),
 }
-GROUPINGS = tuple(KINDS)
+INSTANCE_KINDS = tuple(KINDS)

@@ -95,18 +95,18 @@ def capacity_of(task, prepared: Path) -> Capacity:
         prepared: a corpus that was prepared as that of the training: it says how long instances are that were trained
             on as they were prepared. So are those of fairseq's ``translation`` task, which has no such options.
     """
-    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else InstanceScheme()
-    if grouping.kind == STORED:
+    scheme = task.options.scheme if isinstance(task, TranslationDocTask) else InstanceScheme()
+    if scheme.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
         return Capacity(most, most, None if tokens is None else tokens - 1, longer_side=True)
-    if grouping.kind == "greedy":
-        return Capacity(tokens=grouping.tokens - 1, longer_side=True)
-    if grouping.kind == "parts":
-        return Capacity(tokens=grouping.tokens)
-    most = grouping.context + 1
-    if grouping.kind == "current":
-        return Capacity(most, (grouping.target_context or 0) + 1, behind=False)
+    if scheme.kind == "greedy":
+        return Capacity(tokens=scheme.tokens - 1, longer_side=True)
+    if scheme.kind == "parts":
+        return Capacity(tokens=scheme.tokens)
+    most = scheme.context + 1
+    if scheme.kind == "current":
+        return Capacity(most, (scheme.target_context or 0) + 1, behind=False)
     return Capacity(most, most, behind=task.cfg.context_loss == "on")
 
 
@@ -115,7 +115,7 @@ def usual_place(task) -> str:
 
     Last, except for instances that are filled as ``gtransformer prepare`` fills them.
     """
-    kind = task.options.grouping.kind if isinstance(task, TranslationDocTask) else STORED
+    kind = task.options.scheme.kind if isinstance(task, TranslationDocTask) else STORED
     return INSTANCE if kind in (STORED, "greedy") else LAST
 
 

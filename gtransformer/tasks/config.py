@@ -9,7 +9,7 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
-from gtransformer.data.instances import FIXED, GROUPINGS, KINDS, LENGTHS, STORED
+from gtransformer.data.instances import FIXED, INSTANCE_KINDS, KINDS, LENGTHS, STORED
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
@@ -56,7 +56,7 @@ class TranslationDocConfig(TranslationConfig):
     )
     doc_constraint: bool = option(False, "the same as --sentence-rule on")
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
-    instances: ChoiceEnum(GROUPINGS) = option(
+    instances: ChoiceEnum(INSTANCE_KINDS) = option(
         STORED,
         f"which sentences stand together, whatever the corpus was prepared with; {_each(KINDS)}. Without an instance "
         "index a prepared instance is the document",

@@ -201,9 +201,9 @@ def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str,
             f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
             "languages"
         )
-    grouping = InstanceScheme.stored_in(said)
-    if grouping.kind != STORED and grouping.max_sentences != 1:
+    scheme = InstanceScheme.stored_in(said)
+    if scheme.kind != STORED and scheme.max_sentences != 1:
         raise UserError(
-            f"{where}: trained on more than single sentences (--instances {grouping.kind}); give a sentence model, "
+            f"{where}: trained on more than single sentences (--instances {scheme.kind}); give a sentence model, "
             "trained with --instances disjoint --context-sentences 0"
         )

@@ -95,12 +95,12 @@ def check_generation(args: Namespace, options: Options) -> None:
     options.check_generation(getattr(args, "score_reference", False))
 
 
-def check_decodable(models: Sequence[nn.Module], grouping: InstanceScheme, ready: bool) -> None:
+def check_decodable(models: Sequence[nn.Module], scheme: InstanceScheme, ready: bool) -> None:
     """Raise UserError for a model that cannot translate because it reads what is not there yet.
 
     ``ready``: what is before the sentences that are translated is there.
     """
-    refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=grouping.repeats_targets, ready=ready)
+    refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=scheme.repeats_targets, ready=ready)
 
 
 def check_alone(model: nn.Module, work: str) -> None:

@@ -63,7 +63,7 @@ class Loader:
 
     def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
         """A split (for training, the epoch's shard); UserError for files that are missing or unfit."""
-        grouping, whole = self.options.grouping, self.options.whole_documents
+        scheme, whole = self.options.scheme, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
         if training:
@@ -92,10 +92,10 @@ class Loader:
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
-        if whole or grouping.kind != STORED:
-            how = f"--strategy {self.cfg.strategy}" if whole else f"--instances {grouping.kind}"
+        if whole or scheme.kind != STORED:
+            how = f"--strategy {self.cfg.strategy}" if whole else f"--instances {scheme.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
-        masked = self.cfg.context_loss == "off" and grouping.with_context and target is not None
+        masked = self.cfg.context_loss == "off" and scheme.with_context and target is not None
         documents = following([one.documents for one in groups]) if self.options.ordered else None
         in_order = None
         if shuffled in (GLOBAL, ADDED):
@@ -150,7 +150,7 @@ class Loader:
         A line that does not begin with ``<s>`` is taken as one sentence, with a warning: it must not end the session.
         Raises UserError for lines that are to be grouped anew.
         """
-        if self.options.grouping.kind != STORED:
+        if self.options.scheme.kind != STORED:
             raise UserError(
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
                 "as one instance; give --instances stored, and write together what is to stand together"
@@ -188,7 +188,7 @@ class Loader:
             sides = self.dictionary, self.target_dictionary
             noise, target_noise = (WordDropout(self.cfg.doc_noise_mask, *self._maskable(one)) for one in sides)
         if dropout and self.cfg.coword_dropout > 0:
-            last, d = self.options.grouping.with_context, self.dictionary
+            last, d = self.options.scheme.with_context, self.dictionary
             current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
         return DocumentPairDataset(
             source,
@@ -238,8 +238,8 @@ class Loader:
 
     def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
         """The instances of a part. Raises UserError for a sentence that no window of the strategy holds."""
-        options, grouping = self.options, self.options.grouping
-        if grouping.kind == STORED and not options.whole_documents:
+        options, scheme = self.options, self.options.scheme
+        if scheme.kind == STORED and not options.whole_documents:
             return stored_as_they_are(part, self.numbered)
         view = part.sentences()
         if options.whole_documents:
@@ -251,10 +251,10 @@ class Loader:
         if options.shuffled == EVERYTHING and draw is not None:
             view.exchange(draw)
         target = None if view.target is None else view.target.lengths
-        if testing and KINDS[grouping.kind].by_target:
+        if testing and KINDS[scheme.kind].by_target:
             target = None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        made = build_instances(grouping, view.source.lengths, target, view.runs(), lengths)
+        made = build_instances(scheme, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first

@@ -248,12 +248,12 @@ class TranslationDocTask(FairseqTask):
         ``contexts`` among ``args`` (those of ``SecondPass``): batches and contexts come as the models want them.
         """
         check_generation(args, self.options)
-        grouping, contexts = self.options.grouping, getattr(args, "contexts", None)
+        scheme, contexts = self.options.scheme, getattr(args, "contexts", None)
         if contexts is None:
             for model in models:
                 self.options.check_batches(model)
         if not getattr(args, "score_reference", False):
-            check_decodable(models, grouping, ready=contexts is not None or self.cfg.first_pass is not None)
+            check_decodable(models, scheme, ready=contexts is not None or self.cfg.first_pass is not None)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
         if contexts is not None:
@@ -273,7 +273,7 @@ class TranslationDocTask(FairseqTask):
         Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
         """
         together = not (self.options.walks or isinstance(generator, SecondPass))
-        overlap = together and self.options.grouping.repeats_targets
+        overlap = together and self.options.scheme.repeats_targets
         if self.datasets and not self.told_of_overlap and overlap:
             self.told_of_overlap = True
             logger.warning(
@@ -290,7 +290,7 @@ class TranslationDocTask(FairseqTask):
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
             self._say_translated(len(hypos))
-            current = len(hypos) if self.options.grouping.with_context else self._sentences(given).sum()
+            current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
             given["nsentences"] = int(current)  # which fairseq adds up; it means instances
         return hypos
 
@@ -327,7 +327,7 @@ class TranslationDocTask(FairseqTask):
                 f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
             )
         (dataset,) = self.datasets.values()
-        spans, kind = dataset.spans(), self.options.grouping.kind
+        spans, kind = dataset.spans(), self.options.scheme.kind
         if spans is None and kind != STORED:
             raise UserError(
                 f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "

@@ -158,9 +158,9 @@ def word_view(spans, dropped=()):
     return Sentences(one, one, "x", instance_index(spans, 3, dropped))
 
 
-def grouped_spans(sentences, *grouping):
+def spans_of_scheme(sentences, *scheme):
     made = build_instances(
-        InstanceScheme(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs()
+        InstanceScheme(*scheme), sentences.source.lengths, sentences.target.lengths, sentences.runs()
     )
     return regrouped_spans(sentences, made)
 
@@ -168,19 +168,19 @@ def grouped_spans(sentences, *grouping):
 def test_spans_are_those_of_the_instance_index():
     """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
     sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
-    assert grouped_spans(sentences, "sliding", None, 1) == [
+    assert spans_of_scheme(sentences, "sliding", None, 1) == [
         SentenceSpan(0, 0, 1, (0, 1)),
         SentenceSpan(0, 0, 2, (1, 1)),
         SentenceSpan(0, 3, 1, (3, 1)),
         SentenceSpan(2, 0, 1, (0, 1)),
     ]
-    assert grouped_spans(sentences, "current", None, 2, 0) == [
+    assert spans_of_scheme(sentences, "current", None, 2, 0) == [
         SentenceSpan(0, 0, 1, (0, 1)),
         SentenceSpan(0, 1, 1, (1, 1)),
         SentenceSpan(0, 3, 1, (3, 1)),
         SentenceSpan(2, 0, 1, (0, 1)),
     ]
-    whole = grouped_spans(sentences, "greedy", 100)
+    whole = spans_of_scheme(sentences, "greedy", 100)
     assert whole == [SentenceSpan(0, 0, 2, (0, 2)), SentenceSpan(0, 3, 1, (3, 1)), SentenceSpan(2, 0, 1, (0, 1))]
     numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
     assert all(type(number) is int for number in numbers)  # what a file of translations can hold

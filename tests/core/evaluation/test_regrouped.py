@@ -18,7 +18,7 @@ from gtransformer.evaluation.score import score_translations
 REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
 RUNS = [(0, 3), (3, 5)]
-GROUPINGS = {
+SCHEMES = {
     "single": InstanceScheme("disjoint", context=0),
     "documents": InstanceScheme("greedy", tokens=1000),
     "pairs": InstanceScheme("disjoint", context=1),
@@ -30,12 +30,12 @@ TILES = {"single", "documents", "pairs"}
 
 @pytest.fixture
 def regrouped(tmp_path, helpers):
-    """make(grouping): the file's lines with the same sentences in other instances; what is not current is rubbish."""
+    """make(scheme): the file's lines with the same sentences in other instances; what is not current is rubbish."""
     sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
     lengths = np.array([len(sentence.split()) + 2 for sentence in sentences])
 
     def make(kind):
-        made = build_instances(GROUPINGS[kind], lengths, lengths, RUNS)
+        made = build_instances(SCHEMES[kind], lengths, lengths, RUNS)
         lines = []
         for number, ((first, last), (begin, end)) in enumerate(
             zip(made.target.tolist(), made.current.tolist(), strict=True)
@@ -83,7 +83,7 @@ def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers
     assert found.counts == expected.counts and found.counts["instances"] == len(lines)
 
 
-@pytest.mark.parametrize("kind", sorted(GROUPINGS.keys() - TILES))
+@pytest.mark.parametrize("kind", sorted(SCHEMES.keys() - TILES))
 def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, prepared, hypotheses, regrouped):
     lines = regrouped(kind)
     assert any("not this" in line["hypotheses"][0]["sentences"] for line in lines)

@@ -89,7 +89,7 @@ class SequentialGenerator(ForcingGenerator):
     def __init__(self, generator: DocumentGenerator, strategy: Strategy):
         super().__init__(generator, f"--strategy {strategy.kind}")
         self.strategy, self.nbest = strategy, 1
-        if strategy.way.context and self.sees_one_sentence:
+        if strategy.definition.context and self.sees_one_sentence:
             raise UserError(
                 f"{self.asked_by} translates behind previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"

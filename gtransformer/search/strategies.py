@@ -14,37 +14,37 @@ from gtransformer.errors import UserError
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way through documents, for ``--strategy``; a further one is one more entry of ``WAYS``.
+class StrategyKind:
+    """A way of decoding documents, for ``--strategy``; to add one, add an entry to ``STRATEGY_KINDS``.
 
     Attributes:
         help: for the option.
-        walks: window by window; else the document is searched at once.
+        by_window: whether documents are decoded window by window; else each is searched at once.
         context: whether it takes numbers of previous sentences.
         fills: whether a window also takes the new sentences that follow, as long as there is room; then it needs a
             number of tokens.
     """
 
     help: str
-    walks: bool = True
+    by_window: bool = True
     context: bool = False
     fills: bool = False
 
 
 FULL, SEQUENTIAL, SLIDING = "full", "sequential", "sliding"
-WAYS = {
-    FULL: Way("instance by instance", walks=False),
-    SEQUENTIAL: Way(  # SD of Herold and Ney 2023
+STRATEGY_KINDS = {
+    FULL: StrategyKind("instance by instance", by_window=False),
+    SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
         "a sentence at a time behind the translations of its context, --context-sentences of it with --instances "
         "sliding and current, else what fits --window-tokens, or without that all that stands before it in its "
         "instance",
         context=True,
     ),
-    SLIDING: Way(  # Zhang et al. 2023
+    SLIDING: StrategyKind(  # Zhang et al. 2023
         "windows of --window-tokens, each behind the translations of what it shares with the one before", fills=True
     ),
 }
-STRATEGIES = tuple(WAYS)
+STRATEGIES = tuple(STRATEGY_KINDS)
 # Further choices of decoding, here because commands offer them before PyTorch is loaded. auto: as the model was
 # trained.
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")  # of matrix products (tasks/trained.py)
@@ -96,18 +96,18 @@ class Strategy:
     target_context: int | None = None
 
     def __post_init__(self) -> None:
-        way = WAYS.get(self.kind)
-        if way is None:
+        definition = STRATEGY_KINDS.get(self.kind)
+        if definition is None:
             raise UserError(f"--strategy {self.kind} is unknown; choose one of {', '.join(STRATEGIES)}")
         tokens, contexts = self.tokens, {"context": self.context, "target-context": self.target_context}
         strategy = f"--strategy {self.kind}"
-        if tokens is not None and not way.walks:
+        if tokens is not None and not definition.by_window:
             raise UserError(f"--window-tokens {tokens} means nothing with {strategy}; leave it out")
         if tokens is not None and tokens < 1:
             raise UserError(f"--window-tokens {tokens}: give at least 1")
-        if tokens is None and way.fills:
+        if tokens is None and definition.fills:
             raise UserError(f"{strategy} needs --window-tokens W, the most source tokens of a window; give it")
-        if self.context is not None and not way.context:
+        if self.context is not None and not definition.context:
             raise UserError(f"--context-sentences {self.context} means nothing with {strategy}; leave it out")
         if self.context is not None and tokens is not None:
             raise UserError(f"{strategy} takes --context-sentences or --window-tokens, not both; give one")
@@ -117,9 +117,9 @@ class Strategy:
                 raise UserError(f"--{name}-sentences {value}: {strategy} {said}")
 
     @property
-    def way(self) -> Way:
+    def definition(self) -> StrategyKind:
         """What its kind is."""
-        return WAYS[self.kind]
+        return STRATEGY_KINDS[self.kind]
 
     def windows(self, lengths: Sequence[int], document: int = 0) -> list[SentenceWindow]:
         """The way through a document.
@@ -130,7 +130,7 @@ class Strategy:
 
         Raises UserError for a sentence that is longer than a window.
         """
-        if not self.way.walks:
+        if not self.definition.by_window:
             return [SentenceWindow(0, 0, 0, len(lengths))]
         for number, length in enumerate(lengths, start=1):
             self.check_sentence(length, document + 1, number)
@@ -138,7 +138,7 @@ class Strategy:
         while new < len(lengths):
             first = self._begin(lengths, new)
             last = new + 1
-            if self.way.fills:
+            if self.definition.fills:
                 room = self.tokens - sum(lengths[first:last])
                 while last < len(lengths) and lengths[last] <= room:
                     room -= lengths[last]

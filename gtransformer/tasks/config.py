@@ -13,7 +13,7 @@ from gtransformer.data.instances import FIXED, INSTANCE_KINDS, KINDS, LENGTHS, S
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
-from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, WAYS
+from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, STRATEGY_KINDS
 
 DECODER_STARTS = ("bos",)
 
@@ -113,7 +113,7 @@ class TranslationDocConfig(TranslationConfig):
     )
     strategy: ChoiceEnum(STRATEGIES) = option(
         FULL,
-        f"in generation, how a document is decoded; {_each(WAYS)}. As many sentences as the source has, "
+        f"in generation, how a document is decoded; {_each(STRATEGY_KINDS)}. As many sentences as the source has, "
         "whatever --doc-mode",
     )
     window_tokens: Optional[int] = option(  # noqa: UP045

@@ -63,7 +63,7 @@ MODELS: Rows = (
         "models that translate one sentence and models that translate documents make no ensemble",
     ),
     (
-        lambda c: c.translates_last_sentence_only == {True} and c.walks,
+        lambda c: c.translates_last_sentence_only == {True} and c.by_window,
         "--strategy: the model translates sentence by sentence, behind no translation; leave it out",
     ),
     (
@@ -135,7 +135,7 @@ def generator_maker(
     refuse(
         MODELS,
         rule=chosen,
-        walks=options.walks,
+        by_window=options.by_window,
         score_reference=getattr(args, "score_reference", False),
         translates_last_sentence_only=set(map(translates_last_sentence_only, models)),
         marks_left_out=any(getattr(model, "leaves_marks_out", False) for model in models),

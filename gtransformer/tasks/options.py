@@ -16,7 +16,7 @@ from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTH
 from gtransformer.data.instances import DRAWN, STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.strategies import AUTO, OFF, ON, WAYS, Strategy
+from gtransformer.search.strategies import AUTO, OFF, ON, STRATEGY_KINDS, Strategy
 from gtransformer.tasks.accepted_options import check_numbers
 from gtransformer.tasks.config import TranslationDocConfig
 
@@ -66,7 +66,7 @@ ALWAYS: Rows = (
         "--context-sentences K, not with --instances {scheme.kind}; leave it out, or give these",
     ),
     (
-        lambda c: c.cfg.first_pass and c.options.walks,
+        lambda c: c.cfg.first_pass and c.options.by_window,
         "--first-pass {cfg.first_pass} and --strategy {cfg.strategy} are two ways to have context; leave one of them "
         "out",
     ),
@@ -76,15 +76,15 @@ ALWAYS: Rows = (
     ),
     (
         lambda c: (
-            c.options.walks
+            c.options.by_window
             and c.scheme.kind != STORED
-            and (WAYS[str(c.cfg.strategy)].fills or c.cfg.window_tokens is not None)
+            and (STRATEGY_KINDS[str(c.cfg.strategy)].fills or c.cfg.window_tokens is not None)
         ),
         "--strategy {cfg.strategy} --window-tokens walks through whole documents, not through --instances "
         "{scheme.kind}; leave one of them out",
     ),
     (
-        lambda c: c.options.walks and c.scheme.single_targets,
+        lambda c: c.options.by_window and c.scheme.single_targets,
         "--strategy {cfg.strategy} translates behind previous translations, but instances have no context on the "
         "target side (--context-sentences, --target-context-sentences); leave --strategy out",
     ),
@@ -113,12 +113,12 @@ TRAINING: Rows = (
 )
 GENERATION: Rows = (
     (
-        lambda c: c.options.rule == OFF and (c.options.walks or c.cfg.first_pass or c.cfg.doc_constraint),
+        lambda c: c.options.rule == OFF and (c.options.by_window or c.cfg.first_pass or c.cfg.doc_constraint),
         "--sentence-rule off: --strategy, --first-pass and --doc-constraint give as many sentences as the source has; "
         "leave one of the two out",
     ),
     (
-        lambda c: c.score_reference and (c.options.walks or c.cfg.first_pass),
+        lambda c: c.score_reference and (c.options.by_window or c.cfg.first_pass),
         "--score-reference: --strategy and --first-pass are ways to translate; leave one of the two out",
     ),
 )
@@ -172,7 +172,7 @@ BATCHES_OF_A_MODEL: Rows = (
         "current sentence alone; give --context-loss off",
     ),
     (
-        lambda c: c.options.walks,
+        lambda c: c.options.by_window,
         "--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out",
     ),
 )
@@ -184,7 +184,7 @@ SAVED: Rows = (
         "languages, or the languages of the model",
     ),
     (
-        lambda c: c.options.strategy.way.context and c.saved.single_targets,
+        lambda c: c.options.strategy.definition.context and c.saved.single_targets,
         "--strategy {cfg.strategy} translates behind previous translations, but the model was trained on single "
         "sentences of the target, without context; leave --strategy out",
     ),
@@ -209,14 +209,14 @@ class Options:
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
         self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
-        self.walks = WAYS[str(cfg.strategy)].walks
+        self.by_window = STRATEGY_KINDS[str(cfg.strategy)].by_window
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.scheme = InstanceScheme(str(cfg.instances), *numbers)
         self.scheme.check()
         check_numbers(cfg)
         self._refuse(ALWAYS)
         context = None, None
-        if self.walks and self.scheme.with_context:  # sequential decoding has that of the instances
+        if self.by_window and self.scheme.with_context:  # sequential decoding has that of the instances
             context = self.scheme.context, self.scheme.before_target
         self.strategy = Strategy(str(cfg.strategy), cfg.window_tokens, *context)
 
@@ -298,7 +298,7 @@ class Options:
         """
         if chosen != AUTO:
             return chosen == ON
-        wanted = self.cfg.doc_constraint or self.walks or self.cfg.first_pass is not None
+        wanted = self.cfg.doc_constraint or self.by_window or self.cfg.first_pass is not None
         ends_itself = str(getattr(_cfg(model), "marks_loss", ON)) == ON
         equal = self.has_group_attention(_cfg(model)) and not self.scheme.is_unequal
         return equal or wanted or not ends_itself

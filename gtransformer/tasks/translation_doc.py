@@ -265,14 +265,14 @@ class TranslationDocTask(FairseqTask):
             return second
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
-        return SequentialGenerator(made, self.options.strategy) if self.options.walks else made
+        return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file.
 
         Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
         """
-        together = not (self.options.walks or isinstance(generator, SecondPass))
+        together = not (self.options.by_window or isinstance(generator, SecondPass))
         overlap = together and self.options.scheme.repeats_targets
         if self.datasets and not self.told_of_overlap and overlap:
             self.told_of_overlap = True

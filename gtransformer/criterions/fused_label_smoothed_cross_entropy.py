@@ -48,7 +48,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
             loss, nll = fused_cross_entropy(features, decoder.output_weight, targets, self.eps)
-            validation = not model.training and hasattr(self.task, "forced_symbols")
+            validation = not model.training and hasattr(self.task, "unpredicted_symbols")
             of_words = self._of_words(features, decoder.output_weight, targets, nll) if validation else {}
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         own = {OWN + name: binary_loss(*one, self.eps) for name, one in extra.get(LOSSES, {}).items()}
@@ -66,9 +66,11 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     def _of_words(self, features: Tensor, weight: Tensor, targets: Tensor, nll: Tensor) -> dict[str, Tensor | int]:
         """Of the negative log likelihood of all targets what is that of words, and how many these are."""
-        forced = torch.isin(targets, targets.new_tensor(self.task.forced_symbols)).nonzero().squeeze(1)
-        _, theirs = fused_cross_entropy(features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0)
-        return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
+        unpredicted = torch.isin(targets, targets.new_tensor(self.task.unpredicted_symbols)).nonzero().squeeze(1)
+        _, theirs = fused_cross_entropy(
+            features.index_select(0, unpredicted), weight, targets.index_select(0, unpredicted), 0.0
+        )
+        return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(unpredicted)}
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:

@@ -52,12 +52,12 @@ def without_context_loss(sample: dict, padding: int) -> dict:
     return sample | {"target": masked, "ntokens": sample["ntokens"] - sample[CONTEXT_TOTAL], MASKED: True}
 
 
-def without_forced(sample: dict, forced: Sequence[int], padding: int) -> dict:
-    """Return the batch as the criterion of a model that cannot predict ``forced`` symbols shall see it.
+def without_unpredicted(sample: dict, unpredicted: Sequence[int], padding: int) -> dict:
+    """Return the batch as the criterion of a model that cannot predict ``unpredicted`` symbols shall see it.
 
     They leave no choice, are padding among the targets, and do not count.
     """
-    chosen = torch.isin(sample["target"], torch.tensor(forced, device=sample["target"].device))
+    chosen = torch.isin(sample["target"], torch.tensor(unpredicted, device=sample["target"].device))
     target, ntokens = sample["target"].masked_fill(chosen, padding), sample["ntokens"] - int(chosen.sum())
     return sample | {"target": target, "ntokens": ntokens, MASKED: True}
 

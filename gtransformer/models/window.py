@@ -16,7 +16,7 @@ from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option, with_options
 from gtransformer.models.common.decoding.cached_memory import CachedIntervals, Newest
-from gtransformer.models.common.decoding.history import Forced
+from gtransformer.models.common.decoding.history import ForcedPrefixes
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import alignment
 from gtransformer.modules.ragged import Memory, Ragged
@@ -56,10 +56,10 @@ class CachedWindow(CachedIntervals):
         there = (place >= 0) & (place < lengths[..., None])
         self.look(first + np.clip(place, 0, lengths[..., None] - 1), there)
 
-    def force(self, forced: Forced) -> None:
+    def force(self, forced_prefixes: ForcedPrefixes) -> None:
         """Go on behind the last position of what is forced, where no sentence of the source begins again."""
         if self.scope.begun == SENTENCE:
-            layout, groups = forced.layout, forced.groups.cpu().numpy()
+            layout, groups = forced_prefixes.layout, forced_prefixes.groups.cpu().numpy()
             queries = Newest(self.documents[groups][layout.doc], layout.tag, layout.position)
             centres = alignment.sentence_aligned(queries, self.memory.layout)
             self.centre[groups] = centres[layout.doc_starts[1:] - 1][:, None]

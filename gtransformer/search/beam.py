@@ -70,8 +70,8 @@ class BeamSearch:
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
-        forced: for each document (length,) int64 on the device: sentences that its translation begins with, perhaps
-            none; hypotheses are what comes behind the ``<s>`` behind them. Only with ``at_once`` 0.
+        forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
+            perhaps none; hypotheses are what comes behind the ``<s>`` behind them. Only with ``at_once`` 0.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class BeamSearch:
         limits: Tensor,
         sentences: Tensor,
         at_once: int = 0,
-        forced: Sequence[Tensor] | None = None,
+        forced_prefixes: Sequence[Tensor] | None = None,
     ):
         self.device = memories[0].states.device
         self.rule, self.scoring, self.beam = rule.on(self.device), scoring, scoring.beam
@@ -98,10 +98,10 @@ class BeamSearch:
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
         self.prefixes = rule.start(slots, self.beam)
-        if forced is not None and any(map(len, forced)):
-            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced])
+        if forced_prefixes is not None and any(map(len, forced_prefixes)):
+            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced_prefixes])
             for state in self.states:
-                state.force(forced)
+                state.force(forced_prefixes)
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
     def run(self) -> list[list[dict]]:

@@ -106,14 +106,15 @@ class DocumentGenerator(SequenceGenerator):
             made.repeat_ngram_blocker = RepeatedNgrams(self.options["no_repeat_ngram_size"], self.tgt_dict.bos())
         return made
 
-    def behind(self, net_input: dict, forced: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
+    def continue_prefixes(self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
         """Translate the last sentences of every document behind translations that are there already.
 
         What is forced costs nothing and does not count in length normalisation, nor does the ``<s>`` behind it.
 
         Args:
             net_input: ``src_tokens`` and ``src_lengths``, context sentences and new ones.
-            forced: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or none.
+            forced_prefixes: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or
+                none.
             new: (documents,) int64, how many sentences are to be translated.
 
         Returns:
@@ -121,15 +122,17 @@ class DocumentGenerator(SequenceGenerator):
         """
         src_tokens = net_input["src_tokens"]
         limits, sentences = self._limits(src_tokens, self._words(src_tokens))
-        given = torch.tensor([int(one.eq(self.tgt_dict.eos()).sum()) for one in forced], device=src_tokens.device)
-        lengths = torch.tensor([len(one) for one in forced], device=src_tokens.device)
+        given = torch.tensor(
+            [int(one.eq(self.tgt_dict.eos()).sum()) for one in forced_prefixes], device=src_tokens.device
+        )
+        lengths = torch.tensor([len(one) for one in forced_prefixes], device=src_tokens.device)
         column = torch.arange(int((given + new).max()), device=src_tokens.device) - given.unsqueeze(1)
         wanted = (column >= 0) & (column < new.unsqueeze(1))
         # From the place in the translation to that of the source sentence: contexts may be of different lengths.
         source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths)
-        return self._search(net_input, limits, given + new, forced)
+        return self._search(net_input, limits, given + new, forced_prefixes)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
@@ -145,7 +148,7 @@ class DocumentGenerator(SequenceGenerator):
         return ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
 
     def _search(
-        self, net_input: dict, limits: Tensor, sentences: Tensor, forced: Sequence[Tensor] | None = None
+        self, net_input: dict, limits: Tensor, sentences: Tensor, forced_prefixes: Sequence[Tensor] | None = None
     ) -> list[list[dict]]:
         """Beam search document by document (search/beam.py)."""
         scoring = Scoring(
@@ -160,8 +163,8 @@ class DocumentGenerator(SequenceGenerator):
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
         decoders = [model.decoder for model in models]
-        at_once = self.documents_at_once if forced is None else 0
-        documents = limits, sentences, at_once, forced
+        at_once = self.documents_at_once if forced_prefixes is None else 0
+        documents = limits, sentences, at_once, forced_prefixes
         return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()
 
 
@@ -220,9 +223,9 @@ class DocumentSearch(Search):
         between = rule.between(state)
         short, full = rule.room(state, self.limits)
         rule.restrict(lprobs, rows_of(short & ~between), rows_of(full & ~between))
-        forced = rows_of(between)
-        lprobs[forced] = -torch.inf
-        lprobs[forced, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
+        boundaries = rows_of(between)
+        lprobs[boundaries] = -torch.inf
+        lprobs[boundaries, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
 
         settled = original.isneginf().sum(dim=1).eq(original.shape[1] - 1)  # prefix tokens leave one choice
         lprobs[settled.unsqueeze(1) & original.isneginf()] = -torch.inf
@@ -262,9 +265,9 @@ class RepeatedNgrams(nn.Module):
 
         ``tokens``: (bsz * beam_size, longest) int64 prefixes, of which ``step`` + 1 tokens are written.
         """
-        forced = lprobs.isfinite().sum(dim=1).le(1).tolist()
+        settled = lprobs.isfinite().sum(dim=1).le(1).tolist()
         for row, prefix in enumerate(tokens[:, : step + 1].tolist()):
-            banned = [] if forced[row] else self.banned(prefix)
+            banned = [] if settled[row] else self.banned(prefix)
             if banned:
                 lprobs[row, banned] = -torch.inf
         return lprobs

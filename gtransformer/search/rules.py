@@ -70,11 +70,11 @@ class SentenceRule:
         """The same rule for log probabilities on a device."""
         return replace(self, forbidden=self.forbidden.to(device))
 
-    def start(self, documents: int, beam: int, behind: Sequence[int] | int = 0) -> SentenceState:
-        """The state behind the given ``<s>``, as arrays; ``behind`` so many sentences (of each document) before it."""
+    def start(self, documents: int, beam: int, complete: Sequence[int] | int = 0) -> SentenceState:
+        """The state behind the given ``<s>``, as arrays; ``complete``: sentences (of each document) before it."""
         shape = documents, beam
-        complete = np.broadcast_to(np.reshape(behind, (-1, 1)), shape).astype(np.int64)
-        return SentenceState(np.full(shape, self.bos), complete, np.zeros(shape, dtype=np.int64))
+        ended = np.broadcast_to(np.reshape(complete, (-1, 1)), shape).astype(np.int64)
+        return SentenceState(np.full(shape, self.bos), ended, np.zeros(shape, dtype=np.int64))
 
     def read(self, prefixes: Tensor) -> SentenceState:
         """The state of prefixes (documents, beam, length) int64, whatever they hold behind their ``<s>``."""

@@ -38,26 +38,26 @@ class DocumentProgress:
     hypothesis: dict | None = None
 
 
-class ForcingGenerator:
+class ForcedPrefixGenerator:
     """A generator, called as fairseq's, that continues behind sentences which it forces itself.
 
     Args:
         generator: what searches.
-        asked_by: the option that asks for it, for messages.
+        option: the option that asks for it, for messages.
 
     Raises UserError where the generator, or one of its ``models``, cannot.
     """
 
-    def __init__(self, generator: DocumentGenerator, asked_by: str):
-        self.generator, self.asked_by, self.models = generator, asked_by, list(generator.model.models)
+    def __init__(self, generator: DocumentGenerator, option: str):
+        self.generator, self.option, self.models = generator, option, list(generator.model.models)
         unfit = next((type(model).__name__ for model in self.models if not decodes_stepwise(model)), None)
         if unfit is not None:
             raise UserError(
-                f"{asked_by}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
+                f"{option}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
             )
         if not generator.fast:
             raise UserError(
-                f"{asked_by} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models "
+                f"{option} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models "
                 "and suppressed tokens out"
             )
 
@@ -73,7 +73,7 @@ class ForcingGenerator:
         return all({scope.prefix_sentences for scope in one} == {1} for one in scopes)
 
 
-class SequentialGenerator(ForcingGenerator):
+class SequentialGenerator(ForcedPrefixGenerator):
     """A generator, called as fairseq's, whose documents are translated by a strategy; each has one translation.
 
     Each window is held to the sentences of its source. What is chosen is never changed later; so there is one
@@ -91,11 +91,11 @@ class SequentialGenerator(ForcingGenerator):
         self.strategy, self.nbest = strategy, 1
         if strategy.definition.context and self.sees_one_sentence:
             raise UserError(
-                f"{self.asked_by} translates behind previous translations, but the decoder of this model sees the "
+                f"{self.option} translates behind previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"
             )
         if generator.nbest > 1:
-            raise UserError(f"{self.asked_by} makes one translation of each document; leave --nbest out")
+            raise UserError(f"{self.option} makes one translation of each document; leave --nbest out")
         self.longest = min(longest_source(model) for model in self.models)
         for model in self.models:
             model.decoder.hold_weights()  # or each window would lay them out again
@@ -105,7 +105,7 @@ class SequentialGenerator(ForcingGenerator):
         """fairseq's hypotheses of every document of the batch, one or, where nothing was found, none."""
         if prefix_tokens is not None or constraints is not None:
             raise UserError(
-                f"{self.asked_by} forces what it has chosen itself; leave --prefix-size and --constraints out"
+                f"{self.option} forces what it has chosen itself; leave --prefix-size and --constraints out"
             )
         tokens = sample["net_input"]["src_tokens"]
         begins = sample["net_input"].get(FIRST_SENTENCE)
@@ -146,13 +146,15 @@ class SequentialGenerator(ForcingGenerator):
             )
         pad = self.generator.tgt_dict.pad()
         padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)
-        forced = [self._forced(document, window) for document, window in zip(active, windows, strict=True)]
+        forced_prefixes = [
+            self._forced_prefix(document, window) for document, window in zip(active, windows, strict=True)
+        ]
         new = torch.tensor([window.last - window.new for window in windows], device=lengths.device)
         inputs = {"src_tokens": padded, "src_lengths": lengths}
         if self.numbered:
             begins = [document.begin + window.first for document, window in zip(active, windows, strict=True)]
             inputs[FIRST_SENTENCE] = torch.tensor(begins, device=lengths.device)
-        found = self.generator.behind(inputs, forced, new)
+        found = self.generator.continue_prefixes(inputs, forced_prefixes, new)
         for document, hypotheses in zip(active, found, strict=True):
             document.hypothesis = hypotheses[0] if hypotheses else None
             if document.hypothesis is None:
@@ -160,11 +162,11 @@ class SequentialGenerator(ForcingGenerator):
             else:
                 self._take(document, document.hypothesis)
 
-    def _forced(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
+    def _forced_prefix(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
         """What a window's translation begins with, ``<s> words </s>`` each."""
         bos = document.sentences[0].new_tensor([self.generator.tgt_dict.bos()])
         return torch.cat(
-            [bos[:0], *(part for one in document.chosen[window.forced : window.new] for part in (bos, one))]
+            [bos[:0], *(part for one in document.chosen[window.prefix_start : window.new] for part in (bos, one))]
         )
 
     def _take(self, document: DocumentProgress, hypothesis: dict) -> None:
@@ -193,37 +195,39 @@ class SequentialGenerator(ForcingGenerator):
 Contexts = Callable[[dict], Sequence[Tensor]]
 
 
-class SecondPass(ForcingGenerator):
+class SecondPass(ForcedPrefixGenerator):
     """A generator, called as fairseq's, of batches whose instances each end in the one sentence to be translated.
 
     Args:
         generator: what searches each batch.
         contexts: of a batch, what each of its translations begins with: ``<s> words </s>`` for each sentence of its
             context, (length,) int64, perhaps none. None: none of any has.
-        asked_by: what asks for it, for messages.
+        option: what asks for it, for messages.
 
     Raises UserError for options of search that go through fairseq's loop; with contexts, for models whose decoders do
     not read them; without, for ``documents_at_once``.
     """
 
-    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, asked_by: str = "--first-pass"):
-        super().__init__(generator, asked_by)
+    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, option: str = "--first-pass"):
+        super().__init__(generator, option)
         if contexts is not None and self.sees_one_sentence:
             raise UserError(
-                f"{asked_by}: the decoder of this model sees the current sentence alone and reads no first "
+                f"{option}: the decoder of this model sees the current sentence alone and reads no first "
                 "translations; leave it out"
             )
         if contexts is None and generator.documents_at_once:
-            raise UserError(f"{asked_by}: a batch is translated as one; leave --documents-at-once out")
+            raise UserError(f"{option}: a batch is translated as one; leave --documents-at-once out")
         self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
         """fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
         if prefix_tokens is not None or constraints is not None:
-            raise UserError(f"{self.asked_by}: a batch is translated as one; leave --prefix-size and --constraints out")
+            raise UserError(f"{self.option}: a batch is translated as one; leave --prefix-size and --constraints out")
         inputs = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
         tokens = inputs["src_tokens"]
         contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)
-        forced = [one.to(tokens.device) for one in contexts]
-        return self.generator.behind(inputs, forced, torch.ones(len(tokens), dtype=torch.int64, device=tokens.device))
+        forced_prefixes = [one.to(tokens.device) for one in contexts]
+        return self.generator.continue_prefixes(
+            inputs, forced_prefixes, torch.ones(len(tokens), dtype=torch.int64, device=tokens.device)
+        )

@@ -68,12 +68,12 @@ class SentenceWindow:
 
     Attributes:
         first, last: [first, last) of the source.
-        forced: the translation begins with sentences [forced, new), which were chosen before.
+        prefix_start: the translation begins with sentences [prefix_start, new), which were chosen before.
         new: sentences [new, last) are translated.
     """
 
     first: int
-    forced: int
+    prefix_start: int
     new: int
     last: int
 
@@ -143,8 +143,8 @@ class Strategy:
                 while last < len(lengths) and lengths[last] <= room:
                     room -= lengths[last]
                     last += 1
-            forced = first if self.target_context is None else max(0, new - self.target_context)
-            found.append(SentenceWindow(first, forced, new, last))
+            prefix_start = first if self.target_context is None else max(0, new - self.target_context)
+            found.append(SentenceWindow(first, prefix_start, new, last))
             new = last
         return found
 

@@ -51,11 +51,11 @@ SEARCH: Rows = (
 _MARKS = "the model has not learned to predict <s>, which stands between sentences (--marks-loss off)"
 MODELS: Rows = (
     (
-        lambda c: c.rule == OFF and c.marks_left_out,
+        lambda c: c.rule == OFF and c.unpredicted_left_out,
         f"--sentence-rule off: {_MARKS}; leave it out",
     ),
     (
-        lambda c: c.score_reference and c.marks_left_out,
+        lambda c: c.score_reference and c.unpredicted_left_out,
         f"--score-reference: {_MARKS}; leave it out, or score sentences with gtransformer contrastive",
     ),
     (
@@ -138,7 +138,7 @@ def generator_maker(
         by_window=options.by_window,
         score_reference=getattr(args, "score_reference", False),
         translates_last_sentence_only=set(map(translates_last_sentence_only, models)),
-        marks_left_out=any(getattr(model, "leaves_marks_out", False) for model in models),
+        unpredicted_left_out=any(getattr(model, "leaves_unpredicted_out", False) for model in models),
     )
     last_alone = translates_last_sentence_only(models[0])
     if task.datasets or not last_alone:  # what is typed or handed in stands as the model wants it

@@ -15,7 +15,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtransformer.data.batch_fields import without_context_loss, without_forced
+from gtransformer.data.batch_fields import without_context_loss, without_unpredicted
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
@@ -87,7 +87,10 @@ class TranslationDocTask(FairseqTask):
         if cfg.target_lang not in self.langs:
             raise UserError(f"--langs {','.join(self.langs)} does not name the target language '{cfg.target_lang}'")
         self.language = tgt_dict.index(f"[{cfg.target_lang}]")
-        self.forced_symbols = [tgt_dict.bos(), self.language]  # between the target's sentences, at its end: no choice
+        self.unpredicted_symbols = [
+            tgt_dict.bos(),
+            self.language,
+        ]  # between the target's sentences, at its end: no choice
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
         self.writer: TranslationWriter | None = None
@@ -363,8 +366,8 @@ class TranslationDocTask(FairseqTask):
     def _counted(self, sample: dict, model) -> dict:
         """A batch whose targets are those that count in the loss of a model."""
         sample = without_context_loss(sample, self.tgt_dict.pad())
-        left_out = getattr(model, "leaves_marks_out", False)
-        return without_forced(sample, self.forced_symbols, self.tgt_dict.pad()) if left_out else sample
+        left_out = getattr(model, "leaves_unpredicted_out", False)
+        return without_unpredicted(sample, self.unpredicted_symbols, self.tgt_dict.pad()) if left_out else sample
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log what the criterion does; peak memory on a GPU; BLEU if ``--eval-bleu``; entropy where it was measured."""

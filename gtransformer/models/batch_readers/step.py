@@ -17,7 +17,7 @@ from torch import Tensor
 from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import FlatBatchAttention
-from gtransformer.models.common.decoding.history import Forced, visible_to_score
+from gtransformer.models.common.decoding.history import ForcedPrefixes, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack
 from gtransformer.models.common.decoding.state import InputStep
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -57,11 +57,13 @@ class FrontStep(InputStep):
             x = self.flat.step(x, self.documents)
         return self.front.layer_norm(x)
 
-    def force(self, forced: Forced) -> Tensor:
-        layout = forced.layout
-        documents = self.documents[forced.groups.cpu().numpy()][layout.doc]
-        opens = forced.tokens.cpu().numpy() == self.decoder.bos
-        return self.front.layer_norm(self._placed(forced.tokens, layout.position, opens, documents, layout.tag))
+    def force(self, forced_prefixes: ForcedPrefixes) -> Tensor:
+        layout = forced_prefixes.layout
+        documents = self.documents[forced_prefixes.groups.cpu().numpy()][layout.doc]
+        opens = forced_prefixes.tokens.cpu().numpy() == self.decoder.bos
+        return self.front.layer_norm(
+            self._placed(forced_prefixes.tokens, layout.position, opens, documents, layout.tag)
+        )
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         self.documents = self.documents[groups]

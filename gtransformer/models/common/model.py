@@ -136,7 +136,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return found, extra | {LOSSES: encoder_out[LOSSES][0]} if LOSSES in encoder_out else extra
 
     @property
-    def leaves_marks_out(self) -> bool:
+    def leaves_unpredicted_out(self) -> bool:
         """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
         return self.decoder.output_words is not None or str(self.cfg.marks_loss) == OFF
 

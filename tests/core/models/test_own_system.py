@@ -39,8 +39,8 @@ class TopicStep(InputStep):
     def step(self, tokens, offsets, opens, tags):
         return super().step(tokens, offsets, opens, tags) + self.decoder.topic.weight[0]
 
-    def force(self, forced):
-        return super().force(forced) + self.decoder.topic.weight[0]
+    def force(self, forced_prefixes):
+        return super().force(forced_prefixes) + self.decoder.topic.weight[0]
 
 
 class TopicDecoder(DocumentDecoder):

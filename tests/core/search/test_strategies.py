@@ -41,7 +41,7 @@ def test_every_sentence_is_new_once(kind, seed):
     assert [one.new for one in windows] == [0, *(one.last for one in windows[:-1])] and windows[-1].last == 40
     for one in windows:
         tokens = sum(lengths[one.first : one.last])
-        assert one.first == one.forced <= one.new < one.last and tokens <= most
+        assert one.first == one.prefix_start <= one.new < one.last and tokens <= most
         assert one.first == 0 or sum(lengths[one.first - 1 : one.new + 1]) > most
         if kind == SLIDING and one.last < 40:
             assert tokens + lengths[one.last] > most

@@ -80,12 +80,12 @@ def test_batches_and_what_each_translation_begins_with(given):
         lengths = [sum(place.document == number for place in dataset.spans()) for number in range(3)]
         assert sizes == [min(4, length - at) for length in lengths for at in range(0, length, 4)]
         for batch in batches_of(task, dataset):
-            for number, forced in zip(batch["id"].tolist(), generator.contexts(batch), strict=True):
+            for number, prefix in zip(batch["id"].tolist(), generator.contexts(batch), strict=True):
                 place = dataset.spans()[number]
                 begun = [reference[number]["prev_output_tokens"], dataset[number]["prev_output_tokens"]]
                 whole, own = (words(task, one) for one in begun)
                 assert own == ["<s>", *expected[place.document, place.first_sentence]]
-                assert [*words(task, forced), *own] == whole
+                assert [*words(task, prefix), *own] == whole
     assert [len(ids) for ids in epoch_of(iterator(*loaded(given["some.txt"])[:2]), shuffle=False)] == lengths
 
 

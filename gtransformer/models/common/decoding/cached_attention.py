@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
 from gtransformer.modules.ragged import on_device
 from gtransformer.modules.relative import clipped_distance
 
@@ -27,7 +27,7 @@ class CachedAttention:
         """
         raise NotImplementedError
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
         """Take in the keys and values (N, heads, dim) of what all hypotheses of a document begin with."""
 
     def promote(self, moves: list) -> None:
@@ -66,15 +66,15 @@ class CachedPrefix(CachedAttention):
         """Keys and values from slot ``first`` on, (documents, heads, slots * beam, dim)."""
         return [side[:, :, first : history.slots].flatten(2, 3) for side in self.sides]
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
         """Store the forced tokens in reach, each once for all hypotheses."""
-        history = forced.history
-        if len(forced.slot):
+        history = forced_prefixes.history
+        if len(forced_prefixes.slot):
             groups, beam = history.ancestor.shape[:2]
             shape = groups, new[0].shape[1], history.capacity, beam, new[0].shape[2]
             self.sides = [side.new_zeros(shape) for side in new]
             for side, value in zip(self.sides, new, strict=True):
-                side[forced.group, :, forced.slot, 0] = value.index_select(0, forced.token)
+                side[forced_prefixes.group, :, forced_prefixes.slot, 0] = value.index_select(0, forced_prefixes.token)
 
     def select(self, groups: Tensor) -> None:
         if self.sides is not None:
@@ -135,13 +135,15 @@ class CachedDocument(CachedPrefix):
         shared_keys, shared_values = (side[:, :, : masks.shared_width] for side in self.shared)
         return attend(q, [shared_keys, keys], [shared_values, values], [masks.shared, masks.tail])
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
         self.shared = [
-            side.new_zeros(len(forced.history.steps), *side.shape[1:2], forced.layout.length, side.shape[2])
+            side.new_zeros(
+                len(forced_prefixes.history.steps), *side.shape[1:2], forced_prefixes.layout.length, side.shape[2]
+            )
             for side in new
         ]
         for shared, value in zip(self.shared, new, strict=True):
-            shared[forced.groups] = forced.layout.pad(value).transpose(1, 2)
+            shared[forced_prefixes.groups] = forced_prefixes.layout.pad(value).transpose(1, 2)
 
     def promote(self, moves: list[tuple[int, int, int, np.ndarray]]) -> None:
         needed = max(length + len(ancestors) for _, _, length, ancestors in moves)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_attention import CachedAttention, attend
-from gtransformer.models.common.decoding.history import Forced, Masks, visible_to_score
+from gtransformer.models.common.decoding.history import ForcedPrefixes, Masks, visible_to_score
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.ragged import Memory, on_device
@@ -47,7 +47,7 @@ class CachedMemory:
             position: (groups,) its place in the document, from 0.
         """
 
-    def force(self, forced: Forced) -> None:
+    def force(self, forced_prefixes: ForcedPrefixes) -> None:
         """Take note of what all hypotheses of a document begin with."""
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:

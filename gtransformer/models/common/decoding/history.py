@@ -171,7 +171,7 @@ class History:
 
 
 @dataclass
-class Forced:
+class ForcedPrefixes:
     """What decoding is made to begin with, and where the caches are to keep it; for all layers the same.
 
     Attributes:

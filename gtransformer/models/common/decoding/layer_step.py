@@ -14,7 +14,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, Scope, tried_layout
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
-from gtransformer.models.common.decoding.history import Forced, History, Masks
+from gtransformer.models.common.decoding.history import ForcedPrefixes, History, Masks
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, open_gate
 from gtransformer.modules.kernels import Linear, PackedLinear
@@ -143,19 +143,19 @@ class AttentionStep:
         new[:1] = [module.add_sentence_embedding(keys, module.key_numbers, tags) for keys in new[:1]]
         return [module.add_sentence_embedding(q, module.query_numbers, tags), *new]
 
-    def force(self, x: Tensor, forced: Forced) -> Tensor:
+    def force(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""
         gate = self.layer.residual_gate_of(self.block)
-        return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced), self.norm, gate)
+        return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced_prefixes), self.norm, gate)
 
-    def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
+    def _attend_and_keep(self, h: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         if self.block.memory is None:
-            parts = self.modules[0].split_parts(self.into(h).to(forced.dtype))
+            parts = self.modules[0].split_parts(self.into(h).to(forced_prefixes.dtype))
             for number, (module, attentions) in enumerate(zip(self.modules, self.attentions, strict=True)):
-                _, *new = self._numbered(module, number, parts, forced.layout.tag)
+                _, *new = self._numbered(module, number, parts, forced_prefixes.layout.tag)
                 for one in attentions:
-                    one.force(new, forced)
-        return self.layer.attend(self.block, h, forced.view)
+                    one.force(new, forced_prefixes)
+        return self.layer.attend(self.block, h, forced_prefixes.view)
 
 
 class LayerStep:
@@ -173,11 +173,11 @@ class LayerStep:
             x = block.step(x, masks)
         return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
 
-    def force(self, x: Tensor, forced: Forced) -> Tensor:
+    def force(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         """The full pass of the layer over what hypotheses begin with, (N, channels) -> (N, channels)."""
         layer = self.layer
         for block in self.blocks:
-            x = block.force(x, forced)
+            x = block.force(x, forced_prefixes)
         return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
 
 

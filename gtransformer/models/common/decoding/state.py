@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_memory import goes_on
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.ragged import Memory, Ragged, on_device
@@ -115,13 +115,13 @@ class CachedState(DecodingState):
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
         """As of all: one full pass for all rows of a group."""
-        forced = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
+        forced_prefixes = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
         for reader in self.readers.values():
-            reader.force(forced)
+            reader.force(forced_prefixes)
         with self.decoder.autocast():
-            x = self.inputs.force(forced)
+            x = self.inputs.force(forced_prefixes)
             for layer in self.layers:
-                x = layer.force(x, forced)
+                x = layer.force(x, forced_prefixes)
 
     def logits(self, features: Tensor) -> Tensor:
         return self.decoder.mask_unpredictable(self.output(features))
@@ -226,9 +226,9 @@ class InputStep:
         where = on_device(offsets, tokens.device)
         return self.decoder.embed(tokens, where, int(offsets.max(initial=0)) + 1)
 
-    def force(self, forced: Forced) -> Tensor:
+    def force(self, forced_prefixes: ForcedPrefixes) -> Tensor:
         """What all rows of a group begin with -> (N, channels)."""
-        return self.decoder.embed(forced.tokens, *self.decoder.token_positions(forced.layout))
+        return self.decoder.embed(forced_prefixes.tokens, *self.decoder.token_positions(forced_prefixes.layout))
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
@@ -242,7 +242,7 @@ class InputStep:
 
 def force_prefixes(
     decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, prefixes: Sequence[Tensor], history: History
-) -> Forced:
+) -> ForcedPrefixes:
     """Prepare the full pass over what groups begin with; ``history`` holds it from now on.
 
     Args:
@@ -262,7 +262,9 @@ def force_prefixes(
     within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
     slot, token = np.repeat(history.slots - kept, kept) + within, np.repeat(np.cumsum(lengths) - kept, kept) + within
     places = (on_device(side, groups.device) for side in (group, slot, token))
-    return Forced(history, layout.pack(padded), layout, view, decoder.embed_tokens.weight.dtype, groups, *places)
+    return ForcedPrefixes(
+        history, layout.pack(padded), layout, view, decoder.embed_tokens.weight.dtype, groups, *places
+    )
 
 
 def documents_of(memory: Memory, rows: int) -> np.ndarray:

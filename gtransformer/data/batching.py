@@ -18,9 +18,9 @@ ORDERS = (SIZE, DOCUMENT)
 NOTHING, GLOBAL, EVERYTHING, ADDED = SHUFFLES = ("nothing", "global", "everything", "added")
 
 
-def document_order(places: np.ndarray) -> np.ndarray:
-    """(instances,) int64, the order of instances by document and place in it; ``places`` (instances, 2) int64."""
-    return np.lexsort((places[:, 1], places[:, 0]))
+def document_order(positions: np.ndarray) -> np.ndarray:
+    """(instances,) int64, the order of instances by document and place in it; ``positions`` (instances, 2) int64."""
+    return np.lexsort((positions[:, 1], positions[:, 0]))
 
 
 def fill_batches(

@@ -33,7 +33,7 @@ def pad_context(tokens: Tensor, bos: int, padding: int) -> Tensor:
     return tokens.where(last_sentences(tokens, bos, padding), padding)
 
 
-def kept_alone(values: Tensor, keep: Tensor, padding: int) -> Tensor:
+def compacted(values: Tensor, keep: Tensor, padding: int) -> Tensor:
     """The values (batch, length) that each row keeps, in their order, padded on the right to the longest row."""
     order = keep.logical_not().byte().argsort(dim=1, stable=True)
     return values.where(keep, padding).gather(1, order)[:, : int(keep.sum(dim=1).max())]

@@ -53,13 +53,13 @@ class InstanceIndex:
             raise UserError(f"{path}, line 1: not an instance index; prepare the corpus again") from None
 
     def check_positions(self) -> None:
-        """Raise ValueError for places that no corpus has, and for more documents than have one."""
+        """Raise ValueError for impossible positions, and for more documents than have instances or dropped sentences."""
         known = [document for document, *_ in (*self.instances, *self.dropped)]
         numbers = [number for row in (*self.instances, *self.dropped) for number in row]
         if type(self.documents) is not int or not max(known, default=-1) < self.documents <= len(known):
             raise ValueError(f"{self.documents} documents")
         if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 2**31:
-            raise ValueError("a place of no corpus")
+            raise ValueError("positions of no corpus")
 
     def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
         """Raise UserError, naming the file ``path``, unless the data's instances have these ``counts`` of sentences."""
@@ -94,21 +94,21 @@ def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]])
     Returns the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has
     another number of sentences than the instance index says, or if instances are missing or overlap.
     """
-    of, places = f"the instance index of {instance_index.split}", [{} for _ in range(instance_index.documents)]
+    name, found = f"the instance index of {instance_index.split}", [{} for _ in range(instance_index.documents)]
     if len(instances) != len(instance_index.instances):
-        raise UserError(f"{len(instances)} instances, but {of} has {len(instance_index.instances)}")
+        raise UserError(f"{len(instances)} instances, but {name} has {len(instance_index.instances)}")
     for document, sentence in instance_index.dropped:
-        places[document][sentence] = None
+        found[document][sentence] = None
     for number, ((document, first, count), sentences) in enumerate(
         zip(instance_index.instances, instances, strict=True)
     ):
         if len(sentences) != count:
-            raise UserError(f"instance {number} has {len(sentences)} sentences, but {of} says {count}")
+            raise UserError(f"instance {number} has {len(sentences)} sentences, but {name} says {count}")
         for position, sentence in enumerate(sentences, first):
-            if position in places[document]:
-                raise UserError(f"{of} has sentence {position} of document {document} twice")
-            places[document][position] = sentence
-    for document, sentences in enumerate(places):
+            if position in found[document]:
+                raise UserError(f"{name} has sentence {position} of document {document} twice")
+            found[document][position] = sentence
+    for document, sentences in enumerate(found):
         if sorted(sentences) != list(range(len(sentences))):
-            raise UserError(f"{of} lacks a sentence of document {document}")
-    return [[sentences[position] for position in range(len(sentences))] for sentences in places]
+            raise UserError(f"{name} lacks a sentence of document {document}")
+    return [[sentences[position] for position in range(len(sentences))] for sentences in found]

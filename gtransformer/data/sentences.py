@@ -106,7 +106,7 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.document)
 
-    def exchange(self, draw: np.random.RandomState) -> None:
+    def shuffle(self, draw: np.random.RandomState) -> None:
         """Let all sentence pairs change places at random, so that what is around one has nothing to do with it."""
         self._reorder(draw.permutation(len(self)))
 

@@ -64,7 +64,7 @@ class InstanceDataset(BaseWrapperDataset):
         typed = [np.asarray(self.dataset[number], dtype=np.int32) for number in range(len(self.dataset))]
         return np.concatenate([np.zeros(0, dtype=np.int32), *typed])
 
-    def foreign_token(self, words: int) -> int | None:
+    def invalid_token(self, words: int) -> int | None:
         """Return a token that is none of so many ``words``, counted from 0; None if there is none such."""
         tokens = self.stored_tokens()
         for begin in range(0, len(tokens), SEARCHED_AT_ONCE):
@@ -74,7 +74,7 @@ class InstanceDataset(BaseWrapperDataset):
                     return int(token)
         return None
 
-    def first_unopened(self) -> int | None:
+    def first_without_bos(self) -> int | None:
         """Return the first instance that does not begin with ``<s>``; None if all do."""
         tokens, full = self.stored_tokens(), np.flatnonzero(self._stored)
         opened = np.full(len(self), self.prepend_bos)
@@ -91,10 +91,10 @@ class InstanceDataset(BaseWrapperDataset):
             np.flatnonzero(tokens[begin : begin + SEARCHED_AT_ONCE] == self.bos) + begin
             for begin in range(0, len(tokens), SEARCHED_AT_ONCE)
         ]
-        places, ends = np.concatenate([np.zeros(0, dtype=np.int64), *found]), np.cumsum(sizes)
+        positions, ends = np.concatenate([np.zeros(0, dtype=np.int64), *found]), np.cumsum(sizes)
         starts, lengths = ends - sizes, sizes.copy()
-        instance = np.searchsorted(starts, places, side="right") - 1
-        begin = places - starts[instance]
+        instance = np.searchsorted(starts, positions, side="right") - 1
+        begin = positions - starts[instance]
         twice = np.flatnonzero(sizes > 1)
         lengths[twice] -= (tokens[ends[twice] - 1] == self.eos) & (tokens[ends[twice] - 2] == self.eos)
         if self.prepend_bos:

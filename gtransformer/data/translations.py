@@ -43,33 +43,33 @@ class TranslatedInstance:
         return len(self.hypothesis) != self.sentences
 
     @property
-    def place(self) -> tuple[int, int, int]:
+    def span(self) -> tuple[int, int, int]:
         """(document, first sentence, sentences) of what is taken from here, as an instance index has it."""
         return self.document, *(self.current or (self.first_sentence, self.sentences))
 
     @property
     def whole(self) -> bool:
         """Whether all sentences are taken from here."""
-        return self.place == (self.document, self.first_sentence, self.sentences)
+        return self.span == (self.document, self.first_sentence, self.sentences)
 
     def aligned(self, text: Sequence[str]) -> list[str]:
         """Return its sentences (``text``: as many as were produced) as exactly as many as it should have, by order.
 
         From the end where context is before what is taken from here: that is what the model wrote last.
         """
-        _, first, count = self.place
+        _, first, count = self.span
         ends = first + count == self.first_sentence + self.sentences
         return align_sentences(text, self.sentences, from_end=ends and not self.whole)
 
     def taken(self, sentences: Sequence[Sentence]) -> Sequence[Sentence]:
         """Return what is taken of something that there is for each of the instance's sentences."""
-        _, first, count = self.place
+        _, first, count = self.span
         return sentences[first - self.first_sentence : first - self.first_sentence + count]
 
 
 def taken_from(translations: Sequence[TranslatedInstance], instance_index: InstanceIndex) -> InstanceIndex:
     """Return the instance index of what is taken from each translation, which tiles the documents."""
-    return replace(instance_index, instances=[translation.place for translation in translations])
+    return replace(instance_index, instances=[translation.span for translation in translations])
 
 
 def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = False) -> list[str]:
@@ -122,9 +122,9 @@ def _check_stored(
     """Raise UserError unless these are the instance index's instances."""
     expected = dict(enumerate(map(tuple, instance_index.instances)))
     for identity, (where, translation) in found.items():
-        if translation.place != expected.get(identity):
+        if translation.span != expected.get(identity):
             raise UserError(
-                f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.place}, but "
+                f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.span}, but "
                 f"{expected.get(identity, 'does not exist')} in the prepared split; {TRANSLATED}"
             )
     missing = [identity for identity in expected if identity not in found]
@@ -193,5 +193,5 @@ def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
         raise UserError(f"{where}: 'hypotheses' holds no list of sentences; {AGAIN}")
     # A line break or tab inside a sentence would shift all later lines of the plain-text file.
     clean = [" ".join(sentence.split()) for sentence in sentences]
-    place = entry["document"], entry["first_sentence"], entry["sentences"]
-    return entry["id"], TranslatedInstance(*place, clean, current and (current[0], current[1]))
+    span = entry["document"], entry["first_sentence"], entry["sentences"]
+    return entry["id"], TranslatedInstance(*span, clean, current and (current[0], current[1]))

@@ -166,7 +166,7 @@ def segments_of_translations(
     # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
     whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
     for translation, text, part in zip(translations, finished, taken, strict=True):
-        document, first, _ = translation.place
+        document, first, _ = translation.span
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
     if alignment == MWER:
@@ -177,7 +177,7 @@ def segments_of_translations(
                 placed[number][place] = sentence
     instances = None
     if all(translation.whole for translation in translations):
-        places = [translation.place for translation in translations]
+        places = [translation.span for translation in translations]
         instances = Pairs(
             document_segments(finished),
             document_segments([reference[d][first : first + count] for d, first, count in places]),

@@ -12,7 +12,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from gtransformer.data.group_tags import group_tags, kept_alone, last_sentences
+from gtransformer.data.group_tags import compacted, group_tags, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
@@ -53,7 +53,7 @@ class DocumentTransformerConfig(DocumentModelConfig):
 CONTEXT = "context"  # the memory's name
 
 
-class BesideEncoder(DocumentEncoder):
+class DocumentTransformerEncoder(DocumentEncoder):
     """Encodes the last sentence of each source, and the words of those before it beside it.
 
     The context is their words without marks, one ``</s>`` at its end, positions from 0 over the whole. Embeddings are
@@ -71,15 +71,15 @@ class BesideEncoder(DocumentEncoder):
             src_tokens, self.bos, self.eos, self.padding, str(self.cfg.context_of_first) == ITSELF
         )
         with self.autocast():
-            beside = {CONTEXT: self._encode_context(context, tags)}
-            found = self.encode(current, beside)
+            extra_memories = {CONTEXT: self._encode_context(context, tags)}
+            found = self.encode(current, extra_memories)
         if str(self.cfg.context_in) != ENCODER:
-            found["memory"][0].beside = beside
+            found["memory"][0].extra_memories = extra_memories
         return found
 
     def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
         layout = Ragged(tokens.ne(self.padding), tags)
-        x = self.placed(self.words(layout.pack(tokens)), layout.offset, layout.length)
+        x = self.add_positions(self.words(layout.pack(tokens)), layout.offset, layout.length)
         view = self.view(layout)
         return Memory(self.context_encoder.run_layers(x, view), layout)
 
@@ -102,7 +102,7 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
     words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
     context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)
     tags = torch.cat([tags, before.clamp(min=1)], dim=1)
-    return kept_alone(tokens, last, padding), kept_alone(context, words, padding), kept_alone(tags, words, 0)
+    return compacted(tokens, last, padding), compacted(context, words, padding), compacted(tags, words, 0)
 
 
 NAME = "document_transformer"
@@ -112,7 +112,7 @@ NAME = "document_transformer"
 class DocumentTransformerModel(DocumentModel):
     """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
 
-    encoder_class = BesideEncoder
+    encoder_class = DocumentTransformerEncoder
 
     @classmethod
     def needs_of(cls, cfg) -> Needs:

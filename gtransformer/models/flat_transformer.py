@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from gtransformer.data.group_tags import kept_alone, last_sentences
+from gtransformer.data.group_tags import compacted, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import DocumentModelConfig, option
@@ -47,12 +47,12 @@ class FlatEncoder(DocumentEncoder):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
         """As ``DocumentEncoder.forward``, of the last sentence."""
         last = last_sentences(src_tokens, self.bos, self.padding)
-        current = kept_alone(src_tokens, last, self.padding)
+        current = compacted(src_tokens, last, self.padding)
         whole, layout = self.layout(src_tokens), self.layout(current)
         bottom = len(self.layers) - self.cfg.current_layers
         with self.autocast():
             segments = self.embed_segments(whole.pack(last.long()))
-            x = self.placed(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
+            x = self.add_positions(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
             x = dropout(x, self.cfg.dropout, self.training)
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
             x = x[whole.pack(last)]

@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option, with_options
-from gtransformer.models.common.decoding.cached_memory import CachedIntervals, Newest
+from gtransformer.models.common.decoding.cached_memory import CachedIntervals, NewestTokens
 from gtransformer.models.common.decoding.history import ForcedPrefixes
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import alignment
@@ -41,9 +41,9 @@ class CachedWindow(CachedIntervals):
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
         layout, scope = self.memory.layout, self.scope
         lengths = layout.doc_lengths[self.documents][:, None]
-        if scope.begun == ONE_TO_ONE:
+        if scope.decoding == ONE_TO_ONE:
             centre = alignment.one_to_one_step(position[:, None], lengths)
-        elif scope.begun == LINEAR:
+        elif scope.decoding == LINEAR:
             centre = alignment.linear_step(position[:, None], lengths, scope.ratio)
         else:
             start = self.starts[self.documents[:, None], np.minimum(tags, self.starts.shape[1] - 1)]
@@ -51,16 +51,16 @@ class CachedWindow(CachedIntervals):
         self.centre = np.broadcast_to(centre, self.centre.shape).copy()
         if (self.centre == self.centre[:, :1]).all():
             centre = self.centre[:, :1]
-        place = centre[..., None] + np.arange(-scope.width, scope.width + 1)
+        column = centre[..., None] + np.arange(-scope.width, scope.width + 1)
         first = layout.doc_starts[self.documents][:, None, None]
-        there = (place >= 0) & (place < lengths[..., None])
-        self.look(first + np.clip(place, 0, lengths[..., None] - 1), there)
+        there = (column >= 0) & (column < lengths[..., None])
+        self.look(first + np.clip(column, 0, lengths[..., None] - 1), there)
 
     def force(self, forced_prefixes: ForcedPrefixes) -> None:
         """Go on behind the last position of what is forced, where no sentence of the source begins again."""
-        if self.scope.begun == SENTENCE:
+        if self.scope.decoding == SENTENCE:
             layout, groups = forced_prefixes.layout, forced_prefixes.groups.cpu().numpy()
-            queries = Newest(self.documents[groups][layout.doc], layout.tag, layout.position)
+            queries = NewestTokens(self.documents[groups][layout.doc], layout.tag, layout.position)
             centres = alignment.sentence_aligned(queries, self.memory.layout)
             self.centre[groups] = centres[layout.doc_starts[1:] - 1][:, None]
 
@@ -96,8 +96,8 @@ class AlignedWindow(Scope):
     Attributes:
         width: w.
         whole: the alignment of documents that are whole, in training and scoring.
-        begun: the alignment in decoding, where their length is not known yet.
-        ratio: source tokens for each target token, of ``begun`` linear.
+        decoding: the alignment in decoding, where their length is not known yet.
+        ratio: source tokens for each target token, of ``decoding`` linear.
     """
 
     name = "window"
@@ -105,16 +105,16 @@ class AlignedWindow(Scope):
     cached_memory = CachedWindow
     width: int
     whole: str
-    begun: str
+    decoding: str
     ratio: float
 
     @property
-    def minds_length(self) -> bool:
+    def depends_on_length(self) -> bool:
         """Of linear windows: they stretch the one document to the other's length."""
         return self.whole == LINEAR
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        chosen = self.whole if queries.whole else self.begun
+        chosen = self.whole if queries.whole else self.decoding
         known = {} if queries.whole or chosen != LINEAR else {"ratio": self.ratio}
         return by_window(queries, keys, CENTRES[chosen](queries, keys, **known), self.width, causal)
 

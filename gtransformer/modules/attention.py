@@ -125,8 +125,8 @@ class MultiheadAttention(nn.Module):
         """Queries or keys (n, heads, dim) that know their sentences' numbers, tags (n,) int64, where they are told."""
         if numbers is None:
             return side
-        distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
-        return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, place))
+        distinct, inverse = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
+        return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, inverse))
 
 
 class Gate(nn.Sequential):

@@ -216,15 +216,15 @@ def _summed(a: Tensor, b: Tensor) -> Tensor:
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, p: float) -> Tensor:
-        kept = random_mask(x, p).logical_not_()
-        ctx.save_for_backward(kept)
+        mask = random_mask(x, p).logical_not_()
+        ctx.save_for_backward(mask)
         ctx.scale = 1.0 / (1.0 - round(p * 2**BITS) / 2**BITS)
-        return x.mul(ctx.scale).mul_(kept)  # masked_fill is slower
+        return x.mul(ctx.scale).mul_(mask)  # masked_fill is slower
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        (kept,) = ctx.saved_tensors
-        return grad.mul(ctx.scale).mul_(kept), None
+        (mask,) = ctx.saved_tensors
+        return grad.mul(ctx.scale).mul_(mask), None
 
 
 def _make_dense(weight: Tensor) -> None:

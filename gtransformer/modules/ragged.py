@@ -54,7 +54,7 @@ class Ragged:
         self._flat = self.doc * self.length + column
 
     @property
-    def last_rows(self) -> np.ndarray:
+    def last_instances(self) -> np.ndarray:
         """(batches,) int64: the last document of each of ``batches``."""
         if self.batches is None:
             return np.array([self.batch - 1])
@@ -106,32 +106,34 @@ class Memory:
     """Encoder output that the rows of a beam share.
 
     states (N, channels) ragged with ``layout``; rows (r,) int64 says which document each decoder row translates, None
-    stands for one row a document, in order. ``beside``: further memories of the same documents by name, which the same
-    rows read. ``known``: what else is known of each document, tensors (documents, ...) by name.
+    stands for one row a document, in order. ``extra_memories``: further memories of the same documents by name, which
+    the same rows read. ``per_document``: what else is known of each document, tensors (documents, ...) by name.
     """
 
     states: Tensor
     layout: Ragged
-    rows: Tensor | None = None
-    beside: dict[str, Memory] = field(default_factory=dict)
-    known: dict[str, Tensor] = field(default_factory=dict)
+    documents: Tensor | None = None
+    extra_memories: dict[str, Memory] = field(default_factory=dict)
+    per_document: dict[str, Tensor] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, Memory]:
         """All memories that the decoder can read, this one as ``source``."""
-        return {"source": self, **self.beside}
+        return {"source": self, **self.extra_memories}
 
     def reorder(self, order: Tensor) -> Memory:
         """Rows picked by ``order``; the states themselves are neither copied nor moved."""
-        return replace(self, rows=order if self.rows is None else self.rows.index_select(0, order))
+        return replace(self, documents=order if self.documents is None else self.documents.index_select(0, order))
 
     def expanded(self) -> Memory:
         """The same with one document a row, copied as often as it is used."""
-        if self.rows is None:
+        if self.documents is None:
             return self
-        padded = self.layout.pad(self.states).index_select(0, self.rows)
-        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.rows)
-        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.rows)
+        padded = self.layout.pad(self.states).index_select(0, self.documents)
+        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.documents)
+        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.documents)
         layout = Ragged(real, tags)
-        beside = {name: replace(one, rows=self.rows).expanded() for name, one in self.beside.items()}
-        known = {name: one.index_select(0, self.rows) for name, one in self.known.items()}
-        return Memory(layout.pack(padded), layout, beside=beside, known=known)
+        extra_memories = {
+            name: replace(one, documents=self.documents).expanded() for name, one in self.extra_memories.items()
+        }
+        per_document = {name: one.index_select(0, self.documents) for name, one in self.per_document.items()}
+        return Memory(layout.pack(padded), layout, extra_memories=extra_memories, per_document=per_document)

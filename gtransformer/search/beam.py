@@ -47,15 +47,15 @@ class Document:
     scores: list[np.ndarray] = field(default_factory=list)
     finished: list[dict] = field(default_factory=list)
 
-    def trace(self, row: int) -> tuple[list[int], list[float]]:
+    def trace(self, hypothesis: int) -> tuple[list[int], list[float]]:
         """Tokens of a row and the sums of their log probabilities so far."""
         tokens, scores = [], []
         for token, parent, score in zip(
             reversed(self.tokens), reversed(self.parents), reversed(self.scores), strict=True
         ):
-            tokens.append(int(token[row]))
-            scores.append(float(score[row]))
-            row = int(parent[row])
+            tokens.append(int(token[hypothesis]))
+            scores.append(float(score[hypothesis]))
+            hypothesis = int(parent[hypothesis])
         return tokens[::-1], scores[::-1]
 
 
@@ -92,9 +92,9 @@ class BeamSearch:
         self.waiting = deque(self.all)
         slots = min(len(self.all), at_once) if at_once else len(self.all)
         self.active = [self.waiting.popleft() for _ in range(slots)]
-        rows = torch.arange(slots, device=self.device).repeat_interleave(self.beam)
+        documents = torch.arange(slots, device=self.device).repeat_interleave(self.beam)
         self.states = [
-            decoder.begin(memory.reorder(rows), slots * self.beam)
+            decoder.begin(memory.reorder(documents), slots * self.beam)
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
         self.prefixes = rule.start(slots, self.beam)
@@ -122,7 +122,7 @@ class BeamSearch:
         tokens = np.full(values.shape, rule.eos)
         inside = np.flatnonzero(~between.ravel() & np.isfinite(self.scores).ravel())
         if len(inside):
-            short, full = (which.ravel()[inside] for which in rule.room(prefixes, self.limits[numbers]))
+            short, full = (which.ravel()[inside] for which in rule.length_bounds(prefixes, self.limits[numbers]))
             found, words = self._best_words(features, inside, short, full)
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
@@ -139,11 +139,11 @@ class BeamSearch:
         ``short`` and ``full``: of these rows, whether their sentence may not end yet, or must.
         """
         scoring = self.scoring
-        rows = torch.from_numpy(inside).to(self.device)
+        hypotheses = torch.from_numpy(inside).to(self.device)
         everything = len(inside) == len(features[0])
         scores = []
         for state, x in zip(self.states, features, strict=True):
-            logits = state.logits(x if everything else x.index_select(0, rows))
+            logits = state.logits(x if everything else x.index_select(0, hypotheses))
             if scoring.temperature != 1.0:
                 logits = logits / scoring.temperature
             exact = torch.float64 if logits.dtype == torch.float64 else torch.float32
@@ -171,18 +171,18 @@ class BeamSearch:
         parents = order // (2 * beam)
         ends = (tokens == self.rule.language) & np.isfinite(values)
         # What ends below the first ``beam`` places is lost; of the others the best go on.
-        goes_on = np.argsort(ends, axis=1, kind="stable")[:, :beam]
+        continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
         leaving = []
         for slot, document in enumerate(self.active):
-            for place in np.flatnonzero(ends[slot, :beam]).tolist():
+            for rank in np.flatnonzero(ends[slot, :beam]).tolist():
                 if len(document.finished) < beam:
-                    self._finish(document, int(parents[slot, place]), float(values[slot, place]))
-            alive = np.isfinite(values[slot, goes_on[slot]]).any()
+                    self._finish(document, int(parents[slot, rank]), float(values[slot, rank]))
+            alive = np.isfinite(values[slot, continuing[slot]]).any()
             if len(document.finished) == beam or not alive:
                 leaving.append(slot)
-        self.scores = np.take_along_axis(values, goes_on, axis=1)
-        tokens = np.take_along_axis(tokens, goes_on, axis=1)
-        parents = np.take_along_axis(parents, goes_on, axis=1)
+        self.scores = np.take_along_axis(values, continuing, axis=1)
+        tokens = np.take_along_axis(tokens, continuing, axis=1)
+        parents = np.take_along_axis(parents, continuing, axis=1)
         slots = np.arange(len(self.active))[:, None]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         for slot, document in enumerate(self.active):
@@ -190,18 +190,18 @@ class BeamSearch:
             document.parents.append(parents[slot])
             document.scores.append(self.scores[slot])
         for slot in leaving:
-            self._tell(self.active[slot])
+            self._report(self.active[slot])
         self._move(slots * beam + parents, leaving)
 
-    def _tell(self, document: Document) -> None:
+    def _report(self, document: Document) -> None:
         """Let the models know a document's translation, if it has one: others of its batch may read it."""
         if document.finished:
             best = max(document.finished, key=lambda hypothesis: hypothesis["score"].item())
             for state in self.states:
                 state.finish(document.number, best["tokens"][:-1])
 
-    def _finish(self, document: Document, row: int, score: float) -> None:
-        tokens, sums = document.trace(row)
+    def _finish(self, document: Document, hypothesis: int, score: float) -> None:
+        tokens, sums = document.trace(hypothesis)
         tokens, sums = [*tokens, self.rule.language], [*sums, score]
         normal = score / len(tokens) ** self.scoring.lenpen if self.scoring.normalise else score
         document.finished.append(
@@ -214,20 +214,20 @@ class BeamSearch:
             }
         )
 
-    def _move(self, rows: np.ndarray, leaving: list[int]) -> None:
+    def _move(self, origins: np.ndarray, leaving: list[int]) -> None:
         """Let the models' rows follow; finished documents give their rows to waiting ones, or leave the batch.
 
-        ``rows`` (documents, beam): the row that each one goes on from.
+        ``origins`` (documents, beam): the hypothesis that each one continues.
         """
         entering = leaving[: len(self.waiting)]
-        kept = [slot for slot in range(len(self.active)) if slot not in leaving or slot in entering]
+        remaining = [slot for slot in range(len(self.active)) if slot not in leaving or slot in entering]
         for state in self.states:
-            state.reorder(torch.from_numpy(rows[kept].ravel()))
-        if len(kept) < len(self.active):
-            self.active = [self.active[slot] for slot in kept]
-            self.prefixes, self.scores = self.prefixes.select(kept), self.scores[kept]
+            state.reorder(torch.from_numpy(origins[remaining].ravel()))
+        if len(remaining) < len(self.active):
+            self.active = [self.active[slot] for slot in remaining]
+            self.prefixes, self.scores = self.prefixes.select(remaining), self.scores[remaining]
         for old in entering:
-            slot, document = kept.index(old), self.waiting.popleft()
+            slot, document = remaining.index(old), self.waiting.popleft()
             self.active[slot] = document
             for state in self.states:
                 state.replace(slot, document.number)
@@ -282,10 +282,10 @@ class StepState(Protocol):
 
 
 class StepDecoder(Protocol):
-    """A decoder that decodes token by token; ``memory.reorder(rows)`` says which document each row translates."""
+    """A decoder that decodes token by token; ``memory.reorder(documents)`` says which document each row translates."""
 
-    def begin(self, memory, rows: int) -> StepState:
-        """The state of ``rows`` rows in front of their first token."""
+    def begin(self, memory, hypotheses: int) -> StepState:
+        """The state of ``hypotheses`` rows in front of their first token."""
         ...
 
     def hold_weights(self) -> None:

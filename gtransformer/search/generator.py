@@ -221,9 +221,9 @@ class DocumentSearch(Search):
         lprobs = lprobs.view(-1, lprobs.shape[-1])
         original = lprobs.clone()
         between = rule.between(state)
-        short, full = rule.room(state, self.limits)
-        rule.restrict(lprobs, rows_of(short & ~between), rows_of(full & ~between))
-        boundaries = rows_of(between)
+        short, full = rule.length_bounds(state, self.limits)
+        rule.restrict(lprobs, indices_of(short & ~between), indices_of(full & ~between))
+        boundaries = indices_of(between)
         lprobs[boundaries] = -torch.inf
         lprobs[boundaries, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
 
@@ -238,7 +238,7 @@ class DocumentSearch(Search):
         self.inner.prune_sentences(batch_idxs)
 
 
-def rows_of(chosen: Tensor) -> Tensor:
+def indices_of(chosen: Tensor) -> Tensor:
     """(batch, beam) bool -> int64 indices of the chosen among the batch * beam rows."""
     return chosen.flatten().nonzero().flatten()
 
@@ -266,10 +266,10 @@ class RepeatedNgrams(nn.Module):
         ``tokens``: (bsz * beam_size, longest) int64 prefixes, of which ``step`` + 1 tokens are written.
         """
         settled = lprobs.isfinite().sum(dim=1).le(1).tolist()
-        for row, prefix in enumerate(tokens[:, : step + 1].tolist()):
-            banned = [] if settled[row] else self.banned(prefix)
+        for hypothesis, prefix in enumerate(tokens[:, : step + 1].tolist()):
+            banned = [] if settled[hypothesis] else self.banned(prefix)
             if banned:
-                lprobs[row, banned] = -torch.inf
+                lprobs[hypothesis, banned] = -torch.inf
         return lprobs
 
     def banned(self, prefix: list[int]) -> list[int]:

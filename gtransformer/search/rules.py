@@ -110,7 +110,7 @@ class SentenceRule:
         more = state.complete < sentences
         return more * self.bos + ~more * self.language
 
-    def room(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
+    def length_bounds(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
         """Whether the current sentence is too short to end, and whether it must end: bool, shaped like the state.
 
         Where both hold it must: a limit goes before ``min_len``. ``limits``: (documents, most sentences), the words
@@ -125,7 +125,7 @@ class SentenceRule:
 
         Args:
             lprobs: (rows, vocabulary), changed in place.
-            short, full: int64 indices of the rows whose sentence is too short to end, or must end (``room``).
+            short, full: int64 indices of the rows whose sentence is too short to end, or must end (``length_bounds``).
         """
         end = lprobs[:, self.eos].clone()
         lprobs.index_fill_(1, self.forbidden, -torch.inf)

@@ -112,7 +112,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
         self.numbered = begins is not None
         begins = begins.tolist() if self.numbered else [1] * len(tokens)
         documents = [
-            self._progress(row, number, begin) for number, (row, begin) in enumerate(zip(tokens, begins, strict=True))
+            self._progress(source, number, begin)
+            for number, (source, begin) in enumerate(zip(tokens, begins, strict=True))
         ]
         waiting = deque(document for document in documents if document.windows)
         at_once = self.generator.documents_at_once or len(waiting)
@@ -124,8 +125,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
             active = [document for document in active if document.windows]
         return [[] if document.hypothesis is None else [self._whole(document)] for document in documents]
 
-    def _progress(self, row: Tensor, number: int, begin: int) -> DocumentProgress:
-        tokens = row[row.ne(self.generator.tgt_dict.pad())]
+    def _progress(self, source: Tensor, number: int, begin: int) -> DocumentProgress:
+        tokens = source[source.ne(self.generator.tgt_dict.pad())]
         begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
         sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
         windows = self.strategy.windows([len(sentence) for sentence in sentences], number)

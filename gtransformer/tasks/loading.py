@@ -134,7 +134,7 @@ class Loader:
                     f"{part.prefix}*: {len(one)} source but {len(other)} target instances; prepare it again"
                 )
             for lang, side in ((cfg.source_lang, part.source), (cfg.target_lang, part.target)):
-                number = None if side is None else side.first_unopened()
+                number = None if side is None else side.first_without_bos()
                 if number is not None:
                     raise UserError(
                         f"{part.prefix}{lang}: instance {number} does not begin with <s>: write every sentence as '<s> "
@@ -218,7 +218,7 @@ class Loader:
         check_binary(f"{prefix}{lang}")
         dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
-        token = instances.foreign_token(len(dictionary))
+        token = instances.invalid_token(len(dictionary))
         if token is not None:
             raise UserError(
                 f"{prefix}{lang}.bin: holds the word number {token}, but dict.{lang}.txt ends at "
@@ -249,7 +249,7 @@ class Loader:
             runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
             return regrouped(view, Instances(runs, runs, runs))
         if options.shuffled == EVERYTHING and draw is not None:
-            view.exchange(draw)
+            view.shuffle(draw)
         target = None if view.target is None else view.target.lengths
         if testing and KINDS[scheme.kind].by_target:
             target = None

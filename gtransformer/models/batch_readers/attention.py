@@ -33,9 +33,9 @@ class BatchReader(DocumentEmbedding):
         self, tokens: Tensor, layout: Ragged, x: Tensor, *known: Tensor
     ) -> tuple[Tensor, Ragged, Tensor, *tuple[Tensor, ...]]:
         """Return tokens, layout, states (N, channels) and what is ``known`` (batch, ...) of each batch's last row."""
-        rows = layout.last_rows
-        chosen = on_device(np.flatnonzero(np.isin(layout.doc, rows)), layout.device)
-        tokens, *known = (one.index_select(0, on_device(rows, one.device)) for one in (tokens, *known))
+        last = layout.last_instances
+        chosen = on_device(np.flatnonzero(np.isin(layout.doc, last)), layout.device)
+        tokens, *known = (one.index_select(0, on_device(last, one.device)) for one in (tokens, *known))
         return tokens, self.layout(tokens), x.index_select(0, chosen), *known
 
 
@@ -140,8 +140,8 @@ def mean_by_batch(means: Tensor, batches: np.ndarray) -> Tensor:
     run on a GPU.
     """
     counts = np.bincount(batches)
-    place = np.arange(len(batches)) - np.repeat(np.cumsum(counts) - counts, counts)
-    index = on_device(batches * counts.max() + place, means.device)
+    position = np.arange(len(batches)) - np.repeat(np.cumsum(counts) - counts, counts)
+    index = on_device(batches * counts.max() + position, means.device)
     padded = means.new_zeros(len(counts) * counts.max(), means.shape[1]).index_copy(0, index, means)
     sums = padded.view(len(counts), -1, means.shape[1]).sum(dim=1)
     return sums / on_device(counts, means.device).to(means.dtype).unsqueeze(1)

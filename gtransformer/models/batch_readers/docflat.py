@@ -97,12 +97,12 @@ class FrontEmbedding(BatchReader):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_front = BatchFront(cfg, self.side)
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
+    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
         """As of all models; dropout is behind the norm, as where embeddings have one (our choice)."""
         front, begins = self.batch_front, layout.begins
         opened = begins, layout.doc[begins], layout.tag[begins]
-        x = self.numbered(layout.pack(tokens), known[FIRST_SENTENCE], *opened)
-        x = self.placed(x, layout.offset, layout.length)
+        x = self.numbered(layout.pack(tokens), per_document[FIRST_SENTENCE], *opened)
+        x = self.add_positions(x, layout.offset, layout.length)
         if front.across is not None:
             x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
         return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
@@ -129,10 +129,10 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
         document_index: Tensor | None = None,
-        last_rows: bool = False,
+        last_instances: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; with ``last_rows`` the layers, and the result, are of each batch's last row.
+        """As ``DocumentEncoder.forward``; with ``last_instances`` layers and result are of each batch's last instance.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
         both sides; None: all begin their documents. ``document_index`` as of ``batch_layout``, on both sides.
@@ -141,7 +141,7 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         with self.autocast():
             layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
-            if last_rows:
+            if last_instances:
                 src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
             x = self.run_layers(x, self.view(layout))
             return self.output(src_tokens, layout, x, {FIRST_SENTENCE: first})
@@ -161,7 +161,7 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
         layout.batches = memory.layout.batches
         return super().extract_ragged(prev_output_tokens, layout, memory)
 
-    def last_rows(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
+    def last_instances(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
         """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.
 
         Args:
@@ -177,11 +177,11 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             view = self.view(layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
-    def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
+    def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
         """As of all. UserError where it reads the batch: what it read of other sentences is no function of a prefix."""
         if self.batch_front.across is not None:
             raise UserError("a decoder that reads its batch decodes with caches: its scopes must declare them")
-        return super().begin_uncached(memory, rows)
+        return super().begin_uncached(memory, hypotheses)
 
 
 DOCFLAT, ABD = "docflat", "abd"

@@ -71,12 +71,12 @@ class BatchVector(LayerStack):
         states = self.run_layers(x, self.view(layout))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
-        kept = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
-        kept = kept.index_select(0, on_device(batches, layout.device))
+        vectors = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
+        vectors = vectors.index_select(0, on_device(batches, layout.device))
         if self.classifier is None:
-            return kept, None
-        logits = self.classifier(kept)
-        return kept * torch.sigmoid(logits), logits.squeeze(1)
+            return vectors, None
+        logits = self.classifier(vectors)
+        return vectors * torch.sigmoid(logits), logits.squeeze(1)
 
 
 class VectorEncoder(BatchReader, DocumentEncoder):
@@ -97,10 +97,10 @@ class VectorEncoder(BatchReader, DocumentEncoder):
         src_lengths: Tensor | None = None,
         document_index: Tensor | None = None,
         in_order: Tensor | None = None,
-        last_rows: bool = False,
+        last_instances: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``document_index`` and ``last_rows`` as of ``FrontEncoder.forward``.
+        """As ``DocumentEncoder.forward``; ``document_index`` and ``last_instances`` as of ``FrontEncoder.forward``.
 
         ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
         the corpus. Where it is known, it is returned with the logits, for the loss.
@@ -109,7 +109,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
             layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {})
             vectors, logits = self.batch_vector(x, layout)
-            if last_rows:
+            if last_instances:
                 src_tokens, layout, x, vectors = self.last_of_each(src_tokens, layout, x, vectors)
             if str(self.cfg.batch_vector_in) != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
@@ -136,14 +136,14 @@ class VectorDecoder(DocumentDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         if str(self.cfg.batch_vector_in) == ENCODER:
             return super().extract_ragged(prev_output_tokens, layout, memory)
-        x = self.embed_batch(prev_output_tokens, layout, memory.known)
+        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         before = prev_output_tokens.new_full((len(prev_output_tokens), 1), self.bos)
         longer = Ragged(
             torch.cat([before, prev_output_tokens], dim=1).ne(self.padding),
             torch.cat([torch.ones_like(before), layout.tags], dim=1),
         )
         longer.whole = layout.whole
-        x = longer.pack(torch.cat([memory.known[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
+        x = longer.pack(torch.cat([memory.per_document[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
         x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
         x = self.run_layers(x, self.view(longer, memory.by_name()))
         return layout.pack(longer.pad(x)[:, 1:])

@@ -37,7 +37,7 @@ class FrontStep(InputStep):
             raise UserError(
                 "the sentences that are translated together are of one document; leave --join-documents out"
             )
-        self.first = memory.known[FIRST_SENTENCE]
+        self.first = memory.per_document[FIRST_SENTENCE]
         self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
         self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it
 
@@ -47,11 +47,11 @@ class FrontStep(InputStep):
         Raises ValueError for a second sentence where the decoder reads the batch: of each its last one is read, so that
         those before it must be forced.
         """
-        x = self._placed(tokens, offsets, opens.ravel(), np.repeat(self.documents, self.beam), tags.ravel())
+        x = self._embed(tokens, offsets, opens.ravel(), np.repeat(self.documents, self.beam), tags.ravel())
         if self.flat is not None:
             if not self.flat.began:
-                places = zip(offsets[:: self.beam].tolist(), tags[:, 0].tolist(), strict=True)
-                self.opened = dict(zip(self.documents.tolist(), places, strict=True))
+                opened = zip(offsets[:: self.beam].tolist(), tags[:, 0].tolist(), strict=True)
+                self.opened = dict(zip(self.documents.tolist(), opened, strict=True))
             elif opens.any():
                 raise ValueError("a decoder that reads its batch is given all sentences but the last")
             x = self.flat.step(x, self.documents)
@@ -61,9 +61,7 @@ class FrontStep(InputStep):
         layout = forced_prefixes.layout
         documents = self.documents[forced_prefixes.groups.cpu().numpy()][layout.doc]
         opens = forced_prefixes.tokens.cpu().numpy() == self.decoder.bos
-        return self.front.layer_norm(
-            self._placed(forced_prefixes.tokens, layout.position, opens, documents, layout.tag)
-        )
+        return self.front.layer_norm(self._embed(forced_prefixes.tokens, layout.position, opens, documents, layout.tag))
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         self.documents = self.documents[groups]
@@ -82,18 +80,18 @@ class FrontStep(InputStep):
             return
         offset, tag = self.opened[document]
         tokens = torch.cat([tokens.new_tensor([self.decoder.bos]), tokens])
-        place = np.arange(len(tokens))
+        position = np.arange(len(tokens))
         same = np.full(len(tokens), document), np.full(len(tokens), tag)
-        self.flat.finish(document, self._placed(tokens, offset + place, place == 0, *same))
+        self.flat.finish(document, self._embed(tokens, offset + position, position == 0, *same))
 
-    def _placed(
+    def _embed(
         self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, documents: np.ndarray, tags: np.ndarray
     ) -> Tensor:
         """H: tokens (n,) with numbers and positions, (n, channels); the arrays are (n,)."""
         opened = np.flatnonzero(opens)
         x = self.decoder.numbered(tokens, self.first, opened, documents[opened], tags[opened])
         where = on_device(offsets, tokens.device)
-        return self.decoder.placed(x, where, int(offsets.max(initial=0)) + 1)
+        return self.decoder.add_positions(x, where, int(offsets.max(initial=0)) + 1)
 
 
 class FlatStep:
@@ -161,10 +159,10 @@ class FlatStep:
         of = np.repeat(np.concatenate([np.array(done, dtype=np.int64), going]), counts)
         return [torch.cat(part, dim=1) for part in parts if part], of
 
-    def reorder(self, rows: np.ndarray) -> None:
-        """Row i goes on with what row ``rows[i]`` was."""
-        if self.own and not (len(rows) == len(self.own[0]) and (rows == np.arange(len(rows))).all()):
-            index = on_device(rows, self.own[0].device)
+    def reorder(self, order: np.ndarray) -> None:
+        """Continue with hypothesis ``order[i]`` as hypothesis i."""
+        if self.own and not (len(order) == len(self.own[0]) and (order == np.arange(len(order))).all()):
+            index = on_device(order, self.own[0].device)
             self.own = [side.index_select(0, index) for side in self.own]
 
     def finish(self, sentence: int, x: Tensor) -> None:

@@ -47,7 +47,7 @@ class Scope:
     """
 
     name = ""
-    minds_length = False  # whether who sees whom depends on how long whole documents are
+    depends_on_length = False  # whether who sees whom depends on how long whole documents are
     pairs_sentences = True  # whether, of a memory, sentences belong together that have one number
     aligns = False  # whether it aligns two documents from their beginnings on
     prefix_sentences = None
@@ -96,7 +96,7 @@ class ByDocument(Scope):
     reach = staticmethod(by_document)
 
 
-def tried_layout(*documents: Sequence[int]) -> Ragged:
+def trial_layout(*documents: Sequence[int]) -> Ragged:
     """Return a layout of documents whose tokens have these tags, to try a scope on."""
     tags = torch.nn.utils.rnn.pad_sequence([torch.tensor(one) for one in documents], batch_first=True)
     return Ragged(tags.ne(0), tags)
@@ -105,8 +105,8 @@ def tried_layout(*documents: Sequence[int]) -> Ragged:
 @cache
 def check_reach(scope: Scope, memory: bool, causal: bool) -> None:
     """Raise UserError where what a scope says of two documents is no reach; ``memory``: the keys are of one."""
-    queries = tried_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
-    keys = tried_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
+    queries = trial_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
+    keys = trial_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
     for whole in (True, False):  # of forced prefixes it is False
         queries.whole = whole
         reach = scope.reach(queries, keys, causal)

@@ -91,8 +91,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         """Predict the next token at every position, or at the last one when ``incremental_state`` is given.
 
         Args:
-            prev_output_tokens: (batch, length) int64, padded on either side; with an incremental state (rows, length),
-                unpadded prefixes whose last token is new.
+            prev_output_tokens: (batch, length) int64, padded on either side; with an incremental state (hypotheses,
+                length), unpadded prefixes whose last token is new.
             encoder_out: the encoder's output.
             incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
             features_only: top states instead of logits.
@@ -100,7 +100,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             layout: of the tokens, where it has been made.
 
         Returns:
-            logits (batch, length, vocabulary), zero at padding, or (rows, 1, vocabulary); and a dictionary whose
+            logits (batch, length, vocabulary), zero at padding, or (hypotheses, 1, vocabulary); and a dictionary whose
             ``attn`` is [None].
         """
         memory: Memory = encoder_out["memory"][0]
@@ -121,11 +121,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
-        x = self.embed_batch(prev_output_tokens, layout, memory.known)
+        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         return self.run_layers(x, self.view(layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
-        """tokens (rows, length) -> top states of the last token, (rows, channels)."""
+        """tokens (hypotheses, length) -> top states of the last token, (rows, channels)."""
         state: DecodingState | None = incremental_state.get(STATE)
         if state is None:
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
@@ -149,9 +149,9 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         if reason is not None:
             reason += " and names no input_step that does the same for one token"
         reason = reason or overridden(self, DocumentDecoder, *FULL_PASS) or self._output_is_more()
-        known = memory.by_name().keys()
+        names = memory.by_name().keys()
         for number, layer in enumerate(self.layers, 1):
-            if reason is None and (found := why_uncached(layer, known)) is not None:
+            if reason is None and (found := why_uncached(layer, names)) is not None:
                 reason = f"decoder layer {number}: {found}"
         return reason
 
@@ -161,10 +161,10 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return {scope for block in blocks for scopes in block.scopes for scope in scopes}
 
     @property
-    def minds_length(self) -> bool:
+    def depends_on_length(self) -> bool:
         """Whether a prefix of a target computes something else than it does within the target."""
         memories = {block.memory for layer in self.layers for block in layer.blocks}
-        return any(scope.minds_length for memory in memories for scope in self.scopes(memory))
+        return any(scope.depends_on_length for memory in memories for scope in self.scopes(memory))
 
     @property
     def output_is_product(self) -> bool:
@@ -188,8 +188,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         predictable = logits[..., : self.output_words]
         return torch.nn.functional.pad(predictable, (0, logits.shape[-1] - self.output_words), value=-torch.inf)
 
-    def begin(self, memory: Memory, rows: int) -> DecodingState:
-        """The state from which ``rows`` rows are decoded token by token.
+    def begin(self, memory: Memory, hypotheses: int) -> DecodingState:
+        """Return the state from which so many hypotheses are decoded token by token.
 
         Where there are caches, weights are laid out for decoding; with ``--autocast`` they are converted, too
         (bfloat16 on a CPU without instructions for it is not used).
@@ -199,17 +199,17 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             self._warned = True
             logger.warning("decoding without caches, which is slow: %s", reason)
         if reason is not None or not self.caches:
-            return self.begin_uncached(memory, rows)
+            return self.begin_uncached(memory, hypotheses)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             usable = usable and name == "bfloat16" and has_bfloat16()
-        return CachedState(self, memory, rows, partial(self.pack, dtype=getattr(torch, name) if usable else None))
+        return CachedState(self, memory, hypotheses, partial(self.pack, dtype=getattr(torch, name) if usable else None))
 
-    def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
+    def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
         """As ``begin``, for decoding through the whole prefix."""
-        return PrefixState(self, memory, rows)
+        return PrefixState(self, memory, hypotheses)
 
     def hold_weights(self) -> None:
         """Lay weights out for decoding once and for all; from now on they must not change."""
@@ -220,7 +220,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return self.mask_unpredictable(self.output_projection(features))
 
     def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Let row i continue what row ``new_order[i]`` was (called by fairseq's beam search)."""
+        """Let hypothesis i continue what hypothesis ``new_order[i]`` was (called by fairseq's beam search)."""
         state: DecodingState | None = incremental_state.get(STATE)
         if state is not None:
             state.reorder(new_order)

@@ -77,8 +77,8 @@ class DocumentEmbedding(LayerStack):
         """The ragged layout of a padded batch of tokens."""
         return Ragged(tokens.ne(self.padding), self.tags(tokens))
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
-        """What goes into the first layer of (batch, length) tokens, (N, channels); ``known`` as in ``Memory``."""
+    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
+        """Return the first layer's input (N, channels) of (batch, length) tokens; ``per_document`` as in ``Memory``."""
         return self.embed(layout.pack(tokens), *self.token_positions(layout))
 
     def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
@@ -89,13 +89,13 @@ class DocumentEmbedding(LayerStack):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
-        return dropout(self.placed(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
+        return dropout(self.add_positions(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
 
     def words(self, tokens: Tensor) -> Tensor:
         """tokens (n,) -> (n, channels), scaled, without positions."""
         return self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
 
-    def placed(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
+    def add_positions(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
         """x (n, channels) with positions, ``more`` (n, channels) and norm, as far as there are such."""
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)

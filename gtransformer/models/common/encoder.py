@@ -42,14 +42,14 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         return self.output(tokens, layout, self.run_layers(x, self.view(layout, memories)))
 
     def output(
-        self, tokens: Tensor, layout: Ragged, x: Tensor, known: dict[str, Tensor] | None = None
+        self, tokens: Tensor, layout: Ragged, x: Tensor, per_document: dict[str, Tensor] | None = None
     ) -> dict[str, list]:
         """What ``forward`` returns of the top states x (N, channels) of (batch, length) tokens."""
         return {
             "encoder_out": [layout.pad(x).transpose(0, 1)],
             "encoder_padding_mask": [tokens.eq(self.padding)],
             "encoder_tags": [layout.tags],
-            "memory": [Memory(x, layout, known=known or {})],
+            "memory": [Memory(x, layout, per_document=per_document or {})],
         }
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:

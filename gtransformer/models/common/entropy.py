@@ -80,15 +80,13 @@ class EntropyMeter:
             yield
 
     @torch.no_grad()
-    def see(
-        self, place: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern
-    ) -> None:
+    def see(self, site: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
         """Add the queries of one call of an attention module."""
         q, k, relative = projections(module, x, memory, pattern.reach)
         bits, keys = query_entropies(q, k, pattern, self.per_head, relative)
         counted = keys > 0
         bits, keys = bits[counted].double(), keys[counted].double()
-        tally = self.tallies.setdefault(place, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))
+        tally = self.tallies.setdefault(site, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))
         tally.bits += bits.sum(dim=0).cpu()
         tally.flat += float(keys.log2().sum())
         tally.queries += len(keys)
@@ -96,8 +94,8 @@ class EntropyMeter:
     def by_kind(self) -> dict[tuple[str, str], Tally]:
         """Layers of the same part and reach together: every query counts once for each of its layers."""
         kinds: dict[tuple[str, str], Tally] = {}
-        for place, tally in self.tallies.items():
-            kind = kinds.setdefault((place.part, place.reach), Tally(torch.zeros_like(tally.bits)))
+        for site, tally in self.tallies.items():
+            kind = kinds.setdefault((site.part, site.reach), Tally(torch.zeros_like(tally.bits)))
             kind.bits += tally.bits
             kind.flat += tally.flat
             kind.queries += tally.queries
@@ -107,14 +105,14 @@ class EntropyMeter:
         """For a result file, a record for each layer; ``bits`` is a list of one mean entropy, or one for each head."""
         return [
             {
-                "part": place.part,
-                "reach": place.reach,
-                "layer": place.layer,
+                "part": site.part,
+                "reach": site.reach,
+                "layer": site.layer,
                 "queries": tally.queries,
                 "bits": [round(value, 6) for value in tally.mean()],
                 "flat": round(tally.flat / max(tally.queries, 1), 6),
             }
-            for place, tally in sorted(
+            for site, tally in sorted(
                 self.tallies.items(), key=lambda item: (item[0].part, item[0].reach, item[0].layer)
             )
         ]

@@ -28,9 +28,9 @@ class Needs:
     Attributes:
         last_sentence_only: it translates the last sentence of its source alone; those in front of it are context.
         batch: what it computes for an instance depends on the others of its batch, which must therefore be consecutive
-            sentences of a document (its encoder takes ``document_index`` and ``last_rows``).
+            sentences of a document (its encoder takes ``document_index`` and ``last_instances``).
         sources, targets, contexts: of these others, it depends on their sources; on their targets (its decoder has
-            ``last_rows``); on their contexts, not on their current sentences alone.
+            ``last_instances``); on their contexts, not on their current sentences alone.
         future: it depends on what is not there yet while they are translated.
         numbers: its encoder takes the numbers that sentences have in their document (``data.batch_fields``).
         order: its encoder takes whether instances stand among those of their document.

@@ -45,8 +45,12 @@ class AttentionSite:
 def declared(model: nn.Module) -> Iterator[tuple[str, int, Layer, AttentionBlock]]:
     """Part, number from 1, layer and block of all attention that a model declares, lowest layer first."""
     encoder = getattr(model, "encoder", None)
-    beside = getattr(encoder, "context_encoder", None)
-    for side, stack in (("encoder", encoder), ("context", beside), ("decoder", getattr(model, "decoder", None))):
+    context_encoder = getattr(encoder, "context_encoder", None)
+    for side, stack in (
+        ("encoder", encoder),
+        ("context", context_encoder),
+        ("decoder", getattr(model, "decoder", None)),
+    ):
         for number, layer in enumerate(getattr(stack, "layers", ()), 1):
             for block in getattr(layer, "blocks", ()):
                 other = "cross" if block.memory == "source" else f"{side}_{block.memory}"
@@ -74,7 +78,7 @@ def watching(
     """Call these while the model runs.
 
     Args:
-        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given, once for
+        see: called as ``see(site, module, x, memory, pattern)`` with what an attention module was given, once for
             each of its scopes: states of queries (Nq, channels) and keys (Nk, channels), and the engine's pattern.
         see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10 (Bao et al. 2021), and
             of Eq. 22 (Zhang et al. 2018) around attention to another memory than the source, and of Eq. 8 and 9 (Wu

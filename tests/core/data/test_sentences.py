@@ -146,10 +146,10 @@ def test_files_that_do_not_belong_together(source, target, given, message):
 def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, binarised):
     opened = [[S, A, E, E], [S, E, E]]
     found = side([[S, A, E], [A], [B, A, E, E], [S]], tmp_path if binarised else None)
-    assert found.first_unopened() == 1
-    assert side(opened).first_unopened() is None and side([[A, E]], prepend_bos=True).first_unopened() is None
-    assert side([*opened, []]).first_unopened() == 2
-    assert found.foreign_token(B + 1) is None and found.foreign_token(B) == B
+    assert found.first_without_bos() == 1
+    assert side(opened).first_without_bos() is None and side([[A, E]], prepend_bos=True).first_without_bos() is None
+    assert side([*opened, []]).first_without_bos() == 2
+    assert found.invalid_token(B + 1) is None and found.invalid_token(B) == B
 
 
 def word_view(spans, dropped=()):

@@ -52,8 +52,8 @@ class TopicDecoder(DocumentDecoder):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.topic = nn.Embedding(1, cfg.decoder_embed_dim)
 
-    def embed_batch(self, tokens, layout, known):
-        return super().embed_batch(tokens, layout, known) + self.topic.weight[0]
+    def embed_batch(self, tokens, layout, per_document):
+        return super().embed_batch(tokens, layout, per_document) + self.topic.weight[0]
 
 
 class TopicModel(InstanceTransformerModel):

@@ -54,9 +54,9 @@ class CachedPrefix(CachedAttention):
             shape = (*grouped[0].shape[:2], history.capacity, *grouped[0].shape[2:])
             self.sides = [side.new_zeros(shape) for side in grouped]
         if history.dropped:
-            kept = self.sides[0].shape[2] - history.dropped
+            remaining = self.sides[0].shape[2] - history.dropped
             for side in self.sides:
-                side[:, :, :kept] = side[:, :, history.dropped :].clone()
+                side[:, :, :remaining] = side[:, :, history.dropped :].clone()
         if self.sides[0].shape[2] < history.capacity:
             self.sides = [widened(side, history.capacity) for side in self.sides]
         for side, value in zip(self.sides, grouped, strict=True):

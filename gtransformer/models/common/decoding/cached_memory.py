@@ -61,7 +61,7 @@ class CachedMemory:
 
 
 @dataclass
-class Newest:
+class NewestTokens:
     """Tokens as queries of ``Scope.reach``, (n,) int64 each: document, sentence, place in the document."""
 
     doc: np.ndarray
@@ -85,12 +85,12 @@ class CachedIntervals(CachedMemory):
 
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
         each = [np.repeat(one, self.beam) for one in (self.documents, position)]
-        reach = self.scope.reach(Newest(each[0], tags.ravel(), each[1]), self.memory.layout, False)
+        reach = self.scope.reach(NewestTokens(each[0], tags.ravel(), each[1]), self.memory.layout, False)
         first, last = (side.reshape(tags.shape)[..., None] for side in (reach.first, reach.last))
         if (first == first[:, :1]).all() and (last == last[:, :1]).all():
             first, last = first[:, :1], last[:, :1]
-        place = first + np.arange(max(1, int((last - first).max(initial=1))))
-        self.look(reach.order[np.minimum(place, len(reach.order) - 1)], place < last)
+        rank = first + np.arange(max(1, int((last - first).max(initial=1))))
+        self.look(reach.order[np.minimum(rank, len(reach.order) - 1)], rank < last)
 
     def look(self, index: np.ndarray, there: np.ndarray) -> None:
         """See these tokens of the memory, where they are ``there``; both (groups, beam or 1, width)."""
@@ -113,13 +113,13 @@ class _OfIntervals(CachedAttention):
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         index, mask, blind = self.seen.index, self.seen.mask, self.seen.blind
         together = index.shape[1] == 1  # all hypotheses of a document see the same
-        rows = q.shape[0] * index.shape[1]
-        # (rows, heads, queries, dim)
-        asked = q if together else q.transpose(1, 2).flatten(0, 1).unsqueeze(2)
+        batch = q.shape[0] * index.shape[1]
+        # (batch, heads, queries, dim)
+        queries = q if together else q.transpose(1, 2).flatten(0, 1).unsqueeze(2)
         keys, values = (
-            side.index_select(0, index.flatten()).unflatten(0, (rows, -1)).transpose(1, 2) for side in self.sides
+            side.index_select(0, index.flatten()).unflatten(0, (batch, -1)).transpose(1, 2) for side in self.sides
         )
-        found = attend(asked, [keys], [values], [mask.to(q.dtype)])
+        found = attend(queries, [keys], [values], [mask.to(q.dtype)])
         found = found if together else found.squeeze(2).unflatten(0, (q.shape[0], -1)).transpose(1, 2)
         return found if blind is None else found.masked_fill(blind[:, None, :, None], 0.0)
 
@@ -146,9 +146,9 @@ class CachedMemorySentence(CachedMemory):
         backwards = np.arange(len(order))[::-1]  # the first token of a sentence is written last
         self.starts[doc[backwards], tag[backwards]] = backwards
         self.sort = on_device(order, self.device)
-        self._read_anew()
+        self._reset()
 
-    def _read_anew(self) -> None:
+    def _reset(self) -> None:
         self.first, self.width = np.full(len(self.documents), -1), 0
 
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
@@ -173,9 +173,9 @@ class CachedMemorySentence(CachedMemory):
         self.blind = on_device(blind, self.device) if blind.any() else None
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        if not goes_on(groups, self.documents):
+        if not same_documents(groups, self.documents):
             super().reorder(groups, beams)
-            self._read_anew()
+            self._reset()
 
     def replace(self, group: int, document: int) -> None:
         super().replace(group, document)
@@ -221,7 +221,7 @@ class CachedMemoryDocument(CachedMemory):
         self.mask = visible_to_score(real[:, None, None], self.device, self.memory.states.dtype)
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        if not goes_on(groups, self.documents):
+        if not same_documents(groups, self.documents):
             super().reorder(groups, beams)
             self._measure()
 
@@ -259,9 +259,9 @@ class _OfDocument(CachedAttention):
         layout = self.seen.memory.layout
         lengths = layout.doc_lengths[documents]
         offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
-        tags = layout.tag[places[0]]
-        token, group, offset = (on_device(one, self.seen.device) for one in places)
+        indices = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
+        tags = layout.tag[indices[0]]
+        token, group, offset = (on_device(one, self.seen.device) for one in indices)
         keys, values = self.module.split_parts(self.project(self.seen.memory.states.index_select(0, token)))
         for held, side in zip(
             self.sides, (self.module.add_sentence_embedding(keys, self.module.key_numbers, tags), values), strict=True
@@ -269,6 +269,6 @@ class _OfDocument(CachedAttention):
             held[group, :, offset] = side
 
 
-def goes_on(groups: np.ndarray, documents: np.ndarray) -> bool:
+def same_documents(groups: np.ndarray, documents: np.ndarray) -> bool:
     """Whether the same documents go on in their places."""
     return len(groups) == len(documents) and (groups == np.arange(len(groups))).all()

@@ -62,7 +62,7 @@ class History:
         """One more token in every row: take a slot for it. ``opens`` (groups, beam): it is ``<s>``."""
         self.dropped = 0
         if self.slots == self.capacity:
-            self._make_room()
+            self._free_slots()
         slot, self.slots = self.slots, self.slots + 1
         self.ancestor[:, :, slot] = np.arange(self.ancestor.shape[1])
         fresh = self.steps == 0
@@ -98,20 +98,20 @@ class History:
         oldest = [
             one[-sentences:][0] if sentences and len(one) else end for one, end in zip(begins, lengths, strict=True)
         ]
-        kept = np.minimum(lengths, np.maximum(lengths - np.array(oldest, dtype=np.int64), tokens))
-        self.slots = int(kept.max(initial=0))
+        stored = np.minimum(lengths, np.maximum(lengths - np.array(oldest, dtype=np.int64), tokens))
+        self.slots = int(stored.max(initial=0))
         wider = max(0, self.slots - self.capacity)
         self.ancestor = np.pad(self.ancestor, ((0, 0), (0, 0), (0, wider)))
         self.starts[:] = self.slots
-        for group, (places, length) in enumerate(zip(begins, lengths, strict=True)):
-            for back in range(sentences if len(places) else 0):
-                self.starts[back:, group] = self.slots - length + places[max(0, len(places) - 1 - back)]
+        for group, (positions, length) in enumerate(zip(begins, lengths, strict=True)):
+            for back in range(sentences if len(positions) else 0):
+                self.starts[back:, group] = self.slots - length + positions[max(0, len(positions) - 1 - back)]
         self.steps = lengths.copy()
         self.shared_end[:] = self.slots
         self.shared_length = lengths.copy()
-        return kept
+        return stored
 
-    def _make_room(self) -> None:
+    def _free_slots(self) -> None:
         """Drop the slots that no row sees any more, or double the number of slots if too few can go."""
         oldest = self.slots + 1 - max(self.tokens, default=1)
         if self.starts.size:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, Scope, tried_layout
+from gtransformer.models.common.blocks import AttentionBlock, Scope, trial_layout
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import ForcedPrefixes, History, Masks
@@ -215,10 +215,10 @@ def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     if min(numbers, default=1) < 1:  # a token sees at least its own sentence, or itself
         return False
     tags = np.repeat(np.arange(most + 7) + 1, np.resize([2, 1, 3, 2], most + 7))
-    queries = tried_layout([1, 1, 2], tags)
+    queries = trial_layout([1, 1, 2], tags)
     queries.whole = False
     source = np.repeat([1, 2, 4, 5, 6], [3, 1, 2, 2, 3])  # one is missing
-    keys = tried_layout([1, 2], source) if memory else queries
+    keys = trial_layout([1, 2], source) if memory else queries
     with torch.random.fork_rng(devices=[]):  # building a model must draw as if nothing had been checked
         torch.manual_seed(1)
         module = MultiheadAttention(4, 1).double()
@@ -230,13 +230,13 @@ def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     reader = scope.cached_memory(scope, Memory(states, keys), np.ones(1, dtype=np.int64), 1) if memory else None
     attention = reader.attention(module) if memory else scope.cached_prefix(None)
     begin = queries.doc_starts[1]
-    for place, tag in enumerate(tags):
-        opens = np.array([[place == 0 or tag != tags[place - 1]]])
+    for position, tag in enumerate(tags):
+        opens = np.array([[position == 0 or tag != tags[position - 1]]])
         history.advance(opens)
         if memory:
-            reader.advance(opens, np.array([[tag]]), np.array([place]))
+            reader.advance(opens, np.array([[tag]]), np.array([position]))
         masks = Masks(history, np.array([tag]), queries.device, q.dtype)
-        at = begin + place
+        at = begin + position
         new = [] if memory else [k[at : at + 1], v[at : at + 1]]
         found = attention.attend(q[at].view(1, 1, 1, 4), new, masks).flatten()
         if not torch.allclose(found, wanted[at], atol=1e-9):

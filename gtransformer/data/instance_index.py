@@ -53,7 +53,7 @@ class InstanceIndex:
             raise UserError(f"{path}, line 1: not an instance index; prepare the corpus again") from None
 
     def check_positions(self) -> None:
-        """Raise ValueError for impossible positions, and for more documents than have instances or dropped sentences."""
+        """Raise ValueError for impossible positions, and for documents without instances and dropped sentences."""
         known = [document for document, *_ in (*self.instances, *self.dropped)]
         numbers = [number for row in (*self.instances, *self.dropped) for number in row]
         if type(self.documents) is not int or not max(known, default=-1) < self.documents <= len(known):

@@ -16,10 +16,10 @@ Sentence = TypeVar("Sentence")
 
 @dataclass
 class InstanceIndex:
-    """Where the sentences of each instance belong: ``instances[i] = (document, first sentence, sentences)``.
+    """The sentences of each instance: ``instances[i] = (document, first sentence, number of sentences)``.
 
-    Numbering from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) in no instance: left
-    out of training as too long, or without source text.
+    Numbers count from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) pairs in no instance, which are
+    left out of training because they are too long or have no source text.
     """
 
     split: str
@@ -90,9 +90,9 @@ def _dumps(value: dict) -> str:
 def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
     """Put the sentences of all instances back into documents.
 
-    ``instances[i]`` are the sentences of the instance index's i-th instance, whatever they are (text, scores, ...).
-    Returns the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has
-    another number of sentences than the instance index says, or if instances are missing or overlap.
+    ``instances[i]`` are the sentences of instance i, of any kind (text, scores, ...). Returns the documents in order; a
+    dropped sentence is None. Raises UserError if an instance has another number of sentences than the index, or if
+    instances are missing or overlap.
     """
     name, found = f"the instance index of {instance_index.split}", [{} for _ in range(instance_index.documents)]
     if len(instances) != len(instance_index.instances):

@@ -40,7 +40,7 @@ def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndar
 
 
 def linear_step(position: np.ndarray, keys: np.ndarray, ratio: float) -> np.ndarray:
-    """Return b_i = round(r i) for queries at ``position``, over documents of ``keys`` tokens; r: keys for each query."""
+    """Return b_i = round(r i) for queries at ``position``, over documents of ``keys`` tokens; r: keys per query."""
     return one_to_one_step(np.floor(ratio * (np.asarray(position) + 1) + 0.5).astype(np.int64) - 1, keys)
 
 

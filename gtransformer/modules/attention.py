@@ -121,7 +121,7 @@ class MultiheadAttention(nn.Module):
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
     def add_sentence_embedding(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
-        """Add embedded sentence numbers, tags (n,) int64, to queries or keys (n, heads, dim), if ``numbers`` is given."""
+        """Add embedded sentence numbers, tags (n,) int64, to queries or keys (n, heads, dim), if ``numbers`` exist."""
         if numbers is None:
             return side
         distinct, inverse = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))

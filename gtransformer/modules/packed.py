@@ -153,7 +153,7 @@ def segment_attention(
     # No derivative needs the scores themselves, so they are changed in place.
     q = q * (1.0 / math.sqrt(q.shape[-1]))
     scores = torch.matmul(q, k.transpose(2, 3))
-    if bias is not None:  # a third rounding would cost accuracy: sum and softmax are in float32
+    if bias is not None:  # both terms are rounded: in half precision, sum and softmax are in float32
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias(q))
     if causal:
         future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
@@ -213,7 +213,7 @@ class PackedPattern:
         if relative is None and q.is_cuda and varlen.is_usable(q, dropout) and self.unpadded is not None:
             segments, plan = self.unpadded
             return plan.attend(q, k, v, dropout, before=(segments.attend(q, k, v).flatten(1),))
-        # Plain bfloat16 products; with relative positions scores are in float32.
+        # For plain products in bfloat16; with relative positions scores are in float32.
         few_shapes = relative is None and q.dtype == torch.bfloat16 and compiles_shapes(q.device)
         return (self.recurring if few_shapes else self.bucketed).attend(q, k, v, dropout, relative)
 

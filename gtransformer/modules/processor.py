@@ -12,7 +12,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
-    """Return the first processor's fields by name: ``model name``, ``vendor_id``, ``flags``; empty if there is no file."""
+    """Return the first processor's fields by name: ``model name``, ``vendor_id``, ``flags``; empty without the file."""
     try:
         first = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:

@@ -1,9 +1,8 @@
-"""Beam search over documents, each at a step of its own: finished ones make room for those that wait.
+"""Beam search over documents that are at different steps: a finished document is replaced by a waiting one.
 
-It finds what fairseq's ``SequenceGenerator`` with ``DocumentSearch`` finds (a test compares them), at less cost: what a
-prefix may continue with is counted along instead of read off the prefix, tokens without a choice need no logits, no log
-probability is written down that is not a candidate, and hypotheses are chains of back pointers instead of rows that are
-copied at every step.
+It finds what fairseq's ``SequenceGenerator`` with ``DocumentSearch`` finds (a test compares them), at less cost. Prefix
+states are updated instead of read from the prefix. Tokens without an alternative need no logits. Log probabilities are
+stored only for candidates. Hypotheses are chains of back pointers instead of rows copied at every step.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from gtransformer.search.rules import SentenceRule
 
 @dataclass(frozen=True)
 class Scoring:
-    """How wide the search is and what hypotheses are worth.
+    """The width of the search and the scores of hypotheses.
 
-    One of n tokens behind the given one has the score sum / n ** lenpen, or the sum without ``normalise``; ``unkpen``
-    is taken off the log probability of ``unk``.
+    A hypothesis of n tokens after the given one has the score sum / n ** lenpen, or the sum without ``normalise``;
+    ``unkpen`` is subtracted from the log probability of ``unk``.
     """
 
     beam: int
@@ -39,7 +38,9 @@ class Scoring:
 
 @dataclass
 class Document:
-    """The hypotheses of one document: for every step, the token and the former row of each row, and its score."""
+    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, and its
+    score.
+    """
 
     number: int
     tokens: list[np.ndarray] = field(default_factory=list)
@@ -48,7 +49,7 @@ class Document:
     finished: list[dict] = field(default_factory=list)
 
     def trace(self, hypothesis: int) -> tuple[list[int], list[float]]:
-        """Tokens of a row and the sums of their log probabilities so far."""
+        """Return the tokens of a hypothesis and the sums of their log probabilities so far."""
         tokens, scores = [], []
         for token, parent, score in zip(
             reversed(self.tokens), reversed(self.parents), reversed(self.scores), strict=True
@@ -60,18 +61,18 @@ class Document:
 
 
 class BeamSearch:
-    """Searches a batch of encoded documents with one model or several.
+    """Search over a batch of encoded documents with one model or several.
 
     Args:
-        rule: what a document may look like.
+        rule: the sentence rule.
         scoring: how hypotheses are scored.
         decoders: one decoder for each model (``StepDecoder``).
-        memories: encoder output for each model, one row a document.
+        memories: encoder output for each model, one document after the other.
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
         forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
-            perhaps none; hypotheses are what comes behind the ``<s>`` behind them. Only with ``at_once`` 0.
+            possibly none. Hypotheses are what follows the ``<s>`` after them. Only with ``at_once`` 0.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class BeamSearch:
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
     def run(self) -> list[list[dict]]:
-        """fairseq's hypotheses of every document, best first."""
+        """Return fairseq's hypotheses of every document, best first."""
         while self.active:
             self._step()
         return [sorted(document.finished, key=lambda h: -h["score"].item()) for document in self.all]
@@ -116,7 +117,7 @@ class BeamSearch:
         opens, tags = prefixes.newest == rule.bos, rule.tags(prefixes)
         features = [state.step(last, opens, tags) for state in self.states]
 
-        # (documents, beam, 2 * beam) candidates: the best words of each row, or the one token without a choice.
+        # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token without an alternative.
         between, numbers = rule.between(prefixes), [document.number for document in self.active]
         values = np.full((*between.shape, width), -np.inf)
         tokens = np.full(values.shape, rule.eos)
@@ -134,9 +135,9 @@ class BeamSearch:
     def _best_words(
         self, features: list[Tensor], inside: np.ndarray, short: np.ndarray, full: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Log probability and index of the best 2 * beam continuations of the rows ``inside``, best first.
+        """Return log probability and index of the best 2 * beam continuations of the hypotheses ``inside``, best first.
 
-        ``short`` and ``full``: of these rows, whether their sentence may not end yet, or must.
+        ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
         scoring = self.scoring
         hypotheses = torch.from_numpy(inside).to(self.device)
@@ -163,14 +164,14 @@ class BeamSearch:
         return best, index.cpu().numpy()
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
-        """Go on with the best candidates (documents, beam * 2 * beam) and note hypotheses that have ended."""
+        """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have ended."""
         beam = self.beam
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
         values = np.take_along_axis(values, order, axis=1)
         tokens = np.take_along_axis(tokens, order, axis=1)
         parents = order // (2 * beam)
         ends = (tokens == self.rule.language) & np.isfinite(values)
-        # What ends below the first ``beam`` places is lost; of the others the best go on.
+        # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
         leaving = []
         for slot, document in enumerate(self.active):
@@ -194,7 +195,7 @@ class BeamSearch:
         self._move(slots * beam + parents, leaving)
 
     def _report(self, document: Document) -> None:
-        """Let the models know a document's translation, if it has one: others of its batch may read it."""
+        """Pass a document's translation, if there is one, to the models: other documents of its batch may read it."""
         if document.finished:
             best = max(document.finished, key=lambda hypothesis: hypothesis["score"].item())
             for state in self.states:
@@ -215,7 +216,7 @@ class BeamSearch:
         )
 
     def _move(self, origins: np.ndarray, leaving: list[int]) -> None:
-        """Let the models' rows follow; finished documents give their rows to waiting ones, or leave the batch.
+        """Reorder the models' hypotheses; a finished document is replaced by a waiting one, or leaves the batch.
 
         ``origins`` (documents, beam): the hypothesis that each one continues.
         """
@@ -236,63 +237,65 @@ class BeamSearch:
 
 
 def first_scores(documents: int, beam: int) -> np.ndarray:
-    """(documents, beam) sums of log probabilities behind the given token: all rows are the same, so one counts."""
+    """Return (documents, beam) sums of log probabilities after the given token: only the first of equal hypotheses
+    counts.
+    """
     scores = np.full((documents, beam), -np.inf)
     scores[:, 0] = 0.0
     return scores
 
 
 class StepState(Protocol):
-    """Everything that decoding remembers of its rows; those of a document stand together, ``beam`` of them."""
+    """The state of decoding: what it stores of its hypotheses; those of a document are adjacent, ``beam`` of them."""
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
-        """In front of the first step: the rows of each document begin with (length,) int64 tokens, whole sentences."""
+        """Begin the hypotheses of each document with (length,) int64 tokens, whole sentences, before the first step."""
         ...
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """Take in a new last token of every row.
+        """Read a new last token of every hypothesis.
 
         Args:
-            tokens: (rows,) int64 on the device.
+            tokens: (hypotheses,) int64 on the device.
             opens: (documents, beam) bool, True at ``<s>``; tags: (documents, beam) int64, the number of its sentence.
 
         Returns:
-            features of the new tokens, (rows, channels).
+            features of the new tokens, (hypotheses, channels).
         """
         ...
 
     def logits(self, features: Tensor) -> Tensor:
-        """(n, channels) -> (n, vocabulary)."""
+        """Compute logits, (n, channels) -> (n, vocabulary)."""
         ...
 
     def reorder(self, order: Tensor) -> None:
-        """Row i goes on with what row ``order[i]`` was; documents may leave, rows of one may change places."""
+        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap."""
         ...
 
     def replace(self, group: int, document: int) -> None:
-        """Let the rows of the ``group``-th document begin another ``document`` of the memory."""
+        """Start another ``document`` of the memory as the ``group``-th document."""
         ...
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """A ``document`` of the memory is translated: by ``tokens`` (n,) int64, without the language symbol.
+        """Receive the translation of a ``document`` of the memory: ``tokens`` (n,) int64, without the language symbol.
 
-        Told in front of the ``reorder`` by which its rows leave; others may go on reading it.
+        It is called before the ``reorder`` that removes the document; other documents may still read it.
         """
         ...
 
 
 class StepDecoder(Protocol):
-    """A decoder that decodes token by token; ``memory.reorder(documents)`` says which document each row translates."""
+    """A decoder that decodes token by token; ``memory.reorder(documents)`` selects the document of each hypothesis."""
 
     def begin(self, memory, hypotheses: int) -> StepState:
-        """The state of ``hypotheses`` rows in front of their first token."""
+        """Return the state of so many ``hypotheses`` before their first token."""
         ...
 
     def hold_weights(self) -> None:
-        """Do once what else is done with the weights at every ``begin``: they will not change any more."""
+        """Prepare the weights once instead of at every ``begin``: they must not change any more."""
         ...
 
 
 def decodes_stepwise(model: nn.Module) -> bool:
-    """Whether the model's decoder is a ``StepDecoder``."""
+    """Return whether the model's decoder is a ``StepDecoder``."""
     return callable(getattr(getattr(model, "decoder", None), "begin", None))

@@ -1,8 +1,8 @@
-"""Ways through a document around the beam search: which sentences are translated together, behind which others.
+"""Decoding strategies: which sentences of a document are translated together, and with which context.
 
-A strategy makes a list of windows of a document. Each window is searched as a whole: its source is encoded again, what
-its translation begins with has been chosen before and is forced, and its last sentences are new. Pure functions of
-sentence lengths; sequential.py goes from window to window.
+A strategy cuts a document into windows. Each window is searched as a whole: its source is encoded again. Its
+translation begins with a forced prefix, which was chosen before, and ends with new sentences. These are pure functions
+of sentence lengths; sequential.py decodes the windows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ class StrategyKind:
         help: for the option.
         by_window: whether documents are decoded window by window; else each is searched at once.
         context: whether it takes numbers of previous sentences.
-        fills: whether a window also takes the new sentences that follow, as long as there is room; then it needs a
-            number of tokens.
+        fills: whether a window is filled with further new sentences; it then needs a number of tokens.
     """
 
     help: str
@@ -35,25 +34,24 @@ FULL, SEQUENTIAL, SLIDING = "full", "sequential", "sliding"
 STRATEGY_KINDS = {
     FULL: StrategyKind("instance by instance", by_window=False),
     SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
-        "a sentence at a time behind the translations of its context, --context-sentences of it with --instances "
-        "sliding and current, else what fits --window-tokens, or without that all that stands before it in its "
-        "instance",
+        "a sentence at a time after the translations of its context: --context-sentences with --instances sliding "
+        "and current, else what fits --window-tokens, or without that all previous sentences of its instance",
         context=True,
     ),
     SLIDING: StrategyKind(  # Zhang et al. 2023
-        "windows of --window-tokens, each behind the translations of what it shares with the one before", fills=True
+        "windows of --window-tokens, each after the translations of the sentences that it shares with the one before",
+        fills=True,
     ),
 }
 STRATEGIES = tuple(STRATEGY_KINDS)
-# Further choices of decoding, here because commands offer them before PyTorch is loaded. auto: as the model was
-# trained.
+# Further options of decoding, here because commands offer them before PyTorch is loaded. auto: as in training.
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")  # of matrix products (tasks/trained.py)
 # Whether a translation must have as many sentences as its source (search/rules.py).
 AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 
 
 def check_sentence_rule(chosen: str, strategy: str) -> None:
-    """Raise UserError for what is none of SENTENCE_RULES, and for a strategy that needs the rule."""
+    """Raise UserError for a value not in SENTENCE_RULES, and for a strategy that needs the rule."""
     if chosen not in SENTENCE_RULES:
         raise UserError(f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}")
     if chosen == OFF and strategy != FULL:
@@ -80,14 +78,14 @@ class SentenceWindow:
 
 @dataclass(frozen=True)
 class Strategy:
-    """Hold how documents are decoded, with the numbers that are given.
+    """How documents are decoded, with the given numbers.
 
     Attributes:
         kind: of STRATEGIES.
         tokens: W, most source tokens of a window, ``<s>`` and ``</s>`` counted; None: no limit.
         context, target_context: most previous sentences of source and target; None: no limit.
 
-    Raises UserError for numbers that mean nothing to it, or that it needs.
+    Raises UserError for numbers that the kind does not use, or that it lacks.
     """
 
     kind: str = FULL
@@ -102,27 +100,27 @@ class Strategy:
         tokens, contexts = self.tokens, {"context": self.context, "target-context": self.target_context}
         strategy = f"--strategy {self.kind}"
         if tokens is not None and not definition.by_window:
-            raise UserError(f"--window-tokens {tokens} means nothing with {strategy}; leave it out")
+            raise UserError(f"--window-tokens {tokens} has no effect with {strategy}; leave it out")
         if tokens is not None and tokens < 1:
             raise UserError(f"--window-tokens {tokens}: give at least 1")
         if tokens is None and definition.fills:
             raise UserError(f"{strategy} needs --window-tokens W, the most source tokens of a window; give it")
         if self.context is not None and not definition.context:
-            raise UserError(f"--context-sentences {self.context} means nothing with {strategy}; leave it out")
+            raise UserError(f"--context-sentences {self.context} has no effect with {strategy}; leave it out")
         if self.context is not None and tokens is not None:
             raise UserError(f"{strategy} takes --context-sentences or --window-tokens, not both; give one")
         for name, value in contexts.items():
             if value is not None and value < 1:
-                said = "translates behind at least 1 sentence; without context leave --strategy out"
-                raise UserError(f"--{name}-sentences {value}: {strategy} {said}")
+                message = "needs at least 1 sentence of context; without context leave --strategy out"
+                raise UserError(f"--{name}-sentences {value}: {strategy} {message}")
 
     @property
     def definition(self) -> StrategyKind:
-        """What its kind is."""
+        """The kind's entry in ``STRATEGY_KINDS``."""
         return STRATEGY_KINDS[self.kind]
 
     def windows(self, lengths: Sequence[int], document: int = 0) -> list[SentenceWindow]:
-        """The way through a document.
+        """Cut a document into windows.
 
         Args:
             lengths: source tokens of its sentences, ``<s>`` and ``</s>`` included.
@@ -149,7 +147,7 @@ class Strategy:
         return found
 
     def _begin(self, lengths: Sequence[int], new: int) -> int:
-        """The first sentence of the longest context that sentence ``new`` can have."""
+        """Return the first sentence of the longest context that sentence ``new`` can have."""
         first, tokens = new, lengths[new]
         least = 0 if self.context is None else max(0, new - self.context)
         while first > least and (self.tokens is None or tokens + lengths[first - 1] <= self.tokens):
@@ -158,7 +156,7 @@ class Strategy:
         return first
 
     def check_sentence(self, length: int, document: int, sentence: int) -> None:
-        """Raise UserError for a sentence of ``length`` tokens that no window holds; its place is counted from 1."""
+        """Raise UserError for a sentence of ``length`` tokens that no window holds; numbers count from 1."""
         if self.tokens is not None and length > self.tokens:
             raise UserError(
                 f"sentence {sentence} of document {document} has {length} source tokens with <s> and </s>, more than "
@@ -166,5 +164,5 @@ class Strategy:
             )
 
     def cost(self, lengths: Sequence[int]) -> int:
-        """Source tokens of the longest window of a document: what it takes of a batch at a time."""
+        """Return the source tokens of the longest window of a document: the document's cost in a batch."""
         return max((sum(lengths[window.first : window.last]) for window in self.windows(lengths)), default=0)

@@ -85,7 +85,7 @@ ALWAYS: Rows = (
     ),
     (
         lambda c: c.options.by_window and c.scheme.single_targets,
-        "--strategy {cfg.strategy} translates behind previous translations, but instances have no context on the "
+        "--strategy {cfg.strategy} translates after previous translations, but instances have no context on the "
         "target side (--context-sentences, --target-context-sentences); leave --strategy out",
     ),
 )
@@ -185,7 +185,7 @@ SAVED: Rows = (
     ),
     (
         lambda c: c.options.strategy.definition.context and c.saved.single_targets,
-        "--strategy {cfg.strategy} translates behind previous translations, but the model was trained on single "
+        "--strategy {cfg.strategy} translates after previous translations, but the model was trained on single "
         "sentences of the target, without context; leave --strategy out",
     ),
 )

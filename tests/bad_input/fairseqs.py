@@ -53,7 +53,7 @@ ROWS = [
     Row("binaries that are cut", TRAIN, "train.en-de.de.bin: has ", cut("train.en-de.de.bin")),
     Row("binaries that are gone", TRAIN, "train.en-de.en.bin: no such file, though its index is there",
         data(lambda folder: (folder / "train.en-de.en.bin").unlink())),
-    Row("a dictionary with a word twice", TRAIN, "stands in line ",
+    Row("a dictionary with a word twice", TRAIN, "is already in line ",
         data(lambda folder: open(folder / "dict.de.txt", "a").write("[de] 1\n"))),
     Row("no dictionary", TRAIN, "dict.en.txt", data(lambda folder: (folder / "dict.en.txt").unlink())),
     Row("no data", TRAIN, "{place}/bin"),

@@ -202,7 +202,7 @@ def test_searches_that_cannot_be(dictionary, options, message):
 
 
 def test_models_that_cannot_be(dictionary):
-    with pytest.raises(UserError, match="TransformerModelBase knows nothing of documents"):
+    with pytest.raises(UserError, match="TransformerModelBase is no document model"):
         translated(dictionary, [fairseqs_model(dictionary)], Strategy(SEQUENTIAL), [])
 
 

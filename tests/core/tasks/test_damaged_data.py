@@ -57,7 +57,7 @@ def test_instances_that_are_all_empty(tmp_path):
 def test_a_dictionary_that_is_damaged(corpus):
     path = corpus(train=1) / "dict.de.txt"
     path.write_text(path.read_text() + "w1 1\n")
-    with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' stands in line \d+ already; keep one"):
+    with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' is already in line \d+; keep one"):
         setup(path.parent)
 
 

@@ -192,7 +192,7 @@ class DocumentSearch(Search):
         self.stop_on_max_len = inner.stop_on_max_len
 
     def step(self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None):
-        """Implement fairseq's interface: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, length)."""
+        """Implement fairseq's step: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, length)."""
         beam = lprobs.shape[1]
         self.constrain(lprobs, prev_output_tokens.unflatten(0, (-1, beam)))
         if step > 0:

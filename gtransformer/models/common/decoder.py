@@ -1,4 +1,4 @@
-"""The decoder of documents: embeddings, layers as they declare themselves, output layer; and how decoding begins."""
+"""The decoder of documents: embeddings, the declared layers, output layer; and the start of decoding."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from gtransformer.modules.ragged import Memory, Ragged
 
 logger = logging.getLogger(__name__)
 
-STATE = "document_state"  # its place in fairseq's dictionary
-# What decoding with caches does in a way of its own; of these, what an ``input_step`` can do for one token.
+STATE = "document_state"  # its key in fairseq's dictionary
+# Methods that caching replaces by others; INPUT: those that an ``input_step`` can replace.
 INPUT = ("embed_batch", "token_positions", "extract_ragged")
 FULL_PASS = ("layout", "tags", "view", "run_layers", "run_some", "output_layer")
 
 
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
-    """Predicts whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
+    """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
-    Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
-    layers that do, goes through the whole prefix at every step, and the log says so. ``caches`` set to False has that
-    effect on any decoder. ``pack`` makes what decoding keeps of the weights of linear layers with one input;
-    ``input_step`` is ``embed_batch`` step by step, as the class has it that names it.
+    Decoding uses caches if they compute the same as the full pass. A subclass that overrides a part of the full pass,
+    or has layers that do, recomputes the whole prefix at every step, and a warning is logged. ``caches`` False does
+    this for any decoder. ``pack`` prepares the weights of linear layers with one input for decoding. ``input_step`` is
+    ``embed_batch`` step by step, for the class that defines it.
 
-    Raises UserError for a scope that declares another cached attention than its reach, for self-attention that is not
+    Raises UserError for a scope whose declared cached attention differs from its reach, for self-attention that is not
     causal, and for a ``forward`` of its own.
     """
 
@@ -97,7 +97,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
             features_only: top states instead of logits.
             ragged: top states of the real tokens only, (tokens, channels), and their ``layout`` among the extras.
-            layout: of the tokens, where it has been made.
+            layout: of the tokens, if already made.
 
         Returns:
             logits (batch, length, vocabulary), zero at padding, or (hypotheses, 1, vocabulary); and a dictionary whose
@@ -116,16 +116,16 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
 
     def words(self, tokens: Tensor) -> Tensor:
-        """As of all; models that know no ``<s>`` read ``</s>`` in its place, which fairseq's decoders begin with."""
+        """Embed words; models without ``<s>`` read ``</s>`` instead, which fairseq's decoders begin with."""
         return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.ends_only else tokens)
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Top states of all real tokens, (N, channels)."""
+        """Return the top states of all real tokens, (N, channels)."""
         x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         return self.run_layers(x, self.view(layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
-        """tokens (hypotheses, length) -> top states of the last token, (rows, channels)."""
+        """Compute tokens (hypotheses, length) -> top states of the last token, (hypotheses, channels)."""
         state: DecodingState | None = incremental_state.get(STATE)
         if state is None:
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
@@ -140,9 +140,9 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return x
 
     def why_uncached(self, memory: Memory) -> str | None:
-        """Return why decoding with caches is not what the full pass of this decoder is with such a memory; None: it is.
+        """Return why caches would not compute this decoder's full pass with such a memory; None: they do.
 
-        It names the layer and the scope.
+        The reason names the layer and the scope.
         """
         steps = next(base for base in type(self).__mro__ if "input_step" in vars(base))
         reason = overridden(self, steps, *INPUT)
@@ -156,13 +156,13 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return reason
 
     def scopes(self, memory: str | None) -> set[Scope]:
-        """All scopes of the layers' blocks with this memory."""
+        """Return all scopes of the layers' blocks with this memory."""
         blocks = [block for layer in self.layers for block in layer.blocks if block.memory == memory]
         return {scope for block in blocks for scopes in block.scopes for scope in scopes}
 
     @property
     def depends_on_length(self) -> bool:
-        """Whether a prefix of a target computes something else than it does within the target."""
+        """Whether a prefix of a target has other states than the same tokens within the target."""
         memories = {block.memory for layer in self.layers for block in layer.blocks}
         return any(scope.depends_on_length for memory in memories for scope in self.scopes(memory))
 
@@ -182,7 +182,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return weight if self.output_words is None else weight[: self.output_words]
 
     def mask_unpredictable(self, logits: Tensor) -> Tensor:
-        """Logits (..., vocabulary), minus infinity for what can never be predicted."""
+        """Set logits (..., vocabulary) to minus infinity for words that can never be predicted."""
         if self.output_words is None:
             return logits
         predictable = logits[..., : self.output_words]
@@ -191,8 +191,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def begin(self, memory: Memory, hypotheses: int) -> DecodingState:
         """Return the state from which so many hypotheses are decoded token by token.
 
-        Where there are caches, weights are laid out for decoding; with ``--autocast`` they are converted, too
-        (bfloat16 on a CPU without instructions for it is not used).
+        With caches, weights are packed for decoding; with ``--autocast`` they are converted, too (but not to bfloat16
+        on a CPU without instructions for it).
         """
         reason = self.why_uncached(memory) if self.caches else None
         if reason is not None and not self._warned:
@@ -208,15 +208,15 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return CachedState(self, memory, hypotheses, partial(self.pack, dtype=getattr(torch, name) if usable else None))
 
     def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
-        """As ``begin``, for decoding through the whole prefix."""
+        """Begin as ``begin`` does, for decoding through the whole prefix."""
         return PrefixState(self, memory, hypotheses)
 
     def hold_weights(self) -> None:
-        """Lay weights out for decoding once and for all; from now on they must not change."""
+        """Pack weights for decoding once; from now on they must not change."""
         self.pack = cache(PackedLinear)
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
-        """(..., channels) -> (..., vocabulary) logits."""
+        """Compute logits, (..., channels) -> (..., vocabulary)."""
         return self.mask_unpredictable(self.output_projection(features))
 
     def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:

@@ -1,7 +1,7 @@
-"""Attention of the newest tokens of all hypotheses, with keys and values that decoding keeps.
+"""Attention of the newest tokens of all hypotheses to cached keys and values.
 
-Here self-attention, whose keys are the target prefix (history.py says what each hypothesis sees of it); attention to a
-memory is in cached_memory.py.
+This module has self-attention, whose keys are the target prefix (history.py tells what each hypothesis sees of it).
+Attention to a memory is in cached_memory.py.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from gtransformer.modules.relative import clipped_distance
 
 
 class CachedAttention:
-    """One attention of a layer while decoding; what has nothing to do when hypotheses change does nothing."""
+    """One attention of a layer in decoding; by default, its methods do nothing when hypotheses change."""
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         """Attend with q (documents, heads, beam, dim) of the newest tokens; the result has the shape of q.
 
-        ``new``: their keys and values (rows, heads, dim), to be kept; nothing for attention to a memory.
+        ``new``: their keys and values (hypotheses, heads, dim), to be cached; empty for attention to a memory.
         """
         raise NotImplementedError
 
     def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
-        """Take in the keys and values (N, heads, dim) of what all hypotheses of a document begin with."""
+        """Cache the keys and values (N, heads, dim) of the forced prefixes."""
 
     def promote(self, moves: list) -> None:
-        """Move what hypotheses agree on to the prefix that they share; ``moves`` are ``History.agreed``'s."""
+        """Move tokens that hypotheses share to the shared prefix; ``moves`` are ``History.agreed``'s."""
 
     def select(self, groups: Tensor) -> None:
-        """Only these documents go on."""
+        """Keep only these groups."""
 
     def replace(self, group: int, document: int) -> None:
-        """Let another document take the place of one."""
+        """Replace a group's document by another one."""
 
 
 class CachedPrefix(CachedAttention):
@@ -47,7 +47,7 @@ class CachedPrefix(CachedAttention):
         self.sides: list[Tensor] | None = None
 
     def write(self, new: list[Tensor], history: History) -> None:
-        """Store keys and values (rows, heads, dim) of the newest token."""
+        """Store keys and values (hypotheses, heads, dim) of the newest token."""
         # (documents, heads, beam, dim)
         grouped = [side.unflatten(0, (-1, history.beam)).transpose(1, 2) for side in new]
         if self.sides is None:
@@ -63,11 +63,11 @@ class CachedPrefix(CachedAttention):
             side[:, :, history.slots - 1] = value
 
     def read(self, first: int, history: History) -> list[Tensor]:
-        """Keys and values from slot ``first`` on, (documents, heads, slots * beam, dim)."""
+        """Return keys and values from slot ``first`` on, (documents, heads, slots * beam, dim)."""
         return [side[:, :, first : history.slots].flatten(2, 3) for side in self.sides]
 
     def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
-        """Store the forced tokens in reach, each once for all hypotheses."""
+        """Store the prefix tokens that later tokens see, each once for all hypotheses."""
         history = forced_prefixes.history
         if len(forced_prefixes.slot):
             groups, beam = history.ancestor.shape[:2]
@@ -82,7 +82,7 @@ class CachedPrefix(CachedAttention):
 
 
 class CachedSentences(CachedPrefix):
-    """Self-attention to the last ``number`` sentences of the prefix: what was before them is not looked at."""
+    """Self-attention to the last ``number`` sentences of the prefix."""
 
     def __init__(self, number: int):
         super().__init__()
@@ -108,7 +108,7 @@ class CachedTokens(CachedPrefix):
         first, mask = masks.tokens[self.number]
         keys, values = self.read(first, history)
         if self.relative is not None:
-            # Keys lie slot by slot, all hypotheses of a slot together; all queries are at the newest.
+            # Keys are ordered by slot, then hypothesis; all queries are at the newest slot.
             slots = torch.arange(first, history.slots, device=q.device).repeat_interleave(history.beam)
             newest = torch.tensor([history.slots - 1], device=q.device)
             rows = clipped_distance(newest, slots, self.relative)[0]
@@ -118,7 +118,7 @@ class CachedTokens(CachedPrefix):
 
 
 class CachedDocument(CachedPrefix):
-    """Self-attention to the whole prefix: what hypotheses share, once for all, and behind it the slots.
+    """Self-attention to the whole prefix: the part that hypotheses share, once for all, and after it the slots.
 
     ``shared``: keys and values (documents, heads, capacity, dim).
     """
@@ -165,14 +165,14 @@ class CachedDocument(CachedPrefix):
 
 
 def widened(cache: Tensor, capacity: int) -> Tensor:
-    """(documents, heads, old capacity, ...) with room for more, zeros behind."""
+    """Return a cache (documents, heads, old capacity, ...) of larger capacity, filled up with zeros."""
     wide = cache.new_zeros(*cache.shape[:2], capacity, *cache.shape[3:])
     wide[:, :, : cache.shape[2]] = cache
     return wide
 
 
 def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], masks: list[Tensor | None]) -> Tensor:
-    """Softmax attention of few queries over keys that lie in several places.
+    """Attend with few queries over keys in several tensors.
 
     Args:
         q: (documents, heads, beam, dim); keys, values: (documents, heads, n_i, dim) each; masks: added to the scores,

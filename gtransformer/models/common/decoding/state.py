@@ -1,10 +1,10 @@
-"""Decoding token by token: with caches, at a cost that grows with the sentence, or through the whole prefix again.
+"""Decoding token by token: with caches, at a cost that grows with the sentence, or by recomputing the whole prefix.
 
-Group attention never looks behind the ``<s>`` that opened a sentence, so what it remembers is dropped there. Only
-global self-attention keeps the whole prefix, most of it once for all hypotheses. Keys and values of cross-attention are
-projected once per document and shared by its hypotheses. Reordering hypotheses moves no key and no value.
+Group attention never looks before the ``<s>`` that opened a sentence, so earlier keys are dropped there. Only global
+self-attention keeps the whole prefix, most of it once for all hypotheses. Keys and values of cross-attention are
+projected once a document and shared by its hypotheses. Reordering hypotheses moves no key and no value.
 
-The hypotheses of a document follow each other: a group of ``beam`` hypotheses. A document leaves with its group.
+The ``beam`` hypotheses of a document are adjacent and form a group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 
 class DecodingState:
-    """What decoding stores of its hypotheses, and one step of it.
+    """The state of decoding: what it stores of its hypotheses, and one step.
 
     Args:
         decoder: the decoder, in evaluation mode.
@@ -40,7 +40,7 @@ class DecodingState:
 
     @property
     def steps(self) -> int:
-        """Return how many tokens of every hypothesis have been read (of documents that began together)."""
+        """Tokens that have been read of every hypothesis (of documents that began together)."""
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
         """Read a new last token of every hypothesis.
@@ -60,10 +60,10 @@ class DecodingState:
         """
 
     def logits(self, features: Tensor) -> Tensor:
-        """(n, channels) -> (n, vocabulary)."""
+        """Compute logits, (n, channels) -> (n, vocabulary)."""
 
     def reorder(self, order: Tensor) -> None:
-        """Continue with hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap.
+        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap.
 
         Raises ValueError if hypotheses of several documents would become one group.
         """
@@ -78,7 +78,7 @@ class DecodingState:
 
 
 class CachedState(DecodingState):
-    """Decoding with caches; ``pack`` lays out the weights of linear layers with one input, as PackedLinear does."""
+    """Decoding with caches; ``pack`` packs the weights of linear layers with one input, as PackedLinear does."""
 
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, pack: Pack):
         super().__init__(decoder, memory, hypotheses)
@@ -148,15 +148,15 @@ class CachedState(DecodingState):
 
 
 class PrefixState(DecodingState):
-    """Decoding without caches: every step goes through the whole prefix again, by the decoder's ``extract_ragged``.
+    """Decoding without caches: every step recomputes the whole prefix, by the decoder's ``extract_ragged``.
 
-    Slow (a document of n tokens costs n full passes) and right for whatever a decoder does in its full pass: what a new
-    system decodes with until its scopes have caches, and what caches are tested against.
+    It is slow (a document of n tokens costs n full passes) but correct for any full pass. New systems decode with it
+    until their scopes have caches, and caches are tested against it.
     """
 
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int):
         super().__init__(decoder, memory, hypotheses)
-        self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens taken in of each document
+        self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens read of each document
         self.tokens = torch.full((hypotheses, FIRST_CAPACITY), decoder.padding, device=self.device)
 
     @property
@@ -178,7 +178,7 @@ class PrefixState(DecodingState):
         return x[on_device(layout.doc_starts[1:] - 1, self.device)]
 
     def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Of all tokens of the prefixes (hypotheses, length), (N, channels)."""
+        """Return the top states of all tokens of the prefixes (hypotheses, length), (N, channels)."""
         return self.decoder.extract_ragged(prefixes, layout, memory)
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
@@ -204,13 +204,13 @@ class PrefixState(DecodingState):
 
 
 class InputStep:
-    """``DocumentEmbedding.embed_batch`` step by step; a decoder with another one names its own as ``input_step``.
+    """``DocumentEmbedding.embed_batch`` step by step; a decoder with another one sets its own as ``input_step``.
 
     Args:
         decoder, memory: as of ``CachedState``.
         documents: (groups,) int64, the document of ``memory`` that each group translates.
         beam: hypotheses of a group.
-        pack: lays out the weights of linear layers with one input, as PackedLinear.
+        pack: packs the weights of linear layers with one input, as PackedLinear.
     """
 
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
@@ -234,20 +234,20 @@ class InputStep:
         """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
 
     def replace(self, group: int, document: int) -> None:
-        """Let a group begin another document."""
+        """Start another document in a group."""
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """Take note of a translation: ``tokens`` (n,) int64 behind the given ``<s>``, without the language symbol."""
+        """Receive a translation: ``tokens`` (n,) int64 after the given ``<s>``, without the language symbol."""
 
 
 def force_prefixes(
     decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, prefixes: Sequence[Tensor], history: History
 ) -> ForcedPrefixes:
-    """Prepare the full pass over what groups begin with; ``history`` holds it from now on.
+    """Prepare the full pass over the forced prefixes and add them to ``history``.
 
     Args:
         decoder, memory, documents: as of ``InputStep``.
-        prefixes: for each group (length,) int64, whole sentences, perhaps none; at least one has some.
+        prefixes: for each group (length,) int64, whole sentences, possibly none; at least one has some.
     """
     lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
     groups = on_device(np.flatnonzero(lengths), memory.states.device)

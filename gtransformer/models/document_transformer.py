@@ -31,22 +31,22 @@ NOTHING, ITSELF = FIRST = ("nothing", "itself")
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class DocumentTransformerConfig(DocumentModelConfig):
-    """A Transformer that reads previous source sentences beside its own; defaults are the paper's choices."""
+    """A Transformer that also reads previous source sentences; defaults are the paper's choices."""
 
     context_layers: int = option(1, "N_c: layers of the context encoder (Table 2)")
     context_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which layers attend to the context (Table 8)")
     context_join: ChoiceEnum(JOINS) = option(
-        GATE, "how a layer takes in what it finds in the context: by a gate, or by a residual connection (Table 9)"
+        GATE, "how a layer adds the result of context attention: by a gate, or by a residual connection (Table 9)"
     )
     context_of_first: ChoiceEnum(FIRST) = option(
         NOTHING,
-        "context of a sentence that has none before it: nothing, a single </s>; itself: its own words, so that single "
-        "sentences train context attention, too",
+        "context of a first sentence. nothing: a single </s>; itself: its own words, so that single "
+        "sentences also train context attention",
     )
     freeze_sentence_parameters: bool = option(
         False,
-        "step 2 of two: train the context encoder, context attention, gates and the norms behind them alone; all else "
-        "stays as the checkpoint of --finetune-from-model has it, its dropout still on",
+        "step 2 of two: train only the context encoder, context attention, gates and the norms after them; all else "
+        "keeps the values of the checkpoint of --finetune-from-model, with dropout still on",
     )
 
 
@@ -54,10 +54,10 @@ CONTEXT = "context"  # the memory's name
 
 
 class DocumentTransformerEncoder(DocumentEncoder):
-    """Encodes the last sentence of each source, and the words of those before it beside it.
+    """Encoder of the last sentence of each source, and of the words of the previous ones as a separate context.
 
-    The context is their words without marks, one ``</s>`` at its end, positions from 0 over the whole. Embeddings are
-    the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
+    The context is their words without boundary tokens, one ``</s>`` at its end, positions from 0 over the whole.
+    Embeddings are the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
     """
 
     def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
@@ -66,7 +66,9 @@ class DocumentTransformerEncoder(DocumentEncoder):
         self.context_encoder.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``, of the last sentence; its ``memory`` has the context beside it."""
+        """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the context as extra
+        memory.
+        """
         current, context, tags = split_context(
             src_tokens, self.bos, self.eos, self.padding, str(self.cfg.context_of_first) == ITSELF
         )
@@ -85,7 +87,7 @@ class DocumentTransformerEncoder(DocumentEncoder):
 
 
 def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The last sentence of each row, and its context.
+    """Split each row into its last sentence and its context.
 
     Args:
         tokens: (batch, length) int64, ``<s> a b </s> <s> c </s>``, padded on either side.
@@ -93,7 +95,7 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
 
     Returns:
         current (batch, longest), context and its tags (batch, longest), int64, padded on the right. Tags count the
-        sentences of the context; ``</s>`` at its end is of the last one.
+        sentences of the context; ``</s>`` at its end belongs to the last one.
     """
     tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
     before = tags.amax(dim=1, keepdim=True) - 1
@@ -116,12 +118,12 @@ class DocumentTransformerModel(DocumentModel):
 
     @classmethod
     def needs_of(cls, cfg) -> Needs:
-        """Previous sentences in front of the one that it translates."""
+        """Require previous sentences before the one that it translates."""
         return Needs(last_sentence_only=True)
 
     @classmethod
     def check(cls, cfg: DocumentTransformerConfig) -> None:
-        """UserError for a context encoder without layers."""
+        """Raise UserError for a context encoder without layers."""
         if cfg.context_layers < 1:
             raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
 
@@ -137,7 +139,7 @@ class DocumentTransformerModel(DocumentModel):
 
 
 def _context(cfg: DocumentTransformerConfig, other: str) -> list[AttentionBlock]:
-    """Context attention, unless the ``other`` side alone has it."""
+    """Return the context attention, unless only the ``other`` side has it."""
     if str(cfg.context_in) == other:
         return []
     return [AttentionBlock("context_attn", WHOLE, memory=CONTEXT, gated=str(cfg.context_join) == GATE)]

@@ -62,7 +62,7 @@ ROWS = [
     Row("a threshold of gates without steps", f"{DOCFLAT} --gate-threshold 0.7",
         "--gate-threshold 0.7: --context-gate continuous has no threshold; give discrete, or leave it out", data()),
     Row("a gate without attention", f"{DOCFLAT} --context-gate identity --batch-attention-in none",
-        "--context-gate identity: --batch-attention-in none leaves nothing for a gate to take in", data()),
+        "--context-gate identity: --batch-attention-in none has no use for a gate", data()),
     Row("negative updates", TRAIN.replace("--max-update 1", "--max-update -4"), "--max-update -4: give more than 0",
         data()),
     Row("a pretrained model that is not there", f"{TRAIN} --finetune-from-model {{place}}/none.pt", "none.pt", data()),

@@ -23,18 +23,18 @@ SHARED_BLOCK = (
 
 
 class History:
-    """Who wrote what a row may see: bookkeeping on the host, the same for all layers.
+    """Who wrote the tokens that a hypothesis sees: bookkeeping on the host, the same for all layers.
 
-    ``ancestor`` (groups, beam, capacity): the beam that wrote a slot of this row's prefix. ``starts`` (most of
-    ``sentences``, groups, beam): slot in which the row's current sentence begins, the one before it, and so on; of
-    sentences that are not there, the document's first. ``shared_end`` (groups,): first slot of the document that is not
-    in the shared prefix; ``shared_length`` (groups,): tokens there.
+    ``ancestor`` (groups, beam, capacity): the hypothesis that wrote a slot of this prefix. ``starts`` (most of
+    ``sentences``, groups, beam): first slot of the hypothesis's current sentence, of the one before it, and so on; the
+    document's first slot for sentences that do not exist. ``shared_end`` (groups,): first slot of the document that is
+    not in the shared prefix; ``shared_length`` (groups,): tokens there.
 
     Args:
-        groups, beam: number of documents and of rows for each.
-        sentences: how many sentences, the current one included, some attention sees; each from 1.
+        groups, beam: number of documents, and of hypotheses for each.
+        sentences: how many sentences, the current one included, attention sees; one entry a scope, each from 1.
         document: whether some attention sees the whole prefix.
-        tokens: how many tokens, the newest one included, some attention sees.
+        tokens: how many tokens, the newest one included, attention sees; one entry a scope.
     """
 
     def __init__(

@@ -138,7 +138,7 @@ class AttentionStep:
         return mixed(open_gate(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
 
     def _numbered(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
-        """Return queries, and keys and values of own states, (n, heads, dim), of the block's module of this ``number``."""
+        """Return queries, and own keys and values, (n, heads, dim), of the block's module of this ``number``."""
         q, *new = parts[self.each * number : self.each * (number + 1)]
         new[:1] = [module.add_sentence_embedding(keys, module.key_numbers, tags) for keys in new[:1]]
         return [module.add_sentence_embedding(q, module.query_numbers, tags), *new]

@@ -103,7 +103,7 @@ def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]])
         zip(instance_index.instances, instances, strict=True)
     ):
         if len(sentences) != count:
-            raise UserError(f"instance {number} has {len(sentences)} sentences, but {name} says {count}")
+            raise UserError(f"instance {number} has {len(sentences)} sentences, but {count} in {name}")
         for position, sentence in enumerate(sentences, first):
             if position in found[document]:
                 raise UserError(f"{name} has sentence {position} of document {document} twice")

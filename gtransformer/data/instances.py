@@ -304,7 +304,7 @@ KINDS = {
         furthest=lambda scheme, costs: np.arange(len(costs)) + scheme.context + 1,
         context=0,
     ),
-    "sliding": Kind("each sentence behind --context-sentences previous ones", context=1),
+    "sliding": Kind("each sentence after --context-sentences previous ones", context=1),
     "parts": Kind(
         "documents longer than --instance-tokens in parts of roughly equal length",
         cut=lambda scheme, costs: parts(costs, scheme.tokens),
@@ -312,7 +312,7 @@ KINDS = {
         by_target=True,
     ),
     "current": Kind(
-        "each sentence behind --context-sentences previous ones of the source and --target-context-sentences of the "
+        "each sentence after --context-sentences previous ones of the source and --target-context-sentences of the "
         "target",
         context=0,
         target_context=True,

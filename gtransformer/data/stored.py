@@ -141,10 +141,10 @@ def check_binary(path: str | Path) -> None:
     if (sizes < 0).any() or not np.array_equal(begins, (np.cumsum(sizes) - sizes) * width):
         raise damaged
     if not data.is_file():
-        raise UserError(f"{data}: no such file, though its index is there; prepare the corpus again")
+        raise UserError(f"{data}: no such file, but its index exists; prepare the corpus again")
     if data.stat().st_size != sizes.sum() * width:
         raise UserError(
-            f"{data}: has {data.stat().st_size} bytes, its index says {sizes.sum() * width}; prepare the corpus again"
+            f"{data}: has {data.stat().st_size} bytes, but {sizes.sum() * width} in its index; prepare the corpus again"
         )
     if not sizes.sum():
         raise UserError(f"{data}: all of its {number} instances are empty; prepare the corpus again")

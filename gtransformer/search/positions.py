@@ -56,11 +56,11 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor)
 
     Raises UserError for a document that does not fit even with one word a sentence.
     """
-    room = positions - 2 * sentences
+    free = positions - 2 * sentences
     wanted = limits.sum(dim=1)
-    if bool((wanted <= room).all()):
+    if bool((wanted <= free).all()):
         return limits
-    crowded = (room < sentences).nonzero().flatten()
+    crowded = (free < sentences).nonzero().flatten()
     if len(crowded) and isinstance(positions, Tensor):
         raise UserError(
             f"{int(positions[crowded[0]])} of the model's positions are left after the translations of the "
@@ -75,6 +75,6 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor)
     # One word for each, the rest in proportion: rounding down, the sum stays within the room.
     real = limits.gt(0)
     spare = (limits - 1).clamp(min=0)
-    share = (room - sentences).double() / spare.sum(dim=1).clamp(min=1)
+    share = (free - sentences).double() / spare.sum(dim=1).clamp(min=1)
     shrunk = (spare * share.clamp(max=1.0).unsqueeze(1)).long() + real.long()
-    return shrunk.where((wanted > room).unsqueeze(1), limits)
+    return shrunk.where((wanted > free).unsqueeze(1), limits)

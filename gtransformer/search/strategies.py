@@ -137,9 +137,9 @@ class Strategy:
             first = self._begin(lengths, new)
             last = new + 1
             if self.definition.fills:
-                room = self.tokens - sum(lengths[first:last])
-                while last < len(lengths) and lengths[last] <= room:
-                    room -= lengths[last]
+                free = self.tokens - sum(lengths[first:last])
+                while last < len(lengths) and lengths[last] <= free:
+                    free -= lengths[last]
                     last += 1
             prefix_start = first if self.target_context is None else max(0, new - self.target_context)
             found.append(SentenceWindow(first, prefix_start, new, last))

@@ -51,7 +51,7 @@ ROWS = [
     Row("an index that is empty", TRAIN, "train.en-de.en.idx: cut short or damaged", cut("train.en-de.en.idx", 0)),
     Row("an index that is cut", TRAIN, "train.en-de.de.idx: cut short or damaged", cut("train.en-de.de.idx", -8)),
     Row("binaries that are cut", TRAIN, "train.en-de.de.bin: has ", cut("train.en-de.de.bin")),
-    Row("binaries that are gone", TRAIN, "train.en-de.en.bin: no such file, though its index is there",
+    Row("binaries that are gone", TRAIN, "train.en-de.en.bin: no such file, but its index exists",
         data(lambda folder: (folder / "train.en-de.en.bin").unlink())),
     Row("a dictionary with a word twice", TRAIN, "is already in line ",
         data(lambda folder: open(folder / "dict.de.txt", "a").write("[de] 1\n"))),

@@ -67,9 +67,9 @@ class FlatBatchAttention(nn.Module):
         index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
         found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
-        return x.index_copy(0, index, self.taken_in(own, found).to(x.dtype))
+        return x.index_copy(0, index, self.merged(own, found).to(x.dtype))
 
-    def taken_in(self, own: Tensor, found: Tensor, gate: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def merged(self, own: Tensor, found: Tensor, gate: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Return Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels).
 
         ``gate``: the gate's linear layer, packed for decoding.

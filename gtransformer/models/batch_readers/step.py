@@ -122,7 +122,7 @@ class FlatStep:
         q, *new = self.attention.split_parts(self.into(x))
         new = [side.unsqueeze(2) for side in new]
         self.own = [torch.cat(pair, dim=2) for pair in zip(self.own, new, strict=True)] if self.own else new
-        return self.across.taken_in(x, self.out(self._attend(q, sentences)), self.gate)
+        return self.across.merged(x, self.out(self._attend(q, sentences)), self.gate)
 
     def _attend(self, q: Tensor, sentences: np.ndarray) -> Tensor:
         """Attend with q (hypotheses, heads, dim) -> (hypotheses, channels), to own tokens and those of earlier

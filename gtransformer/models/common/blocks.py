@@ -109,16 +109,16 @@ def check_reach(scope: Scope, memory: bool, causal: bool) -> None:
     for whole in (True, False):  # it is False for forced prefixes
         queries.whole = whole
         reach = scope.reach(queries, keys, causal)
-        said, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
+        fault, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
         if len(np.unique(order)) < len(order):
-            raise UserError(f"{said} an order that has a key twice; give each once, or two scopes")
+            raise UserError(f"{fault} an order that has a key twice; give each once, or two scopes")
         for query, (first, last) in enumerate(zip(reach.first, reach.last, strict=True)):
             seen = order[first:last] if last > first else order[:0]
             where = f"the query {queries.position[query]} of document {queries.doc[query]}"
             if max(0, last - first) > len(seen) or (keys.doc[seen] != queries.doc[query]).any():
-                raise UserError(f"{said} {where} keys outside of its document; let its interval end there")
+                raise UserError(f"{fault} {where} keys outside of its document; let its interval end there")
             if causal and (keys.position[seen] > queries.position[query]).any():
-                raise UserError(f"{said} {where} later keys; end its interval at its own position, if causal")
+                raise UserError(f"{fault} {where} later keys; end its interval at its own position, if causal")
 
 
 @dataclass(frozen=True)

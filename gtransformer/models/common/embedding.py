@@ -23,7 +23,7 @@ LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is f
 
 
 class DocumentEmbedding(LayerStack):
-    """A mixin for encoder and decoder, ``side`` says which; parameter names are the release's.
+    """A mixin for encoder and decoder (``side``); parameter names are the release's.
 
     Args:
         cfg: the model's configuration.

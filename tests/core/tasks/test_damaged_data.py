@@ -30,9 +30,9 @@ HEAD = 26  # bytes before the lengths
         ("idx", lambda old: old[:9] + struct.pack("<Q", 7) + old[17:], "idx: cut short or damaged"),
         ("idx", lambda old: old[:17] + b"\x63" + old[18:], "idx: cut short or damaged"),
         ("idx", lambda old: old[:HEAD] + struct.pack("<i", -3) + old[HEAD + 4 :], "idx: cut short or damaged"),
-        ("bin", lambda old: b"", "bin: has 0 bytes, its index says "),
-        ("bin", lambda old: old[:-4], "bin: has .* bytes, its index says "),
-        ("bin", lambda old: old + b"\0", "bin: has .* bytes, its index says "),
+        ("bin", lambda old: b"", "bin: has 0 bytes, but "),
+        ("bin", lambda old: old[:-4], "bin: has .* bytes, but "),
+        ("bin", lambda old: old + b"\0", "bin: has .* bytes, but "),
         ("bin", None, "bin: no such file"),
     ],
 )

@@ -200,9 +200,9 @@ def check_declared(scope: Scope, memory: bool) -> None:
     if any(one is not None for one in declared) and not _agrees(scope, memory, declared):
         names = ("cached_memory",) if memory else ("prefix_sentences", "prefix_tokens")
         given = zip(names, declared, strict=True)
-        said = ", ".join(f"{name} = {getattr(one, '__name__', one)}" for name, one in given if one is not None)
+        used = ", ".join(f"{name} = {getattr(one, '__name__', one)}" for name, one in given if one is not None)
         raise UserError(
-            f"scope {scope.name} ({type(scope).__name__}): decoding by {said} sees other keys than its reach; "
+            f"scope {scope.name} ({type(scope).__name__}): decoding by {used} sees other keys than its reach; "
             "correct the declaration, or leave it out: decoding then recomputes the whole prefix"
         )
 

@@ -28,7 +28,7 @@ class DecodingState:
 
     Args:
         decoder: the decoder, in evaluation mode.
-        memory: encoder output; its ``documents`` says which document each hypothesis translates.
+        memory: encoder output; its ``documents`` are those that each hypothesis translates.
         hypotheses: number of hypotheses.
     """
 

@@ -251,9 +251,10 @@ def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     """Cut sentences into the fewest parts of roughly equal length with at most ``max_tokens`` tokens each.
 
     A sentence longer than that is a part of its own; the text before, between and after such sentences is cut
-    separately. With m parts, m the smallest possible number, part j ends at the sentence border nearest to j / m of all
-    tokens (the earlier of two) that leaves neither it nor later parts too long. ("documents [...] are cut into parts of
-    roughly equal length", Herold and Ney 2023; the rule is our choice.) Time is n log n in the number of sentences.
+    separately. m is the smallest possible number of parts. Part j ends at the sentence border nearest to j / m of all
+    tokens (the earlier of two), as far as neither it nor later parts become too long. ("documents [...] are cut into
+    parts of roughly equal length", Herold and Ney 2023; the rule is our choice.) Time is n log n in the number of
+    sentences.
 
     Args:
         lengths: (sentences,) tokens of each, boundary tokens included.

@@ -32,7 +32,7 @@ class Linear(nn.Linear):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
+        """Apply the layer, (..., in) -> (..., out)."""
         if _goes_to_onednn(x):
             apply = _ByOneDNN.apply
         elif _goes_in_pieces(x):
@@ -70,7 +70,7 @@ class PackedLinear:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x (rows, in) -> (rows, sum of the layers' out)."""
+        """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
         multiply = _onednn if self.packed else functional.linear
         return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
 

@@ -91,11 +91,11 @@ class Ragged:
         return np.arange(self.total) - np.repeat(self.begins, lengths)
 
     def pack(self, padded: Tensor) -> Tensor:
-        """(batch, length, ...) -> (N, ...)."""
+        """Remove padding, (batch, length, ...) -> (N, ...)."""
         return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(0, self.index)
 
     def pad(self, packed: Tensor) -> Tensor:
-        """(N, ...) -> (batch, length, ...), zero at padding."""
+        """Restore padding as zeros, (N, ...) -> (batch, length, ...)."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy(0, self.index, packed).view(self.batch, self.length, *packed.shape[1:])
 

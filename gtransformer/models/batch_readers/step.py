@@ -4,7 +4,7 @@ The sentences of a batch are decoded in parallel, one token of each at a time. F
 own prefix. Of each earlier sentence of the batch it sees the translation, if it is complete, else the best hypothesis
 at the same step. It sees nothing of later sentences. States are never recomputed, even if another hypothesis of an
 earlier sentence becomes the best. (Wu et al. 2023, section 3.5, say "partially translated"; the rest is our choice.)
-With one hypothesis a sentence, the mask lets token t of sentence i see token s of sentence j if j <= i and s <= t.
+With one hypothesis a sentence the mask lets token t of sentence i see token s of sentence j if j <= i and s <= t.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ ON, OFF = SWITCH = ("on", "off")
 
 
 def option(default, help: str):
-    """A dataclass field with the help text that fairseq shows on the command line."""
+    """Return a dataclass field with the help text that fairseq shows on the command line."""
     return field(default=default, metadata={"help": help})
 
 

@@ -114,7 +114,7 @@ class CachedState(DecodingState):
         return x if norm is None else norm(x)
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
-        """As in ``DecodingState``: one full pass for all hypotheses of a group."""
+        """Begin all hypotheses of a group by one full pass."""
         forced_prefixes = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
         for reader in self.readers.values():
             reader.force(forced_prefixes)

@@ -46,9 +46,7 @@ def without_context_loss(sample: dict, padding: int) -> dict:
     if CONTEXT not in sample:
         return sample
     context, target = sample[CONTEXT], sample["target"]
-    number = target.ne(padding).cumsum(
-        dim=1
-    )  # of each target in its instance, from 1, on whichever side the padding is
+    number = target.ne(padding).cumsum(dim=1)  # of each target in its instance, from 1, whatever the padding
     masked = target.masked_fill(number <= context.unsqueeze(1), padding)
     return sample | {"target": masked, "ntokens": sample["ntokens"] - sample[CONTEXT_TOTAL], MASKED: True}
 

@@ -274,7 +274,7 @@ def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     borders = np.concatenate([[0], np.cumsum(lengths)])
     furthest = (
         np.searchsorted(borders, borders + max_tokens, side="right") - 1
-    ).tolist()  # end of the longest part that begins here
+    ).tolist()  # last end of a part from here
     opening = np.searchsorted(borders, borders - max_tokens).tolist()  # earliest begin of a part that ends here
     earliest = [len(lengths)]  # filled from the end: earliest possible end of each part
     while earliest[-1] > 0:

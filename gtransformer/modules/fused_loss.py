@@ -94,7 +94,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
-        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0  # on a GPU, looking would mean waiting
+        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0  # reading it would synchronise with a GPU
         grads = [
             None if grad is None else (grad if unscaled else grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)

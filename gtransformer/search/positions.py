@@ -72,7 +72,7 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor)
             f"a document of {int(sentences[crowded[0]])} sentences does not fit the model's {positions} positions: "
             "prepare it with a smaller --max-instance-tokens"
         )
-    # One word for each, the rest in proportion: rounding down, the sum stays within the room.
+    # One word for each, the rest in proportion: rounded down, the sum stays within the limit.
     real = limits.gt(0)
     spare = (limits - 1).clamp(min=0)
     share = (free - sentences).double() / spare.sum(dim=1).clamp(min=1)

@@ -48,9 +48,7 @@ class DocumentEmbedding(LayerStack):
         self.ends_only = str(getattr(cfg, "sentence_marks", BOTH_MARKS)) == END_MARK  # whether no layer sees ``<s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the output layer shares the table
-        self.restarts = (
-            str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE
-        )  # whether positions restart at each sentence
+        self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # at each sentence
         self.longest = cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:

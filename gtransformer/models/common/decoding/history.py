@@ -17,9 +17,7 @@ import torch
 from gtransformer.modules.ragged import Ragged
 
 FIRST_CAPACITY = 64
-SHARED_BLOCK = (
-    16  # tokens that all hypotheses must share before these move to the shared prefix; and steps between checks
-)
+SHARED_BLOCK = 16  # tokens that hypotheses must share before these move to the shared prefix; steps between checks
 
 
 class History:

@@ -112,7 +112,7 @@ def _reached(module: str, after: dict[str, set[str]]) -> set[str]:
 
 
 def room(module: str) -> str:
-    """The part of the package that a module lies in (``data`` of ``gtransformer.data.sidecar``), or the package."""
+    """Return a module's part of the package (``data`` of ``gtransformer.data.instance_index``), or the package."""
     return module.split(".")[1] if "." in module else module
 
 

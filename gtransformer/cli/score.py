@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import COUNTED, USUAL
-from gtransformer.evaluation.prepared_split import find_sidecar, read_side
+from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
@@ -169,8 +169,8 @@ def main(argv: list[str] | None = None) -> None:
 def source_documents(args: argparse.Namespace) -> Documents:
     """The source of what is scored."""
     if args.prepared:
-        sidecar = Sidecar.load(find_sidecar(args.prepared, args.split))
-        return read_side(args.prepared, sidecar, sidecar.source_lang)
+        instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
+        return read_side(args.prepared, instance_index, instance_index.source_lang)
     _, _, (source,) = read_aligned(args.reference_file, [args.source_file])
     return source
 

@@ -47,10 +47,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if MASKED in sample:  # only then is there padding among the real tokens; looking for it costs a wait for a GPU
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
-            forced = torch.isin(targets, targets.new_tensor(getattr(self.task, "forced_symbols", [])))
+            forced = torch.isin(targets, targets.new_tensor(getattr(self.task, "unpredicted_symbols", [])))
             product = decoder.output_product(features, targets)
             loss, nll = fused_cross_entropy(*product, self.eps)
-            validation = not model.training and hasattr(self.task, "forced_symbols")
+            validation = not model.training and hasattr(self.task, "unpredicted_symbols")
             of_words = self._of_words(*product, forced, nll) if validation else {}
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         own = {OWN + name: binary_loss(*one, self.eps) for name, one in extra.get(LOSSES, {}).items()}

@@ -13,14 +13,14 @@ logger = logging.getLogger(__name__)
 
 SIZE, DOCUMENT = "size", "document"
 ORDERS = (SIZE, DOCUMENT)
-# What is drawn from the whole corpus in training: nothing; which instances are a batch; which sentences stand together;
-# a second half of each epoch, whose batches are.
+# What training draws from the whole corpus: nothing; the instances of a batch; the sentences of an instance; the
+# instances of batches in an added second half of each epoch.
 NOTHING, GLOBAL, EVERYTHING, ADDED = SHUFFLES = ("nothing", "global", "everything", "added")
 
 
-def document_order(places: np.ndarray) -> np.ndarray:
-    """(instances,) int64, the order of instances by document and place in it; ``places`` (instances, 2) int64."""
-    return np.lexsort((places[:, 1], places[:, 0]))
+def document_order(positions: np.ndarray) -> np.ndarray:
+    """Return (instances,) int64, the order by document and position; ``positions`` (instances, 2) int64."""
+    return np.lexsort((positions[:, 1], positions[:, 0]))
 
 
 def fill_batches(
@@ -31,12 +31,12 @@ def fill_batches(
     documents: np.ndarray | None = None,
     joined: bool = False,
 ) -> list[np.ndarray]:
-    """Consecutive indices in batches, each as full as the limits allow.
+    """Cut consecutive indices into batches, each as full as the limits allow.
 
     Args:
         tokens: (n,) sizes of these instances.
-        documents: (n,) document of each; where it changes, a batch ends. None: batches may hold several.
-        joined: what a batch has room for behind the end of a document is filled with documents that fit whole.
+        documents: (n,) document of each; a batch ends where it changes. None: batches may hold several documents.
+        joined: fill a batch after the end of a document with whole documents that fit.
 
     An instance longer than ``max_tokens`` is a batch of its own.
     """
@@ -56,7 +56,7 @@ def fill_batches(
 
 
 def _documents(tokens: np.ndarray, documents: np.ndarray) -> dict[int, tuple[int, int]]:
-    """Where each document begins -> the tokens and instances that it has; (n,) tokens and documents of instances."""
+    """Map each document's first index to its tokens and instances, given (n,) tokens and documents of instances."""
     starts = np.flatnonzero(np.diff(documents, prepend=documents[:1] - 1))
     sizes = np.add.reduceat(tokens, starts) if len(starts) else starts
     counts = np.diff(starts, append=len(documents))
@@ -64,11 +64,11 @@ def _documents(tokens: np.ndarray, documents: np.ndarray) -> dict[int, tuple[int
 
 
 def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
-    """The same instances in a number of batches that ``shards`` divides: the fullest batches are halved.
+    """Return the same instances in a number of batches that ``shards`` divides: the fullest batches are halved.
 
-    Otherwise fairseq gives some processes an empty batch at the end of an epoch. Where updates accumulate several
-    batches, it then forgets how many tokens these processes have counted before, and the update is too large. Batches
-    of one instance stay as they are; where there are only such, the number may not be a multiple: a warning says so.
+    Otherwise fairseq gives some processes an empty batch at the end of an epoch. If updates accumulate several batches,
+    fairseq then forgets the tokens that these processes have counted before, and the update is too large. Batches of
+    one instance are not halved; if all are such, the number may not be a multiple, and a warning is logged.
     """
     made = halved(batches, -(-len(batches) // shards) * shards)
     if len(made) % shards:
@@ -77,9 +77,10 @@ def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
 
 
 def halved(batches: Sequence[np.ndarray], wanted: int, documents: np.ndarray | None = None) -> list[np.ndarray]:
-    """``wanted`` batches of the same instances in the same order, the fullest ones halved; fewer if all are single.
+    """Return ``wanted`` batches of the same instances in the same order, the fullest ones halved; fewer if all are
+    single.
 
-    ``documents`` (instances,): one of several documents is cut between these, nearest to its middle.
+    ``documents`` (instances,): a batch of several documents is cut at the document border nearest to its middle.
     """
     batches = list(batches)
     while len(batches) < wanted:
@@ -94,7 +95,7 @@ def halved(batches: Sequence[np.ndarray], wanted: int, documents: np.ndarray | N
 
 
 def warn_of_empty(batches: int, shards: int) -> None:
-    """Say that not all processes have batches to the end of an epoch."""
+    """Log a warning that some processes run out of batches before the end of an epoch."""
     logger.warning(
         "%d batches of one instance each for %d processes: some get an empty one at the end of an epoch; with "
         "accumulated gradients that update is too large",
@@ -103,14 +104,14 @@ def warn_of_empty(batches: int, shards: int) -> None:
 
 
 def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards: int) -> list[np.ndarray]:
-    """Batches of documents in an order of which process i takes every ``shards``-th, from the i-th on.
+    """Order batches of documents so that process i can take every ``shards``-th batch, from the i-th on.
 
-    Each process has documents of its own, in order; one with more batches than a fair share is cut, and its parts may
-    go to several. All have equally many batches: those with fewer have their fullest ones halved. Where these are
-    single instances there are empty ones at the end, and a warning says so.
+    Each process reads its own documents, in order. A document with more batches than a fair share is cut; its parts may
+    go to several processes. All processes have equally many batches: those with fewer have their fullest ones halved.
+    If these are single instances, empty batches follow at the end, and a warning is logged.
 
     Args:
-        batches: in the order of documents, each of one; what is joined to the end of a document goes with it.
+        batches: in document order, each of one document; what is joined to the end of a document goes with it.
         documents: (instances,) the document of each instance.
     """
     if shards == 1 or not batches:
@@ -132,7 +133,7 @@ def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards
 
 
 def mixed(documents: Sequence[int], seed: int) -> np.ndarray:
-    """A random order of batches that leaves those of a document in theirs; (batches,) int64."""
+    """Return a random order of batches that keeps the batches of each document in order; (batches,) int64."""
     documents = np.asarray(documents, dtype=np.int64)
     drawn = np.random.RandomState(seed % 2**32).permutation(documents)
     order = np.empty(len(documents), dtype=np.int64)

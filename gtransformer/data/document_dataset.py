@@ -1,4 +1,4 @@
-"""Pairs of documents as fairseq reads them."""
+"""Pairs of documents as a fairseq dataset."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from gtransformer.data.word_dropout import WordDropout
 
 
 class DocumentPairDataset(LanguagePairDataset):
-    """Source instances, what the decoder reads and predicts of the target's, and word dropout on both inputs.
+    """Source instances, decoder inputs and targets, with word dropout on both inputs.
 
-    The decoder reads ``<s> a b </s> <s> c </s>`` and predicts ``a b </s> <s> c </s> [de]``: the language symbol ends
-    the output and never stands in an input, the first ``<s>`` is given and not predicted.
+    The decoder reads ``<s> a b </s> <s> c </s>`` and predicts ``a b </s> <s> c </s> [de]``. The language symbol ends
+    the output and never occurs in an input; the first ``<s>`` is given and not predicted.
 
     Args:
         source, target: instances of each side, with their ``sizes``; ``target`` may be None when translating.
         dictionary, target_dictionary: of the two sides.
         language: index of the target language symbol.
-        word_dropout: applied to the source, never to what is predicted; None for none.
+        word_dropout: applied to the source, never to targets; None for none.
         target_word_dropout: applied to the decoder's input; by default the same, for a joined dictionary.
-        current_dropout: applied to the source behind ``word_dropout``, in all epochs; None for none.
+        current_dropout: applied to the source after ``word_dropout``, in all epochs; None for none.
         word_dropout_epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
-        context: (instances,) int64, how many tokens each target begins with that do not count in the loss; None: all
-            of them count.
-        documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document
-            (of whole ones, if ``joined``), in order. None: batches are filled by size.
-        joined: batches may hold several ``documents``, and say which instances are of one.
-        in_order: (instances,) bool, whether each stands among those of its own document; None: batches do not say.
-        numbers: (instances,) int64, which sentence of its document each begins with, from 1; None: batches do not say.
-        spans: reads where the instances stand in their documents; None, or what it returns: not known.
-        costs: (instances,) int64, the tokens that each takes of a batch, where it is not translated at once; None: all.
+        context: (instances,) int64, number of each target's first tokens that do not count in the loss; None: all
+            count.
+        documents: (instances, 2) int64, document and position in it: batches hold consecutive instances of one document
+            (of whole documents, if ``joined``), in order. None: batches are filled by size.
+        joined: batches may hold several ``documents``, and include the document of each instance.
+        in_order: (instances,) bool, whether each is among those of its own document; None: batches do not include it.
+        numbers: (instances,) int64, number of each instance's first sentence in its document, from 1; None: batches do
+            not include it.
+        spans: reads the instances' spans in their documents; None, or a None result: not known.
+        costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at once; None: all its
+            tokens.
         options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
     """
 
@@ -77,8 +79,8 @@ class DocumentPairDataset(LanguagePairDataset):
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
         self.joined, self.in_order = joined, in_order
         self._read_spans = spans
-        # fairseq makes its data loader once: workers that live as long as the training hold copies of this dataset, and
-        # what changes from epoch to epoch reaches them in shared memory alone. It is set while no batch is under way.
+        # fairseq makes its data loader once: its workers hold copies of this dataset for the whole training. The epoch
+        # reaches them only in shared memory. It is set while no batch is being loaded.
         self._epoch = torch.tensor(1, dtype=torch.int64).share_memory_()
 
     def __getitem__(self, index: int) -> dict:
@@ -95,9 +97,9 @@ class DocumentPairDataset(LanguagePairDataset):
         return example
 
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:
-        """As fairseq's, longest source first; in the order of documents, in that order.
+        """Collate as fairseq does, longest source first; with document order, in that order.
 
-        Where context does not count in the loss, ``batch_fields.without_context_loss`` finds its fields in the batch.
+        If context does not count in the loss, ``batch_fields.without_context_loss`` finds its fields in the batch.
         """
         batch = super().collater(samples, pad_to_length)
         if not samples:
@@ -117,19 +119,19 @@ class DocumentPairDataset(LanguagePairDataset):
         return batch
 
     def set_epoch(self, epoch: int) -> None:
-        """Told by fairseq's iterator before every epoch; data loader workers hear of it, too."""
+        """Set the epoch; fairseq's iterator calls it before every epoch. Data loader workers receive it, too."""
         super().set_epoch(epoch)
         self._epoch.fill_(epoch)
 
     def spans(self) -> Sequence[SentenceSpan] | None:
-        """Where every instance is in its document; None where that is not known."""
+        """Return each instance's span in its document; None if not known."""
         return None if self._read_spans is None else self._read_spans()
 
     def ordered_indices(self, seed: int | None = None) -> np.ndarray:
-        """Instances by length, equally long ones in random order, or by document; (instances,) int64.
+        """Return instances by length, equally long ones in random order, or by document; (instances,) int64.
 
-        As fairseq's, whose ``numpy_seed`` around it would find the same order; but numpy's generator for all is not
-        touched, since a thread that loads data may be using it. ``seed`` None: an order that nobody can foresee.
+        The order is fairseq's under its ``numpy_seed``. But numpy's global generator is not touched, since a thread
+        that loads data may use it. ``seed`` None: an unpredictable order.
         """
         if self.documents is not None:
             return document_order(self.documents)
@@ -146,9 +148,9 @@ class DocumentPairDataset(LanguagePairDataset):
     ) -> list[np.ndarray]:
         """Cut ``indices`` into batches of at most ``max_tokens`` real tokens on the longer side.
 
-        Padding costs nothing in the ragged layout, so it does not count. ``required_batch_size_multiple`` is ignored:
-        it brings nothing here, and fairseq-fixed drops the last batch where it does not divide it. An instance longer
-        than ``max_tokens`` is a batch of its own. In the order of documents, each ends a batch unless they are joined.
+        Padding does not count because the ragged layout has none. ``required_batch_size_multiple`` is ignored: it is
+        useless here, and fairseq-fixed drops a last batch that it does not divide. An instance longer than
+        ``max_tokens`` is a batch of its own. In document order each document ends a batch unless documents are joined.
         """
         documents = None if self.documents is None else self.documents[indices, 0]
         tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]
@@ -156,9 +158,9 @@ class DocumentPairDataset(LanguagePairDataset):
 
 
 def _reordered(batch: dict, ids: list[int]) -> dict:
-    """A collated batch with its rows in the order of ``ids``."""
-    rows = {number: row for row, number in enumerate(batch["id"].tolist())}
-    order = torch.tensor([rows[number] for number in ids])
+    """Return a collated batch with its instances in the order of ``ids``."""
+    positions = {number: position for position, number in enumerate(batch["id"].tolist())}
+    order = torch.tensor([positions[number] for number in ids])
 
     def moved(value):
         return value.index_select(0, order) if isinstance(value, torch.Tensor) else value

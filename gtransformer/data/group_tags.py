@@ -1,6 +1,6 @@
-"""Group tags: which sentence of its document a token belongs to (Bao et al. 2021, Eq. 3).
+"""Group tags: the sentence of its document that a token belongs to (Bao et al. 2021, Eq. 3).
 
-The rule, for all who need it: a token's tag is the number of ``<s>`` up to and including it.
+A token's tag is the number of ``<s>`` up to and including it. All modules use this rule.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
 
     Args:
         tokens: (batch, length) int64 token indices, padded on either side; each row begins with ``<s>``.
-        bos, padding: indices of ``<s>`` and of padding; without the latter, padding has some tag.
+        bos, padding: indices of ``<s>`` and of padding; without the latter, tags of padding are arbitrary.
 
     Returns:
         (batch, length) int64. A query sees keys with its own tag.
@@ -23,7 +23,7 @@ def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
 
 
 def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
-    """Where the last sentence of each row is; (batch, length) int64 as for ``group_tags`` -> bool."""
+    """Mark the last sentence of each row; (batch, length) int64 as for ``group_tags`` -> bool."""
     tags = group_tags(tokens, bos, padding)
     return tags.eq(tags.amax(dim=1, keepdim=True)) & tokens.ne(padding)
 
@@ -33,17 +33,17 @@ def pad_context(tokens: Tensor, bos: int, padding: int) -> Tensor:
     return tokens.where(last_sentences(tokens, bos, padding), padding)
 
 
-def kept_alone(values: Tensor, keep: Tensor, padding: int) -> Tensor:
-    """The values (batch, length) that each row keeps, in their order, padded on the right to the longest row."""
+def compacted(values: Tensor, keep: Tensor, padding: int) -> Tensor:
+    """Return the values (batch, length) that each row keeps, in order, padded on the right to the longest row."""
     order = keep.logical_not().byte().argsort(dim=1, stable=True)
     return values.where(keep, padding).gather(1, order)[:, : int(keep.sum(dim=1).max())]
 
 
 def tag_of_newest(prefixes: Tensor, bos: int) -> Tensor:
-    """The tag of each row's last token; of a whole document, the number of its sentences.
+    """Return the tag of each row's last token; for a whole document this is its number of sentences.
 
     Args:
-        prefixes: (..., length) int64; padding on the left, or behind a document, changes nothing.
+        prefixes: (..., length) int64; padding before a prefix or after a document changes nothing.
 
     Returns:
         (...) int64.

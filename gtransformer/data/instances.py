@@ -1,8 +1,7 @@
-"""Instances: which sentences stand together, decided when data are loaded. Pure functions of lengths and documents.
+"""Instances: sentences that a model reads and writes at once, formed when data are loaded. Functions are pure.
 
-An instance is what a model reads and writes at once: a run of source sentences and a run of target sentences of one
-document, some of them *current*, the others context before them. Every sentence is current in exactly one instance, and
-there its translation is taken from.
+An instance is a run of source sentences and a run of target sentences of one document. Some of them are *current*,
+those before are context. Every sentence is current in exactly one instance, and its translation is taken from there.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ Ranges = list[tuple[int, int]]  # [first, last) sentences
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to put sentences together; a further one is one more entry of ``KINDS``.
+    """A way to form instances; to add one, add an entry to ``KINDS``.
 
     Attributes:
         help: for the option ``--instances``.
-        cut: of a run of sentences, given the grouping and their lengths in tokens, the instances; None: each sentence
-            is current once, behind context.
-        furthest: (sentences,) int64, where an instance that begins with each ends at the latest, documents aside, given
-            the same; None: its lengths cannot be drawn.
+        cut: cuts a run of sentences into instances, given the scheme and the sentences' lengths in tokens; None: each
+            sentence is current once, after its context.
+        furthest: (sentences,) int64, the last possible end of an instance that begins with each sentence, ignoring
+            document borders, given the same; None: its lengths cannot be drawn.
         tokens: whether it needs ``--instance-tokens``.
         context: the least ``--context-sentences`` that it needs; None: it takes none.
         target_context: whether it takes ``--target-context-sentences``; else both sides have the same context.
-        by_target: lengths are the target's, where there is one; else the longer side's.
+        by_target: lengths are the target's, if there is one; else the longer side's.
     """
 
     help: str
@@ -50,12 +49,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class InstanceScheme:
-    """Hold the scheme by which sentences form instances, as the task's options give it; see ``check``.
+    """A scheme by which sentences form instances, as in the task's options; see ``check``.
 
     Attributes:
-        kind: of ``GROUPINGS``; ``stored``: the instances on disk.
+        kind: of ``INSTANCE_KINDS``; ``stored``: the instances on disk.
         tokens: N of ``greedy`` and ``parts``.
-        context: K of ``disjoint`` (K + 1 sentences stand together) and ``sliding``, K_s of ``current``.
+        context: K of ``disjoint`` (K + 1 sentences form an instance) and ``sliding``, K_s of ``current``.
         target_context: K_t of ``current``; None counts as 0.
     """
 
@@ -66,12 +65,12 @@ class InstanceScheme:
 
     @classmethod
     def stored_in(cls, task: Mapping[str, Any]) -> InstanceScheme:
-        """That of the options of a trained model's task; those of old have none."""
+        """Read the scheme from the options of a trained model's task; old models have none."""
         numbers = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
         return cls(str(task.get("instances") or STORED), *numbers)
 
     def check(self) -> None:
-        """Raise UserError for options that are missing, out of range, or mean nothing beside ``--instances``."""
+        """Raise UserError for options that are missing, out of range, or without meaning for this ``--instances``."""
         kind = KINDS[self.kind]
         for name, value, least, needed in (
             ("--instance-tokens", self.tokens, 1 if kind.tokens else None, True),
@@ -81,7 +80,7 @@ class InstanceScheme:
             if value is None and least is not None and needed:
                 raise UserError(f"--instances {self.kind} needs {name} N; give it")
             if value is not None and least is None:
-                raise UserError(f"{name} {value} means nothing with --instances {self.kind}; leave it out")
+                raise UserError(f"{name} {value} has no effect with --instances {self.kind}; leave it out")
             if value is not None and value < least:
                 single = "; single sentences are --instances disjoint --context-sentences 0" if least else ""
                 raise UserError(f"{name} {value}: give {least} or more{single if self.with_context else ''}")
@@ -93,12 +92,12 @@ class InstanceScheme:
 
     @property
     def before_target(self) -> int:
-        """How many sentences of the target stand before the last one of an instance, at most; 0 where tokens decide."""
+        """Most target sentences before the last one of an instance; 0 if tokens decide."""
         return (self.target_context if KINDS[self.kind].target_context else self.context) or 0
 
     @property
     def max_sentences(self) -> int | None:
-        """Most sentences of an instance, on the side that has more; None where the options set no such limit."""
+        """Most sentences of an instance, on the side that has more; None if the options set no such limit."""
         return None if KINDS[self.kind].context is None else max(self.context or 0, self.before_target) + 1
 
     @property
@@ -108,17 +107,17 @@ class InstanceScheme:
 
     @property
     def single_targets(self) -> bool:
-        """Whether nothing stands before a sentence of the target; not known of ``stored``, which are as prepared."""
+        """Whether no target sentence precedes another; not known for ``stored``, which are as prepared."""
         return KINDS[self.kind].context is not None and not self.before_target
 
     @property
     def repeats_targets(self) -> bool:
-        """Whether sentences of the target stand in several instances: in all for which they are context."""
+        """Whether target sentences occur in several instances: in all for which they are context."""
         return self.with_context and self.before_target > 0
 
     @property
     def can_draw(self) -> bool:
-        """Whether an instance may have more or fewer sentences."""
+        """Whether the lengths of instances can be drawn."""
         return KINDS[self.kind].furthest is not None and self.max_sentences != 1
 
 
@@ -140,55 +139,56 @@ class Instances:
 
 
 def build_instances(
-    grouping: InstanceScheme,
+    scheme: InstanceScheme,
     source: np.ndarray,
     target: np.ndarray | None,
     runs: Ranges,
     draw: np.random.RandomState | None = None,
 ) -> Instances:
-    """Build the instances of an instance scheme from sentences.
+    """Build the instances of a scheme from sentences.
 
     Args:
-        grouping: any kind but ``stored``.
+        scheme: of any kind but ``stored``.
         source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target`` None: text without.
         runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
-        draw: of ``greedy`` and ``disjoint``, instances are of random lengths (``drawn``); None: as the options say.
+        draw: for ``greedy`` and ``disjoint``, draw random lengths of instances (``drawn``); None: as the options say.
 
     Returns:
         instances in the order of their current sentences; none crosses the end of a run.
     """
-    kind = KINDS[grouping.kind]
-    if grouping.with_context:
+    kind = KINDS[scheme.kind]
+    if scheme.with_context:
         last = np.arange(1, len(source) + 1)
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         begin = np.repeat(firsts, ends - firsts)
-        contexts = grouping.context or 0, grouping.before_target
+        contexts = scheme.context or 0, scheme.before_target
         sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in contexts]
         return Instances(*sides, np.stack([last - 1, last], 1))
     costs = source if target is None else target if kind.by_target else np.maximum(source, target)
     if draw is not None:
-        ends = kind.furthest(grouping, costs)
+        ends = kind.furthest(scheme, costs)
         cuts = [one for first, last in runs for one in drawn(ends, first, last, draw)]
     else:
         cuts = [
-            (first + one, first + other) for first, last in runs for one, other in kind.cut(grouping, costs[first:last])
+            (first + one, first + other) for first, last in runs for one, other in kind.cut(scheme, costs[first:last])
         ]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
 
 
 def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
-    """Cost of each sentence in tokens: the longer side and the two marks; the source alone where there is no target."""
+    """Return each sentence's cost in tokens: the longer side (without a target, the source) and two boundary tokens."""
     if target_lengths is None:
         return [length + BOUNDARY_TOKENS for length in source_lengths]
     return [max(pair) + BOUNDARY_TOKENS for pair in zip(source_lengths, target_lengths, strict=True)]
 
 
 class Filling:
-    """Fills instances with sentences that follow each other, one after the other (section 2 of the paper).
+    """Fills instances with consecutive sentences, one by one (section 2 of the paper).
 
     A sentence joins the open instance while the sum of costs stays below ``max_tokens`` (and the instance below
-    ``max_sents`` sentences); else it opens a new one. One that costs ``max_tokens`` or more is an instance of its own.
+    ``max_sents`` sentences); else it opens a new one. A sentence that costs ``max_tokens`` or more is an instance of
+    its own.
     """
 
     def __init__(self, max_tokens: int, max_sents: int | None = None):
@@ -196,13 +196,13 @@ class Filling:
         self.tokens = self.sentences = 0  # of the open instance; no sentences: none is open
 
     def joins(self, cost: int) -> bool:
-        """Whether a sentence of that cost would join the open instance."""
+        """Return whether a sentence of that cost would join the open instance."""
         if not self.sentences or self.tokens + cost >= self.max_tokens:
             return False
         return self.max_sents is None or self.sentences < self.max_sents
 
     def add(self, cost: int) -> bool:
-        """Take the next sentence; whether it opened an instance."""
+        """Add the next sentence; return whether it opened an instance."""
         opens = not self.joins(cost)
         if opens:
             self.close()
@@ -211,24 +211,24 @@ class Filling:
         return opens
 
     def close(self) -> None:
-        """End the open instance, if there is one: nothing joins it any more."""
+        """End the open instance, if there is one: no sentence joins it any more."""
         self.tokens = self.sentences = 0
 
 
 def greedy(costs: Sequence[int], max_tokens: int, max_sents: int | None = None) -> Ranges:
-    """Cut sentences that follow each other into instances that cover them in order, as ``Filling`` does."""
+    """Cut consecutive sentences into instances that cover them in order, as ``Filling`` does."""
     filling = Filling(max_tokens, max_sents)
     opening = [position for position, cost in enumerate(costs) if filling.add(cost)]
     return list(pairwise([*opening, len(costs)]))
 
 
 def disjoint(count: int, size: int) -> Ranges:
-    """``count`` sentences, ``size`` at a time; the last instance may be shorter."""
+    """Cut ``count`` sentences into instances of ``size``; the last one may be shorter."""
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def furthest_of_greedy(costs: np.ndarray, max_tokens: int) -> np.ndarray:
-    """(sentences,) int64, where an instance of ``greedy`` that begins with each sentence ends, documents aside."""
+    """Return (sentences,) int64, the end of the ``greedy`` instance from each sentence on, ignoring documents."""
     borders = np.concatenate([[0], np.cumsum(costs)])
     return np.maximum(np.searchsorted(borders, borders[:-1] + max_tokens) - 1, np.arange(len(costs)) + 1)
 
@@ -236,8 +236,8 @@ def furthest_of_greedy(costs: np.ndarray, max_tokens: int) -> np.ndarray:
 def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) -> Ranges:
     """Cut sentences ``first`` to ``last - 1`` into instances of random lengths, one after the other.
 
-    Each takes 1 to as many sentences as ``ends`` lets it, all numbers being equally likely. (Lengths that are drawn
-    again each epoch are of Zhang et al. 2023, D2DToolkits; how they are drawn is ours.)
+    Each takes 1 to as many sentences as ``ends`` allows, all numbers being equally likely. (Zhang et al. 2023,
+    D2DToolkits, draw lengths again each epoch; the distribution is our choice.)
     """
     cuts: Ranges = []
     while first < last:
@@ -248,15 +248,16 @@ def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) 
 
 
 def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
-    """Cut sentences into as few parts of roughly equal length as have at most ``max_tokens`` tokens each.
+    """Cut sentences into the fewest parts of roughly equal length with at most ``max_tokens`` tokens each.
 
-    A sentence longer than that is a part of its own; the text before, between and behind such sentences is cut by
-    itself. Of its m parts, m the smallest possible number, part j ends at the sentence border nearest to j / m of all
-    tokens (the earlier of two) that leaves neither it nor those that follow too long. ("documents [...] are cut into
-    parts of roughly equal length", Herold and Ney 2023; how is ours.) Time is n log n in the number of sentences.
+    A sentence longer than that is a part of its own; the text before, between and after such sentences is cut
+    separately. m is the smallest possible number of parts. Part j ends at the sentence border nearest to j / m of all
+    tokens (the earlier of two), as far as neither it nor later parts become too long. ("documents [...] are cut into
+    parts of roughly equal length", Herold and Ney 2023; the rule is our choice.) Time is n log n in the number of
+    sentences.
 
     Args:
-        lengths: (sentences,) tokens of each, marks included.
+        lengths: (sentences,) tokens of each, boundary tokens included.
     """
     cuts: Ranges = []
     first = 0
@@ -269,11 +270,13 @@ def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
 
 
 def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
-    """``parts`` of sentences of which none is too long by itself."""
+    """Cut as ``parts`` does, for sentences that are all short enough."""
     borders = np.concatenate([[0], np.cumsum(lengths)])
-    furthest = (np.searchsorted(borders, borders + max_tokens, side="right") - 1).tolist()  # end of what begins here
-    opening = np.searchsorted(borders, borders - max_tokens).tolist()  # earliest begin of what ends here
-    earliest = [len(lengths)]  # filled from the end: where each part may end at the earliest
+    furthest = (
+        np.searchsorted(borders, borders + max_tokens, side="right") - 1
+    ).tolist()  # last end of a part from here
+    opening = np.searchsorted(borders, borders - max_tokens).tolist()  # earliest begin of a part that ends here
+    earliest = [len(lengths)]  # filled from the end: earliest possible end of each part
     while earliest[-1] > 0:
         earliest.append(opening[earliest[-1]])
     number = len(earliest) - 1
@@ -292,28 +295,28 @@ KINDS = {
     STORED: Kind("as prepared"),
     "greedy": Kind(
         "as many as --instance-tokens holds, by prepare.sh's rule",
-        cut=lambda grouping, costs: greedy(costs.tolist(), grouping.tokens),
-        furthest=lambda grouping, costs: furthest_of_greedy(costs, grouping.tokens),
+        cut=lambda scheme, costs: greedy(costs.tolist(), scheme.tokens),
+        furthest=lambda scheme, costs: furthest_of_greedy(costs, scheme.tokens),
         tokens=True,
     ),
     "disjoint": Kind(
         "--context-sentences + 1 at a time",
-        cut=lambda grouping, costs: disjoint(len(costs), grouping.context + 1),
-        furthest=lambda grouping, costs: np.arange(len(costs)) + grouping.context + 1,
+        cut=lambda scheme, costs: disjoint(len(costs), scheme.context + 1),
+        furthest=lambda scheme, costs: np.arange(len(costs)) + scheme.context + 1,
         context=0,
     ),
-    "sliding": Kind("each sentence behind --context-sentences previous ones", context=1),
+    "sliding": Kind("each sentence after --context-sentences previous ones", context=1),
     "parts": Kind(
         "documents longer than --instance-tokens in parts of roughly equal length",
-        cut=lambda grouping, costs: parts(costs, grouping.tokens),
+        cut=lambda scheme, costs: parts(costs, scheme.tokens),
         tokens=True,
         by_target=True,
     ),
     "current": Kind(
-        "each sentence behind --context-sentences previous ones of the source and --target-context-sentences of the "
+        "each sentence after --context-sentences previous ones of the source and --target-context-sentences of the "
         "target",
         context=0,
         target_context=True,
     ),
 }
-GROUPINGS = tuple(KINDS)
+INSTANCE_KINDS = tuple(KINDS)

@@ -1,7 +1,7 @@
-"""A prepared corpus as sentences: whatever instances it is stored in, its documents can be read sentence by sentence.
+"""A prepared corpus as sentences: its documents can be read sentence by sentence, however its instances are stored.
 
-Sentence borders are the ``<s>`` of the binaries, document borders are in the sidecar. A corpus without one (laid out
-like the authors' release's) holds no document borders: there every stored instance is a document of its own.
+Sentence borders are the ``<s>`` of the binaries; document borders are in the instance index. A corpus without an index
+(with the layout of the authors' release) has no document borders: there every stored instance is a document.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from fairseq.data import FairseqDataset
 from torch import Tensor
 
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import Instances, Ranges
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
 
 
 class SideSentences:
-    """The sentences of one side, numbered from 0 in the order that ``Sentences`` gives them.
+    """The sentences of one side, numbered from 0 in the order of ``Sentences``.
 
     Attributes:
         lengths: (sentences,) int64 tokens, ``<s>`` and ``</s>`` included.
@@ -34,15 +34,15 @@ class SideSentences:
         self.stored, self.begin, self.lengths = instances.sentence_borders()
 
     def counts(self) -> np.ndarray:
-        """(instances,) int64 sentences of each stored instance."""
+        """Return (instances,) int64, the sentences of each stored instance."""
         return np.bincount(self.stored, minlength=len(self.instances))
 
     def reorder(self, order: np.ndarray) -> None:
-        """Renumber the sentences: sentence i is what was ``order[i]``."""
+        """Renumber the sentences: sentence i is the former ``order[i]``."""
         self.stored, self.begin, self.lengths = self.stored[order], self.begin[order], self.lengths[order]
 
     def tokens(self, first: int, last: int) -> Tensor:
-        """(tokens,) int64 of the sentences ``first`` to ``last - 1``, one at least."""
+        """Return (tokens,) int64 of the sentences ``first`` to ``last - 1``, at least one."""
         stored, begin = self.stored[first:last], self.begin[first:last]
         apart = (np.diff(stored) != 0) | (np.diff(begin) != self.lengths[first : last - 1])
         pieces = []
@@ -58,14 +58,14 @@ class Sentences:
     Args:
         source, target: the stored instances; ``target`` None for text without.
         name: of the files, for messages.
-        sidecar: which sentences each stored instance holds; None: every stored instance is a document of its own.
-        sidecar_name: of its file, for messages.
+        instance_index: the sentences of each stored instance; None: every stored instance is a document.
+        instance_index_name: of its file, for messages.
 
     Attributes:
-        source, target: SideSentences; ``target`` None where there is none.
-        document, position: (sentences,) int64, document and place in it, both from 0.
+        source, target: SideSentences; ``target`` None if there is none.
+        document, position: (sentences,) int64, document and position in it, both from 0.
 
-    Raises UserError where source, target and sidecar do not hold the same number of sentences, or one twice.
+    Raises UserError if source, target and index have different numbers of sentences, or a sentence twice.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Sentences:
         source: InstanceDataset,
         target: InstanceDataset | None,
         name: str,
-        sidecar: Sidecar | None = None,
-        sidecar_name: Path | None = None,
+        instance_index: InstanceIndex | None = None,
+        instance_index_name: Path | None = None,
     ):
         self.source = SideSentences(source)
         self.target = None if target is None else SideSentences(target)
@@ -87,10 +87,10 @@ class Sentences:
             )
         self.document = self.source.stored.copy()
         self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
-        if sidecar is None:
+        if instance_index is None:
             return
-        sidecar.check_counts(counts, sidecar_name)
-        spans = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
+        instance_index.check_counts(counts, instance_index_name)
+        spans = np.array(instance_index.instances, dtype=np.int64).reshape(-1, 3)
         self.position += spans[self.document, 1]
         self.document = spans[self.document, 0]
         order = np.lexsort((self.position, self.document))
@@ -98,15 +98,15 @@ class Sentences:
         self._reorder(order)
         for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[:1].tolist():
             raise UserError(
-                f"{sidecar_name}: has sentence {self.position[one]} of document {self.document[one]} twice; prepare "
-                "the corpus again"
+                f"{instance_index_name}: has sentence {self.position[one]} of document {self.document[one]} twice; "
+                "prepare the corpus again"
             )
 
     def __len__(self) -> int:
         return len(self.document)
 
-    def exchange(self, draw: np.random.RandomState) -> None:
-        """Let all sentence pairs change places at random, so that what is around one has nothing to do with it."""
+    def shuffle(self, draw: np.random.RandomState) -> None:
+        """Permute all sentence pairs at random, so that the sentences around one are unrelated to it."""
         self._reorder(draw.permutation(len(self)))
 
     def _reorder(self, order: np.ndarray) -> None:
@@ -114,14 +114,14 @@ class Sentences:
             side.reorder(order)
 
     def runs(self) -> Ranges:
-        """[first, last) sentences that follow each other without a gap; a document that lacks one has several runs."""
+        """Return [first, last) of consecutive sentences; a document with missing sentences has several runs."""
         follows = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
         cuts = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(self)]
         return list(pairwise(cuts)) if len(self) else []
 
 
 class RunDataset(FairseqDataset):
-    """Runs of sentences of one side, read through the view.
+    """Runs of sentences of one side.
 
     Args:
         sentences: of the side.
@@ -140,31 +140,34 @@ class RunDataset(FairseqDataset):
         return self.sentences.tokens(first, last)
 
     def num_tokens(self, index: int) -> int:
-        """Tokens of one instance."""
+        """Return the tokens of one instance."""
         return int(self.sizes[index])
 
     size = num_tokens
 
     def longest_sentences(self) -> np.ndarray:
-        """(instances,) int64, tokens of the longest sentence of each."""
-        lengths = np.append(self.sentences.lengths, 0)  # a range may end behind the last sentence
+        """Return (instances,) int64, tokens of the longest sentence of each."""
+        lengths = np.append(self.sentences.lengths, 0)  # a range may end after the last sentence
         return np.maximum.reduceat(lengths, self.ranges.ravel())[::2] if len(self) else lengths[:0]
 
 
 def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
-    """(n,) int64 tokens of the sentences [first, last) of ``ranges`` (n, 2), given the (sentences,) lengths of all."""
+    """Return (n,) int64 tokens of the sentences [first, last) of ``ranges`` (n, 2); ``lengths`` (sentences,) are of
+    all.
+    """
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return ends[ranges[:, 1]] - ends[ranges[:, 0]]
 
 
 @dataclass(frozen=True)
 class SentenceSpan:
-    """What the translation of an instance holds, so that it is put back in its place; all counted from 0.
+    """The sentences that the translation of an instance covers; all numbers count from 0.
 
     Attributes:
         document: of the split.
-        first_sentence, sentences: the first sentence that is translated, and how many are.
-        current: (first sentence, sentences), those to be taken from here; None: all, in an instance as it is stored.
+        first_sentence, sentences: the first translated sentence, and their number.
+        current: (first sentence, sentences), those whose translation is used; None: all, in an instance as it is
+            stored.
     """
 
     document: int
@@ -174,19 +177,19 @@ class SentenceSpan:
 
 
 def stored_spans(path: Path, instances: InstanceDataset) -> list[SentenceSpan] | None:
-    """Return the spans of a split's stored instances, by the sidecar ``path``; None where there is no such file.
+    """Return the spans of a split's stored instances, by the instance index ``path``; None if there is no such file.
 
-    Raises UserError for a sidecar of another number of instances, or of sentences in one.
+    Raises UserError for an index of another number of instances, or of sentences in one.
     """
     if not path.is_file():
         return None
-    sidecar = Sidecar.load(path)
-    sidecar.check_counts(SideSentences(instances).counts(), path)
-    return [SentenceSpan(*row) for row in sidecar.instances]
+    instance_index = InstanceIndex.load(path)
+    instance_index.check_counts(SideSentences(instances).counts(), path)
+    return [SentenceSpan(*row) for row in instance_index.instances]
 
 
 def regrouped_spans(sentences: Sentences, instances: Instances) -> list[SentenceSpan]:
-    """Return the spans of instances that were regrouped."""
+    """Return the spans of instances that were formed when the corpus was loaded."""
     (first, last), (begin, end) = instances.target.T, instances.current.T
     document, position = sentences.document[first], sentences.position
     columns = document, position[first], last - first, position[begin], end - begin

@@ -1,4 +1,4 @@
-"""Instances as they lie in a prepared corpus, one side, and where their sentences begin."""
+"""Instances as they are stored in a prepared corpus, one side, and the begins of their sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 
-# What the index of memory-mapped binaries begins with: version, type, instances. Behind it are lengths and places.
+# The index of memory-mapped binaries begins with version, type, instances. Lengths and positions follow.
 MAGIC, HEAD = b"MMIDIDX\0\0", struct.Struct("<9sQBQ")
 SEARCHED_AT_ONCE = 1 << 24  # tokens
 
@@ -22,11 +22,11 @@ class InstanceDataset(BaseWrapperDataset):
     """Instances of one side as token indices, ``<s> a b </s> <s> c </s>``.
 
     ``fairseq-preprocess`` and ``fairseq-interactive`` end every line with ``</s>`` although the last sentence of an
-    instance already does: the second one is dropped. Optionally ``<s>`` opens an instance that has none.
+    instance already does: the second one is dropped. Optionally ``<s>`` is put before an instance that has none.
 
     Args:
-        dataset: anything that yields (length,) int64 tensors by index.
-        sizes: (instances,) lengths of what ``dataset`` yields.
+        dataset: returns (length,) int64 tensors by index.
+        sizes: (instances,) lengths of these.
         bos, eos: indices of ``<s>`` and ``</s>``.
         prepend_bos: put ``<s>`` before instances that do not start with it (``--prepend-bos``).
     """
@@ -52,20 +52,20 @@ class InstanceDataset(BaseWrapperDataset):
         return self._sizes
 
     def num_tokens(self, index: int) -> int:
-        """Tokens of one instance."""
+        """Return the tokens of one instance."""
         return int(self._sizes[index])
 
     size = num_tokens
 
     def stored_tokens(self) -> np.ndarray:
-        """All tokens as they are stored, end to end; of memory-mapped binaries nothing is copied."""
+        """Return all tokens as they are stored, end to end; memory-mapped binaries are not copied."""
         if isinstance(self.dataset, MMapIndexedDataset) and len(self.dataset):
             return np.frombuffer(self.dataset._bin_buffer, self.dataset._index.dtype)
         typed = [np.asarray(self.dataset[number], dtype=np.int32) for number in range(len(self.dataset))]
         return np.concatenate([np.zeros(0, dtype=np.int32), *typed])
 
-    def foreign_token(self, words: int) -> int | None:
-        """Return a token that is none of so many ``words``, counted from 0; None if there is none such."""
+    def invalid_token(self, words: int) -> int | None:
+        """Return a token that is not in a dictionary of ``words`` words; None if there is none."""
         tokens = self.stored_tokens()
         for begin in range(0, len(tokens), SEARCHED_AT_ONCE):
             block = tokens[begin : begin + SEARCHED_AT_ONCE]
@@ -74,7 +74,7 @@ class InstanceDataset(BaseWrapperDataset):
                     return int(token)
         return None
 
-    def first_unopened(self) -> int | None:
+    def first_without_bos(self) -> int | None:
         """Return the first instance that does not begin with ``<s>``; None if all do."""
         tokens, full = self.stored_tokens(), np.flatnonzero(self._stored)
         opened = np.full(len(self), self.prepend_bos)
@@ -82,19 +82,20 @@ class InstanceDataset(BaseWrapperDataset):
         return None if opened.all() else int(np.argmin(opened))
 
     def sentence_borders(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return where all sentences lie: instance, first token in it and length, three (sentences,) int64.
+        """Return the borders of all sentences: instance, first token in it and length, three (sentences,) int64.
 
-        A sentence reaches from its ``<s>`` to the next one, or to the end of the instance as ``__getitem__`` gives it.
+        A sentence reaches from its ``<s>`` to the next one, or to the end of the instance as ``__getitem__`` returns
+        it.
         """
         tokens, sizes = self.stored_tokens(), self._stored
         found = [
             np.flatnonzero(tokens[begin : begin + SEARCHED_AT_ONCE] == self.bos) + begin
             for begin in range(0, len(tokens), SEARCHED_AT_ONCE)
         ]
-        places, ends = np.concatenate([np.zeros(0, dtype=np.int64), *found]), np.cumsum(sizes)
+        positions, ends = np.concatenate([np.zeros(0, dtype=np.int64), *found]), np.cumsum(sizes)
         starts, lengths = ends - sizes, sizes.copy()
-        instance = np.searchsorted(starts, places, side="right") - 1
-        begin = places - starts[instance]
+        instance = np.searchsorted(starts, positions, side="right") - 1
+        begin = positions - starts[instance]
         twice = np.flatnonzero(sizes > 1)
         lengths[twice] -= (tokens[ends[twice] - 1] == self.eos) & (tokens[ends[twice] - 2] == self.eos)
         if self.prepend_bos:
@@ -112,7 +113,7 @@ class InstanceDataset(BaseWrapperDataset):
         return instance, begin, np.where(last, lengths[instance], np.append(begin[1:], 0)) - begin
 
     def longest_sentences(self) -> np.ndarray:
-        """(instances,) int64, tokens of the longest sentence of each."""
+        """Return (instances,) int64, tokens of the longest sentence of each."""
         instance, _, lengths = self.sentence_borders()
         longest = np.zeros(len(self), dtype=np.int64)
         np.maximum.at(longest, instance, lengths)
@@ -120,9 +121,9 @@ class InstanceDataset(BaseWrapperDataset):
 
 
 def check_binary(path: str | Path) -> None:
-    """Raise UserError for binaries that are not as long as they say; ``path`` is without ``.bin`` and ``.idx``.
+    """Raise UserError for binaries of the wrong length; ``path`` is without ``.bin`` and ``.idx``.
 
-    fairseq fails on them, if at all, with whatever numpy says and in the middle of a training. Its older layouts, which
+    fairseq fails on them late, if at all, in the middle of a training with a message of numpy. Its older layouts, which
     are not memory-mapped, are refused, too.
     """
     index, data = Path(index_file_path(str(path))), Path(data_file_path(str(path)))
@@ -140,10 +141,10 @@ def check_binary(path: str | Path) -> None:
     if (sizes < 0).any() or not np.array_equal(begins, (np.cumsum(sizes) - sizes) * width):
         raise damaged
     if not data.is_file():
-        raise UserError(f"{data}: no such file, though its index is there; prepare the corpus again")
+        raise UserError(f"{data}: no such file, but its index exists; prepare the corpus again")
     if data.stat().st_size != sizes.sum() * width:
         raise UserError(
-            f"{data}: has {data.stat().st_size} bytes, its index says {sizes.sum() * width}; prepare the corpus again"
+            f"{data}: has {data.stat().st_size} bytes, but {sizes.sum() * width} in its index; prepare the corpus again"
         )
     if not sizes.sum():
         raise UserError(f"{data}: all of its {number} instances are empty; prepare the corpus again")

@@ -1,10 +1,9 @@
-"""Reading translations (``PREFIX.jsonl``) and putting them back in their places in the documents.
+"""Reading translations (``PREFIX.jsonl``) and putting them back into their documents.
 
-One line is one instance. Of instances as they are stored, the sidecar of the prepared corpus says which sentences of
-which document each holds; nothing is scored unless every instance is there exactly once and is the instance that the
-sidecar has under its number. Of instances that were grouped when the corpus was loaded (``--instances``), each line
-says itself which of its sentences are ``current``; nothing is scored unless every sentence of the split is current
-once.
+One line is one instance. For stored instances, the instance index of the prepared corpus gives the sentences and
+document of each. Every instance must occur exactly once and agree with the index, or nothing is scored. For instances
+that were formed when the corpus was loaded (``--instances``), each line lists its ``current`` sentences. Every sentence
+of the split must be current once, or nothing is scored.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, json_fault, read_lines
 
@@ -26,7 +25,7 @@ AGAIN = "write the translations again"
 
 @dataclass(frozen=True)
 class TranslatedInstance:
-    """The best translation of one instance: where it belongs and its sentences (BPE, without marks).
+    """The best translation of one instance: its position and its sentences (BPE, without boundary tokens).
 
     ``current``: (first sentence, sentences) of the document, those that are taken from here; None: all of them.
     """
@@ -43,41 +42,41 @@ class TranslatedInstance:
         return len(self.hypothesis) != self.sentences
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        """(document, first sentence, sentences) of what is taken from here, as a sidecar has it."""
+    def span(self) -> tuple[int, int, int]:
+        """(document, first sentence, sentences) of what is taken from here, as in an instance index."""
         return self.document, *(self.current or (self.first_sentence, self.sentences))
 
     @property
     def whole(self) -> bool:
         """Whether all sentences are taken from here."""
-        return self.place == (self.document, self.first_sentence, self.sentences)
+        return self.span == (self.document, self.first_sentence, self.sentences)
 
     def aligned(self, text: Sequence[str]) -> list[str]:
         """Return its sentences (``text``: as many as were produced) as exactly as many as it should have, by order.
 
-        From the end where context is before what is taken from here: that is what the model wrote last.
+        If context precedes the sentences that are taken from here, they are counted from the end.
         """
-        _, first, count = self.place
+        _, first, count = self.span
         ends = first + count == self.first_sentence + self.sentences
         return align_sentences(text, self.sentences, from_end=ends and not self.whole)
 
     def taken(self, sentences: Sequence[Sentence]) -> Sequence[Sentence]:
-        """Return what is taken of something that there is for each of the instance's sentences."""
-        _, first, count = self.place
+        """Return the items of the sentences that are taken from here; ``sentences`` has one for each sentence."""
+        _, first, count = self.span
         return sentences[first - self.first_sentence : first - self.first_sentence + count]
 
 
-def taken_from(translations: Sequence[TranslatedInstance], sidecar: Sidecar) -> Sidecar:
-    """Return the sidecar of what is taken from each translation, which tiles the documents."""
-    return replace(sidecar, instances=[translation.place for translation in translations])
+def taken_from(translations: Sequence[TranslatedInstance], instance_index: InstanceIndex) -> InstanceIndex:
+    """Return the index of the sentences that are taken from each translation; they tile the documents."""
+    return replace(instance_index, instances=[translation.span for translation in translations])
 
 
 def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = False) -> list[str]:
     """Make exactly ``count`` sentences of a translation: missing ones are empty, surplus ones are joined to the last.
 
-    With ``from_end`` the last of ``hypothesis`` is the last: missing ones are the first, and surplus ones are joined
-    to the first. Only a plain Transformer over the document needs this: nothing ties its sentences to those of the
-    source. For ``count`` 0 there is no sentence to join to, and the result is empty.
+    With ``from_end`` sentences are counted from the end: missing ones are the first, and surplus ones are joined to the
+    first. Only a plain Transformer over the document needs this: nothing ties its sentences to those of the source. For
+    ``count`` 0 the result is empty.
     """
     missing, surplus = [""] * (count - len(hypothesis)), max(len(hypothesis) - count, 0)
     if count == 0 or not surplus:
@@ -87,56 +86,60 @@ def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = Fals
     return [*hypothesis[: count - 1], " ".join(hypothesis[count - 1 :])]
 
 
-def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInstance]:
+def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[TranslatedInstance]:
     """Read the best translation of every instance, in instance order (the file's order does not matter).
 
-    Raises UserError, naming file and line, for a line that is not such a JSON object, an id that is doubled, and a
-    place that the sidecar does not have; naming what is missing where the split is not complete.
+    Raises UserError, with file and line, for a line that is no such JSON object, a repeated id, and a position that is
+    not in the instance index; with the missing ids if the split is not complete.
     """
-    found: dict[int, tuple[str, TranslatedInstance]] = {}  # by id, with the line that it stands on
+    found: dict[int, tuple[str, TranslatedInstance]] = {}  # by id, with its line
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number}"
         identity, translation = _parse(line, where)
         if identity in found:
-            raise UserError(f"{where}: instance {identity} is there already; remove one of them")
+            raise UserError(f"{where}: instance {identity} occurs twice; remove one of them")
         found[identity] = where, translation
     found = dict(sorted(found.items()))
     check = _check_regrouped if any(one.current for _, one in found.values()) else _check_stored
-    check(path, found, sidecar)
+    check(path, found, instance_index)
     return [translation for _, translation in found.values()]
 
 
-def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]:
+def read_documents(path: str | Path, instance_index: InstanceIndex) -> list[list[str | None]]:
     """Read the best translation of every sentence, as documents of sentences in BPE; None for one in no instance.
 
-    Of instances that overlap, from the one in which it is current; of one with too many or too few sentences, by order.
-    Raises UserError as ``read_translations``.
+    If instances overlap, the instance in which a sentence is current is used. If one has too many or too few sentences,
+    they are assigned by order. Raises UserError as ``read_translations``.
     """
-    found = read_translations(path, sidecar)
-    return join(taken_from(found, sidecar), [one.taken(one.aligned(one.hypothesis)) for one in found])
+    found = read_translations(path, instance_index)
+    return join(taken_from(found, instance_index), [one.taken(one.aligned(one.hypothesis)) for one in found])
 
 
-def _check_stored(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
-    """Raise UserError unless these are the sidecar's instances."""
-    expected = dict(enumerate(map(tuple, sidecar.instances)))
+def _check_stored(
+    path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], instance_index: InstanceIndex
+) -> None:
+    """Raise UserError unless these are the instances of the index."""
+    expected = dict(enumerate(map(tuple, instance_index.instances)))
     for identity, (where, translation) in found.items():
-        if translation.place != expected.get(identity):
+        if translation.span != expected.get(identity):
             raise UserError(
-                f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.place}, but "
+                f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.span}, but "
                 f"{expected.get(identity, 'does not exist')} in the prepared split; {TRANSLATED}"
             )
     missing = [identity for identity in expected if identity not in found]
     if missing:
         shown = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
         raise UserError(
-            f"{path}: {len(missing)} of {len(sidecar.instances)} instances are missing (ids {shown}); "
+            f"{path}: {len(missing)} of {len(instance_index.instances)} instances are missing (ids {shown}); "
             "translate the whole split"
         )
 
 
-def _check_regrouped(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
-    """Raise UserError unless every sentence that the sidecar has is current in one of these instances."""
-    there = {(document, first + i) for document, first, count in sidecar.instances for i in range(count)}
+def _check_regrouped(
+    path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], instance_index: InstanceIndex
+) -> None:
+    """Raise UserError unless every sentence of the index is current in one of these instances."""
+    there = {(document, first + i) for document, first, count in instance_index.instances for i in range(count)}
     seen: dict[tuple[int, int], int] = {}  # by which instance
     for identity, (line, one) in found.items():
         where = f"{line}: instance {identity}"
@@ -168,7 +171,7 @@ def _check_regrouped(path: str | Path, found: dict[int, tuple[str, TranslatedIns
 
 
 def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
-    """Read one line of the file; UserError where it is not an instance's translation."""
+    """Read one line of the file; UserError if it is not an instance's translation."""
     try:
         entry = json.loads(line)
     except NO_JSON as error:
@@ -189,5 +192,5 @@ def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
         raise UserError(f"{where}: 'hypotheses' holds no list of sentences; {AGAIN}")
     # A line break or tab inside a sentence would shift all later lines of the plain-text file.
     clean = [" ".join(sentence.split()) for sentence in sentences]
-    place = entry["document"], entry["first_sentence"], entry["sentences"]
-    return entry["id"], TranslatedInstance(*place, clean, current and (current[0], current[1]))
+    span = entry["document"], entry["first_sentence"], entry["sentences"]
+    return entry["id"], TranslatedInstance(*span, clean, current and (current[0], current[1]))

@@ -1,4 +1,4 @@
-"""Text without spaces between words: which of sacrebleu's tokenisers counts its n-grams."""
+"""Text without spaces between words: the sacrebleu tokeniser that counts its n-grams."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ DEFAULT = "13a"
 TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}  # sacrebleu's, by language
 HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
-# Thai, Lao, Burmese, Khmer; and Korean, which is scored by characters, too.
+# Thai, Lao, Burmese, Khmer; and Korean, which is also scored by characters.
 OTHERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 WORD = re.compile(r"[^\W\d_]+")
 
 
 def bleu_tokenizer(lang: str, sentences: Iterable[str] = ()) -> str:
-    """Return sacrebleu's tokeniser for a language (mBART's ``de_DE`` is ``de``), of an unknown one for its script.
+    """Return sacrebleu's tokeniser for a language (mBART's ``de_DE`` is ``de``), for an unknown one by its script.
 
-    BLEU by sacrebleu's default tokeniser would take a sentence without spaces for one word.
+    BLEU with sacrebleu's default tokeniser would take a sentence without spaces for one word.
     """
     return TOKENIZERS.get(lang.partition("_")[0]) or _tokenizer_of_script(" ".join(sentences))
 
@@ -30,5 +30,5 @@ def _tokenizer_of_script(text: str) -> str:
     han, kana, others = counts
     if sum(counts) <= len(WORD.findall(text)):  # fewer such characters than words of other scripts: names, quotations
         return DEFAULT
-    # Chinese has next to no kana, Japanese about as many as characters.
+    # Chinese has almost no kana, Japanese about as many as Chinese characters.
     return TOKENIZERS["zh"] if han > others and kana < 0.05 * han else TOKENIZERS["ja"]

@@ -1,7 +1,7 @@
-"""Word dropout on the inputs of training (Bao et al. 2021, appendix C.1, after Bowman et al. 2016).
+"""Word dropout on training inputs (Bao et al. 2021, appendix C.1, after Bowman et al. 2016), and CoWord.
 
-And that of the current source sentence alone, CoWord (Fernandes et al. 2021, "Measuring and Increasing Context Usage in
-Context-Aware Machine Translation"): what is missing there has to be found in the context, which stays as it is.
+CoWord is word dropout on the current source sentence alone (Fernandes et al. 2021, "Measuring and Increasing Context
+Usage in Context-Aware Machine Translation"). The model must find missing words in the context, which is unchanged.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ class WordDropout:
         self.probability, self.mask, self.protected, self.seed = probability, mask, protected, seed
 
     def __call__(self, tokens: Tensor, epoch: int, instance: int, side: int) -> Tensor:
-        """tokens (length,) int64 -> a copy with words dropped.
+        """Return a copy of tokens (length,) int64 with words dropped.
 
-        ``side`` tells draws of one instance apart: 0 for the source, 1 for the target input, 2 for the current source.
+        ``side`` separates draws of one instance: 0 for the source, 1 for the target input, 2 for the current source.
         """
-        # A generator of its own, not numpy's for all: with --num-workers 0 fairseq loads in a thread beside the
-        # training. The seed is the one that fairseq's data_utils.numpy_seed makes of these numbers.
+        # A generator of its own, not numpy's global one: with --num-workers 0 fairseq loads in a thread parallel to the
+        # training. fairseq's data_utils.numpy_seed makes the same seed from these numbers.
         source = numpy.random.RandomState(int(hash((self.seed, epoch, instance, side)) % 1e6))
         draw = torch.from_numpy(source.random_sample(len(tokens)))
         chosen = (draw < self.probability) & ~torch.isin(tokens, self.protected)
         return tokens.masked_fill(chosen & self.where(tokens, epoch + instance), self.mask)
 
     def where(self, tokens: Tensor, turn: int) -> Tensor:
-        """(length,) bool, the tokens that may be replaced: all; ``turn`` is another one in every epoch."""
+        """Mark the tokens that may be replaced, (length,) bool: all; ``turn`` changes in every epoch."""
         return torch.ones_like(tokens, dtype=torch.bool)
 
 
 class CurrentWordDropout(WordDropout):
     """Replaces words of current sentences alone (``--coword-dropout``).
 
-    Where the last sentence of an instance is the current one, these are its words. Where all are current, as in a whole
-    document, sentences take turns (our choice): in one epoch the first, third, ... are current, in the next the second,
-    fourth, ...; so what is next to a sentence with masks is whole, and a sentence is context of others without
-    masks in every other epoch, and half of the words may be replaced. An instance of a single sentence has no context,
-    and no masks.
+    If the last sentence of an instance is the current one, its words are replaced. If all are current, as in a whole
+    document, sentences take turns (our choice): the first, third, ... in one epoch, the second, fourth, ... in the
+    next. So the neighbours of a sentence with masks are unchanged, and half of the words may be replaced. An instance
+    of a single sentence has no context, and no masks.
 
     Args:
         opening: index of ``<s>``, which every sentence begins with.
-        last: the last sentence of an instance alone is current.
+        last: only the last sentence of an instance is current.
     """
 
     def __init__(self, probability: float, mask: int, protected: Tensor, seed: int, opening: int, last: bool):
@@ -60,8 +59,8 @@ class CurrentWordDropout(WordDropout):
         self.opening, self.last = opening, last
 
     def where(self, tokens: Tensor, turn: int) -> Tensor:
-        """(length,) bool, the tokens of the sentences that are current in this turn."""
+        """Mark the tokens of the sentences that are current in this turn, (length,) bool."""
         sentence = tokens.eq(self.opening).cumsum(dim=0)
-        if len(sentence) and sentence[-1] == 1:  # nothing stands beside it in which its words could be found
+        if len(sentence) and sentence[-1] == 1:  # there is no context in which its words could be found
             return torch.zeros_like(tokens, dtype=torch.bool)
         return sentence.eq(sentence[-1:]) if self.last else (sentence + turn) % 2 == 1

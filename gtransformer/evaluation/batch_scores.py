@@ -78,7 +78,7 @@ class BatchScorer(SentenceScorer):
         encoder_out = encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),
-            last_rows=True,
+            last_instances=True,
             **{
                 FIRST_SENTENCE: torch.tensor([one.number for _, one in rows], device=device),
                 DOCUMENT_INDEX: torch.tensor([i for i, _ in rows], device=device),
@@ -94,7 +94,7 @@ class BatchScorer(SentenceScorer):
             targets += [*(after.target(one.target, len(one.source))[0] for one in request.before), own]
             numbers += [one.number for one in (*request.before, request)]
             of += [i] * (len(request.before) + 1)
-        states = decoder.last_rows(
+        states = decoder.last_instances(
             pad_rows(targets, self.target.pad(), device),
             torch.tensor(numbers, device=device),
             torch.tensor(of, device=device),

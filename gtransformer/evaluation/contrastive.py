@@ -187,7 +187,7 @@ def score_items(
         source, target = given.source, given.target
         check_right_translation(item, item.correct if encoded[item.correct] == target[offset] else None)
         wrong = range(len(requests), len(requests) + len(item.wrong))
-        rest = target[offset + 1 :] if scorer.minds_length else []
+        rest = target[offset + 1 :] if scorer.depends_on_length else []
         for text in item.wrong:
             other = [*target[:offset], encoded[text], *rest]
             requests.append(replace(given, target=other, asked=(offset,), name=item.name))

@@ -24,12 +24,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, standard_error
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.contrastive import Item, check_entry, check_right_translation
-from gtransformer.evaluation.prepared_split import find_sidecar, read_side
+from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, read_lines
@@ -121,8 +121,8 @@ def judge_translations(
     items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: str = ORDER
 ) -> list[Judged]:
     """The outcomes of all items in a system's translation of their split, a file as ``score_translations`` takes it."""
-    sidecar = Sidecar.load(find_sidecar(prepared, split))
-    references = read_side(prepared, sidecar, sidecar.target_lang)
+    instance_index = InstanceIndex.load(find_instance_index(prepared, split))
+    references = read_side(prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(prepared, split, hypotheses, metrics=(), alignment=alignment)
     return judge(items, evaluation.scores["raw"].documents, references)
 

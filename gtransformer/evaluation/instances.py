@@ -16,7 +16,7 @@ from torch import Tensor
 from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
-from gtransformer.evaluation.prepared_split import INSTANCE, LAST, find_sidecar
+from gtransformer.evaluation.prepared_split import INSTANCE, LAST, find_instance_index
 from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.preprocess.chain import read_settings
 from gtransformer.tasks.config import TranslationDocConfig
@@ -95,18 +95,18 @@ def capacity_of(task, prepared: Path) -> Capacity:
         prepared: a corpus that was prepared as that of the training: it says how long instances are that were trained
             on as they were prepared. So are those of fairseq's ``translation`` task, which has no such options.
     """
-    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else InstanceScheme()
-    if grouping.kind == STORED:
+    scheme = task.options.scheme if isinstance(task, TranslationDocTask) else InstanceScheme()
+    if scheme.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
         return Capacity(most, most, None if tokens is None else tokens - 1, longer_side=True)
-    if grouping.kind == "greedy":
-        return Capacity(tokens=grouping.tokens - 1, longer_side=True)
-    if grouping.kind == "parts":
-        return Capacity(tokens=grouping.tokens)
-    most = grouping.context + 1
-    if grouping.kind == "current":
-        return Capacity(most, (grouping.target_context or 0) + 1, behind=False)
+    if scheme.kind == "greedy":
+        return Capacity(tokens=scheme.tokens - 1, longer_side=True)
+    if scheme.kind == "parts":
+        return Capacity(tokens=scheme.tokens)
+    most = scheme.context + 1
+    if scheme.kind == "current":
+        return Capacity(most, (scheme.target_context or 0) + 1, behind=False)
     return Capacity(most, most, behind=task.cfg.context_loss == "on")
 
 
@@ -115,7 +115,7 @@ def usual_place(task) -> str:
 
     Last, except for instances that are filled as ``gtransformer prepare`` fills them.
     """
-    kind = task.options.grouping.kind if isinstance(task, TranslationDocTask) else STORED
+    kind = task.options.scheme.kind if isinstance(task, TranslationDocTask) else STORED
     return INSTANCE if kind in (STORED, "greedy") else LAST
 
 
@@ -140,7 +140,9 @@ class CorpusInstances:
         sides = zip(self.sides, self.dictionaries, strict=True)
         source, target = (split_tokens(side[number], one.bos(), one.eos()) for side, one in sides)
         if len(target) != self.spans[number].sentences:
-            raise UserError(f"{self.name}: not the instances that the sidecar describes; prepare the corpus again")
+            raise UserError(
+                f"{self.name}: not the instances that the instance index describes; prepare the corpus again"
+            )
         return source, target
 
 
@@ -152,9 +154,9 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
             no such options, has the instances as they were prepared.
         capacity: instead, an instance for each sentence, which is its last, with as much context as that.
 
-    Raises UserError for a split that is not there, or has no sidecar, or is damaged.
+    Raises UserError for a split that is not there, or has no instance index, or is damaged.
     """
-    sidecar = find_sidecar(prepared, split)
+    instance_index = find_instance_index(prepared, split)
     cfg, source, target = task.cfg, task.source_dictionary, task.target_dictionary
     if isinstance(task, TranslationDocTask):
         options = task.options
@@ -170,7 +172,7 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
         view = part.sentences()
         made = regrouped(view, capacity.last_ones(view.source.lengths, view.target.lengths, view.runs()))
         spans, sides = made.spans(), (made.source, made.target)
-    return CorpusInstances(spans, sides, (source, target), str(sidecar))
+    return CorpusInstances(spans, sides, (source, target), str(instance_index))
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:

@@ -1,11 +1,11 @@
-"""Finding a split of a prepared corpus: its sidecar, its text and its instances, checked against each other."""
+"""Finding a split of a prepared corpus: its instance index, its text and its instances, checked against each other."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from gtransformer.data.dictionaries import RESERVED, dictionary_words
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.instances import split_instance
@@ -17,8 +17,8 @@ INSTANCE, LAST = PLACED = ("instance", "last")
 UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing
 
 
-def find_sidecar(prepared: Path, split: str) -> Path:
-    """The sidecar of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has none."""
+def find_instance_index(prepared: Path, split: str) -> Path:
+    """The instance index of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has none."""
     folder = prepared / "bin"
     if not folder.is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
@@ -38,28 +38,30 @@ def release_files(prepared: Path, split: str, target: str) -> tuple[Path, Path]:
     return prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"
 
 
-def read_side(prepared: Path, sidecar: Sidecar, lang: str, folder: str = RAW) -> Documents:
+def read_side(prepared: Path, instance_index: InstanceIndex, lang: str, folder: str = RAW) -> Documents:
     """One side of a split in ``RAW`` or ``TOKENISED``, documents of sentences; the other need not be there.
 
-    Raises UserError if there is none, or if its documents are not those of the sidecar.
+    Raises UserError if there is none, or if its documents are not those of the instance index.
     """
-    path = prepared / folder / f"{sidecar.split}.{lang}"
+    path = prepared / folder / f"{instance_index.split}.{lang}"
     documents, _ = read_plain(path)
-    expected = [len(document) for document in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
+    expected = [
+        len(document) for document in join(instance_index, [[""] * count for *_, count in instance_index.instances])
+    ]
     if [len(document) for document in documents] != expected:
         raise UserError(
-            f"{path}: {len(documents)} documents of {sum(map(len, documents))} sentences, but the sidecar of "
-            f"{sidecar.split} has {len(expected)} of {sum(expected)}; prepare the corpus again"
+            f"{path}: {len(documents)} documents of {sum(map(len, documents))} sentences, but the instance index of "
+            f"{instance_index.split} has {len(expected)} of {sum(expected)}; prepare the corpus again"
         )
     return documents
 
 
-def read_target_pieces(prepared: Path, sidecar: Sidecar) -> list[list[str]]:
+def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[list[str]]:
     """The target side by instance, sentences of pieces as fairseq-generate reads them; those unknown are ``UNKNOWN``.
 
-    Raises UserError, naming file and line, where they are not the sidecar's instances.
+    Raises UserError, naming file and line, where they are not the instance index's instances.
     """
-    path, dictionary = release_files(prepared, sidecar.split, sidecar.target_lang)
+    path, dictionary = release_files(prepared, instance_index.split, instance_index.target_lang)
     words = frozenset([*dictionary_words(dictionary), *RESERVED])
     instances = []
     for number, line in enumerate(read_lines(path), 1):
@@ -69,7 +71,7 @@ def read_target_pieces(prepared: Path, sidecar: Sidecar) -> list[list[str]]:
             raise UserError(f"{path}, line {number}: {error}; prepare the corpus again") from None
         instances.append([" ".join(p if p in words else UNKNOWN for p in sentence.split()) for sentence in sentences])
     try:
-        join(sidecar, instances)
+        join(instance_index, instances)
     except UserError as error:
         raise UserError(f"{path}: {error}; prepare the corpus again") from None
     return instances

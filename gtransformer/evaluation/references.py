@@ -15,10 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
-from gtransformer.evaluation.prepared_split import TOKENISED, find_sidecar, read_side, read_target_pieces, release_files
+from gtransformer.evaluation.prepared_split import (
+    TOKENISED,
+    find_instance_index,
+    read_side,
+    read_target_pieces,
+    release_files,
+)
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import is_exact, postprocessor_for
 from gtransformer.preprocess.instances import END
@@ -40,9 +46,9 @@ TOGETHER = ("raw", "release")  # "both"
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
     """``both`` for a split that can be scored as the release did, else ``raw``.
 
-    ``target``: the target language as the corpus calls it; None for that of the split's sidecar.
+    ``target``: the target language as the corpus calls it; None for that of the split's instance index.
     """
-    target = target or Sidecar.load(find_sidecar(prepared, split)).target_lang
+    target = target or InstanceIndex.load(find_instance_index(prepared, split)).target_lang
     return "both" if all(path.is_file() for path in release_files(prepared, split, target)) else "raw"
 
 
@@ -54,7 +60,7 @@ def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "
 def render(
     name: str,
     prepared: Path,
-    sidecar: Sidecar,
+    instance_index: InstanceIndex,
     translations: Sequence[TranslatedInstance],
     tokenizer: str | None = None,
     moses: str | None = None,
@@ -67,24 +73,29 @@ def render(
 
     Returns the reference as documents of sentences (empty for one that no instance holds); the translation of every
     instance, sentences as they were produced; sacrebleu's tokeniser for BLEU; and what has detokenised, if anything.
-    Raises UserError where the corpus lacks what the reference is read from, or it is not the sidecar's.
+    Raises UserError where the corpus lacks what the reference is read from, or it is not the instance index's.
     """
-    lang, produced = sidecar.target_lang, [translation.hypothesis for translation in translations]
+    lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
         processor = postprocessor_for(prepared, lang, moses)
         texts = by_instance(produced, processor.plain_lines)
-        reference = read_side(prepared, sidecar, lang)
+        reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name
     if name == "tokenised":
-        return read_side(prepared, sidecar, lang, TOKENISED), by_instance(produced, remove_bpe_lines), "none", None
+        return (
+            read_side(prepared, instance_index, lang, TOKENISED),
+            by_instance(produced, remove_bpe_lines),
+            "none",
+            None,
+        )
     text = ReleaseText(prepared, lang)
-    pieces = join(sidecar, read_target_pieces(prepared, sidecar))
+    pieces = join(instance_index, read_target_pieces(prepared, instance_index))
     wanted = []
     for translation in translations:  # the reference is detokenised by the instances that were translated
         first = translation.first_sentence
         instance = pieces[translation.document][first : first + translation.sentences]
         wanted.append(translation.taken(text.instance(instance)))
-    documents = join(taken_from(translations, sidecar), wanted)
+    documents = join(taken_from(translations, instance_index), wanted)
     reference = [[sentence or "" for sentence in document] for document in documents]
     return reference, [text.instance(sentences) for sentences in produced], "13a", text.detokeniser
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, USUAL, Score
-from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_side
+from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
@@ -142,12 +142,12 @@ def score_translations(
         tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for most).
         moses: a folder with the Moses scripts, if those shall detokenise for the raw reference.
 
-    Raises UserError for every mismatch between translations, sidecar and reference.
+    Raises UserError for every mismatch between translations, instance index and reference.
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
-    sidecar = Sidecar.load(find_sidecar(prepared, split))
+    instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     generated = hypotheses.suffix == ".jsonl"
-    translations = read_translations(hypotheses, sidecar) if generated else []
+    translations = read_translations(hypotheses, instance_index) if generated else []
     scores, misaligned = {}, sum(translation.misaligned for translation in translations)
     for name in dict.fromkeys(references):
         if name not in REFERENCES:
@@ -155,18 +155,18 @@ def score_translations(
         if name != "raw" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
         if generated:
-            reference, texts, unit, detokeniser = render(name, prepared, sidecar, translations, tokenizer, moses)
-            segments = segments_of_translations(translations, sidecar, reference, texts, unit, alignment)
+            reference, texts, unit, detokeniser = render(name, prepared, instance_index, translations, tokenizer, moses)
+            segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
         else:
-            lang, detokeniser = sidecar.target_lang, None
-            reference, like = read_side(prepared, sidecar, lang), prepared / RAW / f"{split}.{lang}"
+            lang, detokeniser = instance_index.target_lang, None
+            reference, like = read_side(prepared, instance_index, lang), prepared / RAW / f"{split}.{lang}"
             unit = raw_tokenizer(reference, tokenizer, lang)
-            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, sidecar)
+            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index)
         scores[name] = Scores(segments.scores(metrics), segments, detokeniser)
-    instances = len(translations) if generated else len(sidecar.instances)
-    sentences = sum(count for *_, count in sidecar.instances)
-    counts = sidecar.documents, instances, sentences, len(sidecar.dropped), misaligned
-    langs = sidecar.source_lang, sidecar.target_lang
+    instances = len(translations) if generated else len(instance_index.instances)
+    sentences = sum(count for *_, count in instance_index.instances)
+    counts = instance_index.documents, instances, sentences, len(instance_index.dropped), misaligned
+    langs = instance_index.source_lang, instance_index.target_lang
     return Evaluation(split, *langs, dict(zip(COUNTS, counts, strict=True)), scores, hypotheses, metrics, alignment)
 
 
@@ -195,14 +195,19 @@ def score_text(
 
 
 def _plain_segments(
-    path: Path, reference: Documents, like: str | Path, tokenizer: str, alignment: str, sidecar: Sidecar | None = None
+    path: Path,
+    reference: Documents,
+    like: str | Path,
+    tokenizer: str,
+    alignment: str,
+    instance_index: InstanceIndex | None = None,
 ) -> tuple[Segments, int]:
     """Segments of plain text, and how many of its documents had to be brought into its reference's shape."""
     if alignment == MWER:
         text, misaligned = read_realigned(path, reference, like, tokenizer)
     else:
         text, misaligned = read_shaped(path, [len(document) for document in reference], like), 0
-    return segments_of_text(text, reference, tokenizer, sidecar, alignment), misaligned
+    return segments_of_text(text, reference, tokenizer, instance_index, alignment), misaligned
 
 
 def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:

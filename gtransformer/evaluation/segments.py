@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.accuracy import bucket_name
 from gtransformer.evaluation.metrics import (
@@ -42,7 +42,7 @@ class Segments:
     """One translation against one reference at every level.
 
     Attributes:
-        instances: None where there is no sidecar, and where instances overlap.
+        instances: None where there is no instance index, and where instances overlap.
         positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
         numbers: the document of each document segment.
         text: the whole translation, with an empty string for a sentence that no instance holds.
@@ -134,7 +134,7 @@ def document_segments(documents: Sequence[Sequence[str]]) -> list[str]:
 
 def segments_of_translations(
     translations: Sequence[TranslatedInstance],
-    sidecar: Sidecar,
+    instance_index: InstanceIndex,
     reference: Documents,
     finished: Sequence[list[str]],
     tokenizer: str,
@@ -162,11 +162,11 @@ def segments_of_translations(
         translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
     ]
     # The aligned sentences in their documents; None for one that is in no instance.
-    placed = join(taken_from(translations, sidecar), taken)
+    placed = join(taken_from(translations, instance_index), taken)
     # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
     whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
     for translation, text, part in zip(translations, finished, taken, strict=True):
-        document, first, _ = translation.place
+        document, first, _ = translation.span
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
     if alignment == MWER:
@@ -177,7 +177,7 @@ def segments_of_translations(
                 placed[number][place] = sentence
     instances = None
     if all(translation.whole for translation in translations):
-        places = [translation.place for translation in translations]
+        places = [translation.span for translation in translations]
         instances = Pairs(
             document_segments(finished),
             document_segments([reference[d][first : first + count] for d, first, count in places]),
@@ -210,21 +210,25 @@ def segments_of_translations(
 
 
 def segments_of_text(
-    hypothesis: Documents, reference: Documents, tokenizer: str, sidecar: Sidecar | None = None, alignment: str = ORDER
+    hypothesis: Documents,
+    reference: Documents,
+    tokenizer: str,
+    instance_index: InstanceIndex | None = None,
+    alignment: str = ORDER,
 ) -> Segments:
     """Segments of plain text, documents of sentences in the shape of the reference's.
 
-    With ``sidecar`` the sentences that it drops are left out, as for the package's own translations, and instances
-    are cut as it says; without, each document is as one instance.
+    With ``instance_index`` the sentences that it drops are left out, as for the package's own translations, and
+    instances are cut as it says; without, each document is as one instance.
     """
     whole = [(number, 0, len(document)) for number, document in enumerate(reference)]
-    held = sidecar or Sidecar("", "", "", len(reference), whole)
+    held = instance_index or InstanceIndex("", "", "", len(reference), whole)
     translations = [TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in held.instances]
     texts = [translation.hypothesis for translation in translations]
     found = segments_of_translations(translations, held, reference, texts, tokenizer)
     # Instances are parts of what was cut anew, and so are documents of which something is left out.
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
-    instances = None if sidecar is None else found.instances
+    instances = None if instance_index is None else found.instances
     return replace(found, instances=instances, realigned=levels if alignment == MWER else ())
 
 

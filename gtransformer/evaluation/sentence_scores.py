@@ -3,7 +3,7 @@
 The log probability of a sentence is the sum over its tokens and what ends it; the ``<s>`` in front of it is not
 counted, being no choice of the model's (``search.rules``). No position sees later ones, so a sentence's value does not
 depend on the sentences behind it; but where windows lie by the length of the whole target, these move them, and it does
-(``SentenceScorer.minds_length``).
+(``SentenceScorer.depends_on_length``).
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ class SentenceScorer:
         self.layouts = layouts or (document_layout(source), document_layout(target, prefix_of(model, target)))
 
     @property
-    def minds_length(self) -> bool:
+    def depends_on_length(self) -> bool:
         """Whether the probability of a sentence depends on how long the target is behind it."""
-        return getattr(self.model.decoder, "minds_length", False)
+        return getattr(self.model.decoder, "depends_on_length", False)
 
     @property
     def translates_last_sentence_only(self) -> bool:

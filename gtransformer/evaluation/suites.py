@@ -113,7 +113,7 @@ def score_examples(
             requests.append([sentence_by_sentence(scorer, source, text, (most, written), name) for text in candidates])
             around = range(max(0, len(source) - most), len(source))
         else:
-            end = target_around.stop if example.whole or scorer.minds_length else at + 1
+            end = target_around.stop if example.whole or scorer.depends_on_length else at + 1
             source = source[around.start : around.stop]
             texts = [text[target_around.start : end] for text in candidates]
             requests.append([[Request(source, text, asked, name)] for text in texts])

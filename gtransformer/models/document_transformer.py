@@ -12,7 +12,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from gtransformer.data.group_tags import group_tags, kept_alone, last_sentences
+from gtransformer.data.group_tags import compacted, group_tags, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
@@ -31,33 +31,33 @@ NOTHING, ITSELF = FIRST = ("nothing", "itself")
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class DocumentTransformerConfig(DocumentModelConfig):
-    """A Transformer that reads previous source sentences beside its own; defaults are the paper's choices."""
+    """A Transformer that also reads previous source sentences; defaults are the paper's choices."""
 
     context_layers: int = option(1, "N_c: layers of the context encoder (Table 2)")
     context_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which layers attend to the context (Table 8)")
     context_join: ChoiceEnum(JOINS) = option(
-        GATE, "how a layer takes in what it finds in the context: by a gate, or by a residual connection (Table 9)"
+        GATE, "how a layer adds the result of context attention: by a gate, or by a residual connection (Table 9)"
     )
     context_of_first: ChoiceEnum(FIRST) = option(
         NOTHING,
-        "context of a sentence that has none before it: nothing, a single </s>; itself: its own words, so that single "
-        "sentences train context attention, too",
+        "context of a first sentence. nothing: a single </s>; itself: its own words, so that single "
+        "sentences also train context attention",
     )
     freeze_sentence_parameters: bool = option(
         False,
-        "step 2 of two: train the context encoder, context attention, gates and the norms behind them alone; all else "
-        "stays as the checkpoint of --finetune-from-model has it, its dropout still on",
+        "step 2 of two: train only the context encoder, context attention, gates and the norms after them; all else "
+        "keeps the values of the checkpoint of --finetune-from-model, with dropout still on",
     )
 
 
 CONTEXT = "context"  # the memory's name
 
 
-class BesideEncoder(DocumentEncoder):
-    """Encodes the last sentence of each source, and the words of those before it beside it.
+class DocumentTransformerEncoder(DocumentEncoder):
+    """Encoder of the last sentence of each source, and of the words of the previous ones as a separate context.
 
-    The context is their words without marks, one ``</s>`` at its end, positions from 0 over the whole. Embeddings are
-    the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
+    The context is their words without boundary tokens, one ``</s>`` at its end, positions from 0 over the whole.
+    Embeddings are the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
     """
 
     def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
@@ -66,26 +66,28 @@ class BesideEncoder(DocumentEncoder):
         self.context_encoder.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``, of the last sentence; its ``memory`` has the context beside it."""
+        """Encode as ``DocumentEncoder.forward`` does, the last sentence; its ``memory`` has the context as extra
+        memory.
+        """
         current, context, tags = split_context(
             src_tokens, self.bos, self.eos, self.padding, str(self.cfg.context_of_first) == ITSELF
         )
         with self.autocast():
-            beside = {CONTEXT: self._encode_context(context, tags)}
-            found = self.encode(current, beside)
+            extra_memories = {CONTEXT: self._encode_context(context, tags)}
+            found = self.encode(current, extra_memories)
         if str(self.cfg.context_in) != ENCODER:
-            found["memory"][0].beside = beside
+            found["memory"][0].extra_memories = extra_memories
         return found
 
     def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
         layout = Ragged(tokens.ne(self.padding), tags)
-        x = self.placed(self.words(layout.pack(tokens)), layout.offset, layout.length)
+        x = self.add_positions(self.words(layout.pack(tokens)), layout.offset, layout.length)
         view = self.view(layout)
         return Memory(self.context_encoder.run_layers(x, view), layout)
 
 
 def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The last sentence of each row, and its context.
+    """Split each row into its last sentence and its context.
 
     Args:
         tokens: (batch, length) int64, ``<s> a b </s> <s> c </s>``, padded on either side.
@@ -93,7 +95,7 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
 
     Returns:
         current (batch, longest), context and its tags (batch, longest), int64, padded on the right. Tags count the
-        sentences of the context; ``</s>`` at its end is of the last one.
+        sentences of the context; ``</s>`` at its end belongs to the last one.
     """
     tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
     before = tags.amax(dim=1, keepdim=True) - 1
@@ -102,7 +104,7 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
     words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
     context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)
     tags = torch.cat([tags, before.clamp(min=1)], dim=1)
-    return kept_alone(tokens, last, padding), kept_alone(context, words, padding), kept_alone(tags, words, 0)
+    return compacted(tokens, last, padding), compacted(context, words, padding), compacted(tags, words, 0)
 
 
 NAME = "document_transformer"
@@ -112,16 +114,16 @@ NAME = "document_transformer"
 class DocumentTransformerModel(DocumentModel):
     """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
 
-    encoder_class = BesideEncoder
+    encoder_class = DocumentTransformerEncoder
 
     @classmethod
     def needs_of(cls, cfg) -> Needs:
-        """Previous sentences in front of the one that it translates."""
+        """Require previous sentences before the one that it translates."""
         return Needs(last_sentence_only=True)
 
     @classmethod
     def check(cls, cfg: DocumentTransformerConfig) -> None:
-        """UserError for a context encoder without layers."""
+        """Raise UserError for a context encoder without layers."""
         if cfg.context_layers < 1:
             raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
 
@@ -137,7 +139,7 @@ class DocumentTransformerModel(DocumentModel):
 
 
 def _context(cfg: DocumentTransformerConfig, other: str) -> list[AttentionBlock]:
-    """Context attention, unless the ``other`` side alone has it."""
+    """Return the context attention, unless only the ``other`` side has it."""
     if str(cfg.context_in) == other:
         return []
     return [AttentionBlock("context_attn", WHOLE, memory=CONTEXT, gated=str(cfg.context_join) == GATE)]

@@ -1,7 +1,7 @@
 """The Flat-Transformer (Ma et al. 2020, "A Simple and Effective Unified Encoder for Document-Level [...] Translation").
 
-Previous source sentences and the current one are one sequence, and segment embeddings tell them apart. The bottom
-layers of the encoder see all of it, the top layers and the decoder the current sentence alone. Instances are those of
+Previous source sentences and the current one are one sequence; segment embeddings distinguish them. The bottom layers
+of the encoder see all of it, the top layers and the decoder only the current sentence. Instances are those of
 ``--instances current --context-sentences K``.
 """
 
@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from gtransformer.data.group_tags import kept_alone, last_sentences
+from gtransformer.data.group_tags import compacted, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import DocumentModelConfig, option
@@ -24,19 +24,19 @@ from gtransformer.modules.kernels import dropout
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class FlatTransformerConfig(DocumentModelConfig):
-    """A Transformer, and how many of its encoder layers look at the current sentence alone."""
+    """A Transformer, and how many of its encoder layers see only the current sentence."""
 
-    current_layers: int = option(2, "N: top encoder layers that see the current sentence alone; the others see all")
+    current_layers: int = option(2, "N: top encoder layers that see only the current sentence; the others see all")
 
 
 NAME = "flat_transformer"
 
 
 class FlatEncoder(DocumentEncoder):
-    """Encodes the last sentence of each source, the bottom layers together with those before it.
+    """Encoder of the last sentence of each source; the bottom layers also read the previous ones.
 
-    No top layer and no decoder sees what the states of the context would become above the bottom layers, so they go no
-    further. Arguments are those of ``DocumentEncoder``.
+    No top layer and no decoder reads context states above the bottom layers, so these are not computed. Arguments are
+    those of ``DocumentEncoder``.
     """
 
     def __init__(self, cfg: FlatTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
@@ -45,14 +45,14 @@ class FlatEncoder(DocumentEncoder):
         nn.init.normal_(self.embed_segments.weight, std=cfg.encoder_embed_dim**-0.5)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``, of the last sentence."""
+        """Encode as ``DocumentEncoder.forward`` does, the last sentence."""
         last = last_sentences(src_tokens, self.bos, self.padding)
-        current = kept_alone(src_tokens, last, self.padding)
+        current = compacted(src_tokens, last, self.padding)
         whole, layout = self.layout(src_tokens), self.layout(current)
         bottom = len(self.layers) - self.cfg.current_layers
         with self.autocast():
             segments = self.embed_segments(whole.pack(last.long()))
-            x = self.placed(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
+            x = self.add_positions(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
             x = dropout(x, self.cfg.dropout, self.training)
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
             x = x[whole.pack(last)]
@@ -68,12 +68,12 @@ class FlatTransformerModel(InstanceTransformerModel):
 
     @classmethod
     def needs_of(cls, cfg) -> Needs:
-        """Previous sentences in front of the one that it translates."""
+        """Require previous sentences before the one that it translates."""
         return Needs(last_sentence_only=True)
 
     @classmethod
     def check(cls, cfg: FlatTransformerConfig) -> None:
-        """UserError for more layers on the current sentence than there are."""
+        """Raise UserError for more layers on the current sentence than there are."""
         if not 0 <= cfg.current_layers <= cfg.encoder_layers:
             raise UserError(
                 f"--current-layers {cfg.current_layers} is not between 0 and the {cfg.encoder_layers} encoder layers"

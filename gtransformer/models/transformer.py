@@ -1,8 +1,8 @@
 """The Transformer (Vaswani et al. 2017) as a document model, and long and short term attention (LST).
 
-All attention of the Transformer sees the whole instance. Which sentences form an instance (``--instances``) makes three
-systems of it: the Transformer on sentences, concatenation with k sentences of context (Tiedemann and Scherrer 2017),
-and the Transformer over documents. It computes what ``--arch gtransformer --doc-mode full`` computes, with the same
+All attention of the Transformer sees the whole instance. The sentences of an instance (``--instances``) decide between
+three systems: the Transformer on sentences, concatenation with k sentences of context (Tiedemann and Scherrer 2017),
+and the Transformer over documents. It computes the same as ``--arch gtransformer --doc-mode full``, with the same
 parameters.
 """
 
@@ -36,12 +36,12 @@ class InstanceTransformerModel(DocumentModel):
 
 @register_model("lst_transformer", dataclass=DocumentModelConfig)
 class LstTransformerModel(InstanceTransformerModel):
-    """LST attention (Zhang et al. 2020 b, as "Improving Long Context Document-Level Machine Translation", 3.2, has it).
+    """LST attention (Zhang et al. 2020 b, as in "Improving Long Context Document-Level Machine Translation", 3.2).
 
-    Self-attention is computed twice, within the sentence and over the whole document, and the two context vectors are
-    concatenated in front of one linear layer. The papers leave open in which layers, and with which projections: here
-    in all, and both with the same queries, keys and values, since the 51 million parameters of all systems there leave
-    no room for a second set.
+    Self-attention is computed twice, within the sentence and over the whole document. The two context vectors are
+    concatenated before one linear layer. The papers do not say in which layers, and with which projections. Here it is
+    in all layers, with the same queries, keys and values: the 51 million parameters of all systems there leave no room
+    for a second set.
     """
 
     own_scopes = ((BySentence(), ByDocument()),)

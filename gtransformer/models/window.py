@@ -1,6 +1,6 @@
 """Window attention (Herold and Ney 2023): a query sees the keys at most w positions from b_i (section 3.3, Eq. 1).
 
-So it is in every self- and cross-attention, at a memory that is linear in the document's length.
+All self- and cross-attention is like this. Memory is linear in the document's length.
 """
 
 import math
@@ -15,8 +15,8 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option, with_options
-from gtransformer.models.common.decoding.cached_memory import CachedIntervals, Newest
-from gtransformer.models.common.decoding.history import Forced
+from gtransformer.models.common.decoding.cached_memory import CachedIntervals, NewestTokens
+from gtransformer.models.common.decoding.history import ForcedPrefixes
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import alignment
 from gtransformer.modules.ragged import Memory, Ragged
@@ -28,9 +28,9 @@ CENTRES = {ONE_TO_ONE: alignment.one_to_one, LINEAR: alignment.linear, SENTENCE:
 
 
 class CachedWindow(CachedIntervals):
-    """The window of a memory around the position that each hypothesis is aligned with, as of documents that are begun.
+    """The window of a memory around each hypothesis's aligned position, in decoding.
 
-    It differs from what it inherits in that by sentence a position follows from the one before.
+    Unlike in the base class, with alignment by sentence a position follows from the one before.
     """
 
     def __init__(self, scope: "AlignedWindow", memory: Memory, documents: np.ndarray, beam: int):
@@ -41,9 +41,9 @@ class CachedWindow(CachedIntervals):
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
         layout, scope = self.memory.layout, self.scope
         lengths = layout.doc_lengths[self.documents][:, None]
-        if scope.begun == ONE_TO_ONE:
+        if scope.decoding == ONE_TO_ONE:
             centre = alignment.one_to_one_step(position[:, None], lengths)
-        elif scope.begun == LINEAR:
+        elif scope.decoding == LINEAR:
             centre = alignment.linear_step(position[:, None], lengths, scope.ratio)
         else:
             start = self.starts[self.documents[:, None], np.minimum(tags, self.starts.shape[1] - 1)]
@@ -51,16 +51,16 @@ class CachedWindow(CachedIntervals):
         self.centre = np.broadcast_to(centre, self.centre.shape).copy()
         if (self.centre == self.centre[:, :1]).all():
             centre = self.centre[:, :1]
-        place = centre[..., None] + np.arange(-scope.width, scope.width + 1)
+        column = centre[..., None] + np.arange(-scope.width, scope.width + 1)
         first = layout.doc_starts[self.documents][:, None, None]
-        there = (place >= 0) & (place < lengths[..., None])
-        self.look(first + np.clip(place, 0, lengths[..., None] - 1), there)
+        there = (column >= 0) & (column < lengths[..., None])
+        self.look(first + np.clip(column, 0, lengths[..., None] - 1), there)
 
-    def force(self, forced: Forced) -> None:
-        """Go on behind the last position of what is forced, where no sentence of the source begins again."""
-        if self.scope.begun == SENTENCE:
-            layout, groups = forced.layout, forced.groups.cpu().numpy()
-            queries = Newest(self.documents[groups][layout.doc], layout.tag, layout.position)
+    def force(self, forced_prefixes: ForcedPrefixes) -> None:
+        """Set the centres to the last position of each forced prefix, from which alignment by sentence continues."""
+        if self.scope.decoding == SENTENCE:
+            layout, groups = forced_prefixes.layout, forced_prefixes.groups.cpu().numpy()
+            queries = NewestTokens(self.documents[groups][layout.doc], layout.tag, layout.position)
             centres = alignment.sentence_aligned(queries, self.memory.layout)
             self.centre[groups] = centres[layout.doc_starts[1:] - 1][:, None]
 
@@ -75,7 +75,7 @@ class CachedWindow(CachedIntervals):
 
 @dataclass(frozen=True)
 class OwnWindow(Scope):
-    """Of self-attention: the keys around the query itself, b_i = i."""
+    """Self-attention to the keys around the query itself, b_i = i."""
 
     name = "window"
     width: int
@@ -91,13 +91,13 @@ class OwnWindow(Scope):
 
 @dataclass(frozen=True)
 class AlignedWindow(Scope):
-    """Of cross-attention: the keys around the position that an alignment gives.
+    """Cross-attention to the keys around an aligned position.
 
     Attributes:
         width: w.
-        whole: the alignment of documents that are whole, in training and scoring.
-        begun: the alignment in decoding, where their length is not known yet.
-        ratio: source tokens for each target token, of ``begun`` linear.
+        whole: the alignment of whole documents, in training and scoring.
+        decoding: the alignment in decoding, when the target's length is unknown.
+        ratio: source tokens for each target token, for the linear alignment in decoding.
     """
 
     name = "window"
@@ -105,16 +105,16 @@ class AlignedWindow(Scope):
     cached_memory = CachedWindow
     width: int
     whole: str
-    begun: str
+    decoding: str
     ratio: float
 
     @property
-    def minds_length(self) -> bool:
-        """Of linear windows: they stretch the one document to the other's length."""
+    def depends_on_length(self) -> bool:
+        """Whether the window is linear: it stretches one document to the other's length."""
         return self.whole == LINEAR
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        chosen = self.whole if queries.whole else self.begun
+        chosen = self.whole if queries.whole else self.decoding
         known = {} if queries.whole or chosen != LINEAR else {"ratio": self.ratio}
         return by_window(queries, keys, CENTRES[chosen](queries, keys, **known), self.width, causal)
 
@@ -127,14 +127,14 @@ class WindowTransformerConfig(DocumentModelConfig):
     window: int = option(20, "w: every query sees the keys at most so many positions from the middle of its window")
     window_positions: ChoiceEnum(WINDOW_POSITIONS) = option(
         "relative",
-        "absolute: position embeddings at the input; relative: in place of them vectors in self-attention for each "
+        "absolute: position embeddings at the input; relative: instead of them, vectors in self-attention for each "
         "distance up to the window's (Shaw et al. 2018)",
     )
     train_alignment: ChoiceEnum(ALIGNMENTS) = option(
         LINEAR,
         "middle of cross-attention's windows while whole target documents are known (training, scoring). linear: both "
         "documents stretched to one length; sentence: from the first token of the sentence's source on; one-to-one: "
-        "the same place",
+        "the same position",
     )
     decode_alignment: ChoiceEnum(ALIGNMENTS) = option(
         SENTENCE, "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes it"
@@ -148,11 +148,11 @@ class WindowTransformerConfig(DocumentModelConfig):
 
 @register_model("window_transformer", dataclass=WindowTransformerConfig)
 class WindowTransformerModel(DocumentModel):
-    """A Transformer that never sees further than its window."""
+    """A Transformer that never sees beyond its window."""
 
     @classmethod
     def build_model(cls, cfg: WindowTransformerConfig, task):
-        """Build; with relative positions there are none at the input, whatever the options say."""
+        """Build; with relative positions the input has none, whatever the options say."""
         cls.check(cfg)
         without = cfg.no_token_positional_embeddings or str(cfg.window_positions) == "relative"
         model = super().build_model(with_options(cfg, no_token_positional_embeddings=without), task)
@@ -161,7 +161,7 @@ class WindowTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: WindowTransformerConfig) -> None:
-        """UserError for a window without neighbours, and linear decoding without a ratio."""
+        """Raise UserError for a window without neighbours, and for linear decoding without a ratio."""
         if cfg.window < 1:
             raise UserError(f"--window {cfg.window}: give at least 1")
         if cfg.length_ratio is not None and not 0 < cfg.length_ratio < math.inf:

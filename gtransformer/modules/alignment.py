@@ -1,12 +1,12 @@
-"""Where a window lies: the centre b_i for each position i of the queries (Herold and Ney 2023, section 3.3).
+"""The centre b_i of the window for each position i of the queries (Herold and Ney 2023, section 3.3).
 
-Pure functions of indices, each in two forms that agree: for whole documents, and for one position at a time as in
-decoding, where the own length is not known yet. As in the paper, positions count from 1 inside the formulas, halves are
-rounded up and centres are clamped to [1, J], J being the length of the key document; arguments and results count from
-0. Row i of the target is the one that predicts e_i, having read e_{i-1}: the first row has read the first ``<s>``.
+All functions are pure functions of indices. Each has two forms that agree: for whole documents, and for one position at
+a time as in decoding, when the target's length is unknown. As in the paper, formulas count positions from 1, round
+halves up and clamp centres to [1, J], J being the length of the key document. Arguments and results count from 0. Row i
+of the target predicts e_i and has read e_{i-1}: the first row has read the first ``<s>``.
 
-Arrays are int64 on the host, one entry a query; in the step form numbers will do as well. In a document without keys
-the centre is 0.
+Arrays are int64 on the host, one entry a query; the step form also takes numbers. In a document without keys the centre
+is 0.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from gtransformer.modules.ragged import Ragged
 
 
 def one_to_one(queries: Ragged, keys: Ragged) -> np.ndarray:
-    """b_i = i, for whole documents -> (Nq,) positions in the key document. Self-attention always has it."""
+    """Return b_i = i for whole documents -> (Nq,) positions in the key document. Self-attention always uses it."""
     return one_to_one_step(queries.position, keys.doc_lengths[queries.doc])
 
 
 def one_to_one_step(position: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """b_i = i for queries at ``position``, over documents of ``keys`` tokens."""
+    """Return b_i = i for queries at ``position``, over documents of ``keys`` tokens."""
     return np.clip(position, 0, np.maximum(np.asarray(keys) - 1, 0))
 
 
 def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndarray:
-    """b_i = round(J / I * i), for whole documents of I queries and J keys -> (Nq,).
+    """Return b_i = round(J / I * i) for whole documents of I queries and J keys -> (Nq,).
 
-    With ``ratio`` in place of J / I it is what ``linear_step`` computes in decoding.
+    With ``ratio`` instead of J / I it equals ``linear_step`` in decoding.
     """
     lengths = keys.doc_lengths[queries.doc]
     if ratio is not None:
         return linear_step(queries.position, lengths, ratio)
     own = queries.doc_lengths[queries.doc]
-    # floor(J i / I + 1 / 2) in whole numbers, so that halves are halves.
+    # floor(J i / I + 1 / 2) in integers, so that halves are exact.
     return one_to_one_step((2 * lengths * (queries.position + 1) + own) // (2 * own) - 1, lengths)
 
 
 def linear_step(position: np.ndarray, keys: np.ndarray, ratio: float) -> np.ndarray:
-    """b_i = round(r i) for queries at ``position``, over documents of ``keys`` tokens; r: keys for each query."""
+    """Return b_i = round(r i) for queries at ``position``, over documents of ``keys`` tokens; r: keys per query."""
     return one_to_one_step(np.floor(ratio * (np.asarray(position) + 1) + 0.5).astype(np.int64) - 1, keys)
 
 
 def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
-    """The first token of the source sentence where a target sentence begins, else b_{i-1} + 1 -> (Nq,).
+    """Return the first token of the source sentence where a target sentence begins, else b_{i-1} + 1 -> (Nq,).
 
-    A target sentence begins at the row that has read its first token (its tag differs from that before) and belongs to
-    the source sentence of its tag; one beyond the source's sentences goes on as if it had not begun.
+    A target sentence begins at the row that has read its first token (its tag differs from the one before). It belongs
+    to the source sentence with the same tag. A sentence beyond the source's sentences continues without a jump.
     """
     starts = sentence_starts(keys)
     start = starts[queries.doc, np.minimum(queries.tag, starts.shape[1] - 1)]
@@ -60,10 +60,10 @@ def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
 
 
 def by_sentence_step(before: np.ndarray, begins: np.ndarray, start: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """The centre of the next row from that of the row before it.
+    """Return the centre of the next row from that of the row before it.
 
     Args:
-        before: b_{i-1}; -1 in front of the first row.
+        before: b_{i-1}; -1 before the first row.
         begins: bool, whether this row has read the first token of a target sentence, as the first row has.
         start: first token of the source sentence that belongs to it, -1 if there is none (``sentence_starts``).
         keys: length of the source.
@@ -73,9 +73,9 @@ def by_sentence_step(before: np.ndarray, begins: np.ndarray, start: np.ndarray, 
 
 
 def sentence_starts(tokens: Ragged) -> np.ndarray:
-    """(documents, sentences + 2) int64: position of the first token with each tag, -1 where there is none.
+    """Return (documents, sentences + 2) int64: position of the first token with each tag, -1 if there is none.
 
-    The last column is always -1: tags beyond the sentences may be cut to it.
+    The last column is always -1: tags beyond the sentences may be clipped to it.
     """
     starts = np.full((tokens.batch, int(tokens.tag.max(initial=0)) + 2), -1)
     backwards = np.arange(tokens.total)[::-1]  # the first token of a sentence is written last

@@ -1,8 +1,8 @@
-"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9), and what joins two results.
+"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9), and gates that join two results.
 
-* Side by side: several scopes of one attention (``MultiheadAttention``; Zhang et al. 2020).
+* ``MultiheadAttention``: several scopes of one attention, concatenated (Zhang et al. 2020).
 * ``Gate``: two attentions with parameters of their own, mixed channel by channel (Bao et al. 2021, Eq. 10).
-* ``ResidualGate``: a state and what one attention has found, in place of the residual connection (Zhang et al. 2018).
+* ``ResidualGate``: a state and the result of one attention, instead of the residual connection (Zhang et al. 2018).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPatte
 
 
 class Pattern(Protocol):
-    """What an engine offers: who sees whom is settled when it is made, once for all layers and heads."""
+    """An engine's pattern: who sees whom, computed once for all layers and heads."""
 
     reach: Reach
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
+        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
 
         ``relative`` (2c + 1, dim): vectors of relative positions (``relative.py``).
         """
@@ -39,10 +39,9 @@ class Pattern(Protocol):
 
 
 def make_pattern(engine: str, reach: Reach) -> Pattern:
-    """Attention within a reach; all engines give the same result.
+    """Make the pattern of a reach; all engines give the same result.
 
-    ``engine`` is "dense" (masks, Eq. 6-7) or "packed": per segment, or "banded" where intervals slide. Either can be
-    asked for by name, too.
+    ``engine`` is "dense" (masks, Eq. 6-7), "packed" or "banded". "packed" becomes "banded" where intervals slide.
     """
     if engine == "packed" and reach.overlaps and slides(reach):
         engine = "banded"
@@ -50,18 +49,18 @@ def make_pattern(engine: str, reach: Reach) -> Pattern:
 
 
 class MultiheadAttention(nn.Module):
-    """Projections around attention (Eq. 5 and 8); parameters are named as in fairseq and the authors' release.
+    """Attention with its projections (Eq. 5 and 8); parameters are named as in fairseq and the authors' release.
 
     Args:
         channels: model dimension, also of the output.
         heads: number of heads; must divide ``channels``.
         dropout: probability of dropping an attention weight in training.
         memory_channels: dimension of keys' and values' input; default ``channels``.
-        scopes: over how many patterns the same queries, keys and values are attended; what is found stands side by side
-            in front of the output projection (LST attention, Zhang et al. 2020).
+        scopes: number of patterns that the same queries, keys and values are attended over; the results are
+            concatenated before the output projection (LST attention, Zhang et al. 2020).
         relative: with relative positions, learned vectors for distances clipped at this one (``relative.py``).
-        numbered: queries and keys are told the numbers of their sentences, each by a map of its own that is zero at
-            first; it is added to them, so that whatever computes attention is none the wiser.
+        numbered: embeddings of sentence numbers are added to queries and keys, each by a map of its own that is zero at
+            first. The engines need no change for this.
     """
 
     def __init__(
@@ -83,8 +82,8 @@ class MultiheadAttention(nn.Module):
         self.out_proj = Linear(scopes * channels, channels)
         self.relative = relative_table(relative, channels // heads) if relative is not None else None
         self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
-        # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does where they
-        # are of one size).
+        # Glorot, scaled as if the three input projections were one matrix (as in fairseq's Transformer if sizes are
+        # equal).
         gain = 2**-0.5 if memory_channels == channels else 1.0
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=gain)
@@ -92,7 +91,7 @@ class MultiheadAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
-        """x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
+        """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
         heads = self.heads, -1
         q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
         q, k, v = q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
@@ -106,37 +105,37 @@ class MultiheadAttention(nn.Module):
         return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
-        """x (Nq, channels) -> (Nq, heads, dim)."""
+        """Project x (Nq, channels) -> (Nq, heads, dim)."""
         return self.add_sentence_embedding(self.split(self.q_proj(x)), self.query_numbers, layout.tag)
 
     def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
-        """memory (Nk, memory_channels) -> (Nk, heads, dim)."""
+        """Project memory (Nk, memory_channels) -> (Nk, heads, dim)."""
         return self.add_sentence_embedding(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
 
     def split(self, x: Tensor) -> Tensor:
-        """(..., channels) -> (..., heads, dim)."""
+        """Split (..., channels) -> (..., heads, dim)."""
         return x.unflatten(-1, (self.heads, -1))
 
     def split_parts(self, x: Tensor) -> list[Tensor]:
-        """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
+        """Split concatenated projections, (n, parts * channels) -> a list of (n, heads, dim)."""
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
     def add_sentence_embedding(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
-        """Queries or keys (n, heads, dim) that know their sentences' numbers, tags (n,) int64, where they are told."""
+        """Add embedded sentence numbers, tags (n,) int64, to queries or keys (n, heads, dim), if ``numbers`` exist."""
         if numbers is None:
             return side
-        distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
-        return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, place))
+        distinct, inverse = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
+        return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, inverse))
 
 
 class Gate(nn.Sequential):
     """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), in float32 (float64 stays).
 
-    In bfloat16 the sigmoid of 6.5 is exactly 1: gates that begin nearly shut would have no gradient, and stay shut.
-    W begins as in the release, by Glorot and Bengio (2010).
+    In bfloat16 the sigmoid of 6.5 is exactly 1: nearly shut gates would have no gradient and stay shut. W is
+    initialised as in the release (Glorot and Bengio 2010).
 
     Args:
-        bias: what all of b is at first; the release's is 0.
+        bias: initial value of all of b; the release's is 0.
     """
 
     def __init__(self, channels: int, bias: float = 0.0):
@@ -145,22 +144,24 @@ class Gate(nn.Sequential):
         nn.init.constant_(self[0].bias, bias)
 
     def forward(self, both: Tensor) -> Tensor:
-        """[H_L, H_G] (..., 2 * channels) -> (..., channels)."""
+        """Compute the gate from [H_L, H_G] (..., 2 * channels) -> (..., channels)."""
         return open_gate(self[0](both))
 
 
 def open_gate(logits: Tensor) -> Tensor:
-    """The sigmoid of what a gate's linear layer gives, in float32 (float64 stays)."""
+    """Return the sigmoid of a gate's linear output, in float32 (float64 stays)."""
     return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
 
 def stays_shut(bias: float) -> bool:
-    """Whether a gate of this bias lets nothing of global attention through, and so has no gradient either."""
+    """Return whether a gate with this bias blocks global attention completely, and so has no gradient either."""
     return open_gate(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
 
 
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
-    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), in the gate's type, then ``local``'s."""
+    """Return Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), computed in the gate's type, returned in
+    ``local``'s.
+    """
     return (local * g + global_ * (1 - g)).to(local.dtype)
 
 
@@ -173,5 +174,5 @@ class ResidualGate(nn.Module):
         self.found_proj = Linear(channels, channels, bias=False)
 
     def forward(self, own: Tensor, found: Tensor) -> Tensor:
-        """States H and what attention found for them C, (..., channels) -> lambda, (..., channels)."""
+        """Compute lambda (..., channels) from states H and the result C of their attention, (..., channels)."""
         return torch.sigmoid(self.own_proj(own) + self.found_proj(found))

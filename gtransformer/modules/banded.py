@@ -1,9 +1,9 @@
-"""The banded engine: intervals that slide from query to query, as of window attention, at a cost linear in length.
+"""The banded engine: intervals that slide from query to query, as in window attention, at a cost linear in length.
 
-Queries are taken in the order of where their intervals begin, in blocks, and each block is attended against its slab:
-all keys from the first to the last that any of its queries sees, under a mask. So centres may jump, within and between
-documents; where they leave a gap or run ahead, blocks are cut such that no slab grows wide. Blocks of similar shape
-are attended together. Nothing of size length x length is ever made.
+Queries are sorted by the begin of their intervals and cut into blocks. Each block attends to its slab under a mask. The
+slab holds all keys from the first to the last that any of its queries sees. Centres may jump, within and between
+documents: blocks are cut so that no slab becomes wide. Blocks of similar shape are attended together. No tensor of size
+length x length is made.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from gtransformer.modules.packed import BucketPlan, HostBucket
 from gtransformer.modules.reach import Reach
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 64, 128  # queries of a block; smaller ones are slower, and gather keys more often
-GATHERED, STARTED = 16, 64  # what a key gathered and a segment or block begun cost, in pairs of query and key
+GATHERED, STARTED = 16, 64  # cost of gathering a key and of starting a segment or block, in pairs of query and key
 
 
 class BandedPattern:
-    """Who sees whom as a list of buckets of blocks with their slabs."""
+    """Who sees whom, as a list of buckets of blocks with their slabs."""
 
     def __init__(self, reach: Reach):
         self.reach = reach
 
     @cached_property
     def bucketed(self) -> BucketPlan:
-        """All blocks in buckets of similar shape."""
+        """All blocks, in buckets of similar shape."""
         return BucketPlan(self.reach, _buckets(self.reach))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """As ``Pattern.attend``."""
+        """See ``Pattern.attend``."""
         return self.bucketed.attend(q, k, v, dropout, relative)
 
 
 def slides(reach: Reach) -> bool:
-    """Whether blocks against slabs are cheaper than segments of queries that have one interval, where these overlap."""
+    """Return whether blocks with slabs cost less than segments of queries with equal intervals, where intervals
+    overlap.
+    """
     found = reach.intervals
     in_segments = ((found.end - found.first) * (found.lengths + GATHERED) + STARTED).sum()
     seen = reach.last[found.queries] - reach.first[found.queries]
@@ -47,7 +49,7 @@ def slides(reach: Reach) -> bool:
 
 
 def _block_size(widths: np.ndarray) -> int:
-    """The power of two next to the mean width of an interval, so that about half of a wide slab is seen."""
+    """Return the power of two nearest to the mean width of an interval, so that about half of a wide slab is seen."""
     return int(np.clip(2 ** round(np.log2(widths.mean())), SMALLEST_BLOCK, LARGEST_BLOCK))
 
 
@@ -82,10 +84,10 @@ def _buckets(reach: Reach) -> list[HostBucket]:
 
 
 def _cut(first: np.ndarray, last: np.ndarray, size: int) -> np.ndarray:
-    """Bounds of blocks of at most ``size`` queries; ``first`` ascends.
+    """Return bounds of blocks of at most ``size`` queries; ``first`` ascends.
 
-    A block ends where the next interval begins further than ``size`` behind all before it, and is halved as long as its
-    slab is wider than twice what it would be, did the intervals move on by one a query.
+    A block ends where the next interval begins more than ``size`` keys after all earlier intervals. A block is halved
+    while its slab is more than twice as wide as it would be if intervals moved by one key a query.
     """
     seen = np.maximum.accumulate(last)
     starts = np.concatenate([[0], 1 + np.flatnonzero(first[1:] - seen[:-1] > size)])
@@ -101,7 +103,7 @@ def _cut(first: np.ndarray, last: np.ndarray, size: int) -> np.ndarray:
 
 
 def _split(starts: np.ndarray, total: int, parts) -> np.ndarray:
-    """Cut each stretch into so many parts of almost equal length; ``parts`` is a function of the lengths."""
+    """Cut each range into parts of almost equal length; ``parts`` computes their numbers from the lengths."""
     lengths = np.diff(starts, append=total)
     count = parts(lengths)
     number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -109,9 +111,9 @@ def _split(starts: np.ndarray, total: int, parts) -> np.ndarray:
 
 
 def _on_diagonals(reach: Reach, queries: np.ndarray, first: np.ndarray) -> bool:
-    """Whether every query is as many tokens away from a key that it sees as they are positions apart.
+    """Return whether each query's index minus the index of a key that it sees equals the difference of their positions.
 
-    So it is in self-attention. Then the pairs of a distance lie on one diagonal of block and slab.
+    This holds in self-attention. Then all pairs of a distance lie on one diagonal of block and slab.
     """
     own = np.arange(len(queries))
     return (
@@ -123,5 +125,7 @@ def _on_diagonals(reach: Reach, queries: np.ndarray, first: np.ndarray) -> bool:
 
 
 def _class(lengths: np.ndarray, shortest: int, growth: float) -> np.ndarray:
-    """Lengths of one class are padded to the longest of them, by less than the factor ``growth`` or to ``shortest``."""
+    """Return length classes; a class is padded to its longest length, by less than the factor ``growth`` or to
+    ``shortest``.
+    """
     return np.ceil(np.log(np.maximum(lengths, shortest) / shortest) / np.log(growth) - 1e-9).astype(np.int64)

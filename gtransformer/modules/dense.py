@@ -1,6 +1,6 @@
 """The dense engine: attention written out with masks (Bao et al. 2021, Eq. 4, 6 and 7).
 
-Quadratic in document length, slow and obviously right: the oracle that every other engine is tested against.
+It is quadratic in document length and slow. It is the reference that every other engine is tested against.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from gtransformer.modules.relative import clipped_distance, relative_scores
 class DensePattern:
     """Which key each query may see, as a (batch, queries, keys) mask.
 
-    A key is visible where its rank in the order of keys lies in the query's interval. Documents are padded to the
-    longest; padding has rank -1, which is in no interval.
+    A key is visible if its rank in the order of keys lies in the query's interval. Documents are padded to the longest;
+    padding has rank -1, which is in no interval.
     """
 
     def __init__(self, reach: Reach):
@@ -29,7 +29,7 @@ class DensePattern:
         self.queries, self.keys = reach.queries, reach.keys
         rank = np.full(self.keys.total, -1)
         rank[reach.order] = np.arange(len(reach.order))
-        # Ranks are padded one too high, so that padding's 0 becomes -1.
+        # Ranks are padded one too high, so that padding, 0, becomes -1.
         ranks = self.keys.pad(on_device(rank + 1, self.keys.device)).unsqueeze(1) - 1
         first, last = (
             self.queries.pad(on_device(bound, self.queries.device)).unsqueeze(2) for bound in (reach.first, reach.last)
@@ -37,7 +37,7 @@ class DensePattern:
         self.allowed = (first <= ranks) & (ranks < last)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """As ``Pattern.attend``."""
+        """See ``Pattern.attend``."""
         q, k, v = self.queries.pad(q), self.keys.pad(k), self.keys.pad(v)
         rows = None
         if relative is not None:
@@ -51,10 +51,10 @@ class DensePattern:
 def attention_weights(
     q: Tensor, k: Tensor, allowed: Tensor, relative: Tensor | None = None, rows: Tensor | None = None
 ) -> Tensor:
-    """Softmax of Eq. 6 in float32 (or float64): q (batch, queries, heads, dim), k likewise -> (batch, heads, q, k).
+    """Return the softmax of Eq. 6 in float32 (or float64): q, k (batch, length, heads, dim) -> (batch, heads, q, k).
 
-    Rows without a visible key are all zero. With ``relative`` (2c + 1, dim) and ``rows`` (batch, queries, keys) int64,
-    which of its vectors each pair has, the vector is added to the key (Shaw et al. 2018, Eq. 4).
+    Rows without a visible key are all zero. ``relative`` (2c + 1, dim) are vectors of relative positions, ``rows``
+    (batch, queries, keys) int64 the vector of each pair, which is added to the key (Shaw et al. 2018, Eq. 4).
     """
     q = q * (1.0 / math.sqrt(q.shape[-1]))
     scores = torch.einsum("bqhd,bkhd->bhqk", q, k)

@@ -1,11 +1,11 @@
-"""Label-smoothed cross-entropy straight from the top states, chunk by chunk.
+"""Label-smoothed cross-entropy directly from the top states, chunk by chunk.
 
-The logits of a chunk of tokens are turned into the loss and into its gradients at once and then forgotten, so that no
-(tokens, vocabulary) tensor is ever held, neither logits nor log probabilities. It costs the same products as the
-ordinary way: logits, gradient of the states, gradient of the output weights.
+The logits of a chunk of tokens become loss and gradients at once and are then discarded. So no (tokens, vocabulary)
+tensor is stored, neither logits nor log probabilities. The products are those of the ordinary loss: logits, gradient of
+the states, gradient of the output weights.
 
-In float16 the gradients are sums that float16 cannot overflow in; they become float16 at the very end of the backward
-pass, multiplied by the scale of the loss, so that lowering that scale, as fairseq does, always heals an overflow.
+In float16 the gradients are sums that cannot overflow. They become float16 at the very end of the backward pass,
+multiplied by the loss scale. So lowering that scale, as fairseq does, always removes an overflow.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from torch import Tensor
 from gtransformer.modules.kernels import GRAIN, LARGE_VOCABULARY, compiles_shapes, padded, product, rows_at_once
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
-FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
-MOST_ROWS, LAST_GRAIN = 2048, 128  # of a chunk, where kernels are compiled for each shape; the last is padded
-HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
-SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
-LOSSES = "losses"  # what a model hands to its loss beside its states: by name (logits, truth), both (instances,)
+FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean too many products
+MOST_ROWS, LAST_GRAIN = 2048, 128  # of a chunk, if kernels are compiled for each shape; the last chunk is padded
+HALF_LIMIT = 2.0**15  # bound of sums in float16, whose largest number is 65,504
+SMALLEST_SUM = 1e-30  # smaller sums count as zero; HALF_LIMIT divided by it is still finite
+LOSSES = "losses"  # a model's further losses: by name (logits, truth), both (instances,)
 
 
 def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Summed loss and summed negative log likelihood of ``targets``.
+    """Return the summed loss and the summed negative log likelihood of ``targets``.
 
     With V words and smoothing e, the target distribution is 1 - e at the target and e / (V - 1) elsewhere, as in
     fairseq's ``label_smoothed_cross_entropy``.
 
     Args:
         features: (tokens, channels) in any floating type.
-        weight: (vocabulary, channels) output projection; in autocast products are in its type, gradients in that of
+        weight: (vocabulary, channels) output projection. In autocast, products have autocast's type, gradients that of
             the arguments.
         targets: (tokens,) int64, no padding.
         smoothing: e, between 0 and 1.
@@ -39,7 +39,7 @@ def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoot
     Returns:
         two scalars, float32 (float64 for float64 input); only the first has a gradient.
     """
-    if not torch.is_grad_enabled():  # or the function would make gradients, which depend on its arguments alone
+    if not torch.is_grad_enabled():  # else the function would compute gradients: it sees only its arguments
         features, weight = features.detach(), weight.detach()
     device = features.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
@@ -94,7 +94,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
-        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0  # on a GPU, looking would mean waiting
+        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0  # reading it would synchronise with a GPU
         grads = [
             None if grad is None else (grad if unscaled else grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
@@ -107,7 +107,7 @@ def _turn_into_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Replace logits (tokens, words) by d loss / d logits = softmax - (peak at the target) - spread, if ``wanted``.
 
-    Some rows at a time, so that on the CPU all passes but the first find them in its cache.
+    It processes some rows at a time: on the CPU, all passes but the first then find them in the cache.
 
     Returns:
         two scalars of the type ``exact``, in which everything is computed: the summed negative log likelihood, and that
@@ -132,24 +132,24 @@ def _turn_into_gradient(
         if wanted:
             x.sub_(spread) if spread else None
             x.scatter_add_(1, words, torch.full_like(normaliser, -peak))
-            part.copy_(x)  # itself, where the types are one
+            part.copy_(x)  # x itself, if the types are equal
     return torch.cat(nlls).sum(), torch.cat(totals).sum()
 
 
 def _largest(x: Tensor) -> Tensor | None:
-    """The largest magnitude in float16 numbers, at least 1; None for other types, which need none."""
+    """Return the largest magnitude in float16 numbers, at least 1; None for other types, which need none."""
     return (
         torch.linalg.vector_norm(x, torch.inf, dtype=torch.float32).clamp_min(1.0) if x.dtype == torch.float16 else None
     )
 
 
 def _times(grad: Tensor, other: Tensor, largest: Tensor | None) -> Tensor:
-    """grad (rows, inner) times other (inner, columns), with its ``largest`` magnitude -> (rows, columns).
+    """Return grad (rows, inner) times other (inner, columns), whose ``largest`` magnitude is given -> (rows, columns).
 
-    In float16 ``grad`` and the result are float32. The row of a word that is the target everywhere adds up to more than
-    float16 holds, whatever the loss is scaled by, and that of a rare word to less than its smallest number. So each row
-    is scaled for the product, by the most that its sum of magnitudes allows: no part of the sum can overflow, in
-    whatever order and precision a library adds. Rounding is relative to that sum.
+    In float16 ``grad`` and the result are float32. The row of a word that is every token's target exceeds float16's
+    range whatever the loss scale. The row of a rare word falls below its smallest number. So each row is scaled for the
+    product, by the largest factor that its sum of magnitudes allows. No part of the sum can overflow, in whatever order
+    and precision a library adds. Rounding is relative to that sum.
     """
     if other.dtype != torch.float16:
         return product(grad, other.t())

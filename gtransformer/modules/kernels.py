@@ -1,12 +1,12 @@
-"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, word embedding; elsewhere its own.
+"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, word embedding. Elsewhere PyTorch's.
 
-Linear layers in float32: PyTorch gives products to MKL, which does not use AVX-512 on AMD's processors; oneDNN, which
-PyTorch brings as well, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/lab/performance.md). Sums
-differ in the last bits.
+Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN, which PyTorch
+includes, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/lab/performance.md). Sums differ in the
+last bits.
 
-In bfloat16: oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a
-thousand. Batches without padding have another number of tokens each, so most products had to wait for theirs. Here the
-rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``: a product with up to 4,096
+In bfloat16 oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a
+thousand. Batches without padding have ever new numbers of tokens, so most products waited for a compilation. Here the
+rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``. So a product with up to 4,096
 rows has one of two dozen shapes.
 """
 
@@ -20,17 +20,19 @@ from torch.nn import functional
 from gtransformer.modules.processor import onednn_is_faster, onednn_is_there
 
 BLOCK, GRAIN = 512, 32
-FEW_ROWS = 64  # oneDNN lays packed weights out for about so many rows
+FEW_ROWS = 64  # oneDNN packs weights for about so many rows
 BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
-LARGE_VOCABULARY = 4096  # with fewer words there is nothing to gain, and results of before stay to the last digit
+LARGE_VOCABULARY = 4096  # fewer words gain nothing, and earlier results stay reproducible to the last digit
 
 
 class Linear(nn.Linear):
-    """torch.nn.Linear, same parameters and result; on the CPU by the faster library, or in products of few shapes."""
+    """torch.nn.Linear with the same parameters and result; on the CPU by the faster library, or in products of few
+    shapes.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
+        """Apply the layer, (..., in) -> (..., out)."""
         if _goes_to_onednn(x):
             apply = _ByOneDNN.apply
         elif _goes_in_pieces(x):
@@ -41,10 +43,10 @@ class Linear(nn.Linear):
 
 
 class PackedLinear:
-    """Linear layers that read the same input, as one product for few rows, where reading the weights decides.
+    """Linear layers with one input, as one product for few rows, where the time to read the weights dominates.
 
-    The weights, which must not change while it is in use, are taken in the type that products are to have and on the
-    CPU in oneDNN's own layout; results come in the type of the input. For decoding: it has no gradient.
+    The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
+    is in use. Results have the type of the input. It is for decoding and has no gradient.
 
     Args:
         modules: one or more linear layers with one input.
@@ -71,36 +73,40 @@ class PackedLinear:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x (rows, in) -> (rows, sum of the layers' out)."""
+        """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
         multiply = _onednn if self.packed else functional.linear
         return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (N, in) times weight (out, in) transposed, plus bias (out,) -> (N, out). Has no gradient of its own."""
+    """Return x (N, in) times weight (out, in) transposed, plus bias (out,) -> (N, out). It has no gradient."""
     return (_onednn if _goes_to_onednn(x) else functional.linear)(x, weight, bias)
 
 
 def compiles_shapes(device: torch.device) -> bool:
-    """Whether products in bfloat16 compile a kernel for every new shape there (oneDNN), so that few are better."""
+    """Return whether bfloat16 products compile a kernel for every new shape there (oneDNN), so that few shapes are
+    better.
+    """
     return device.type == "cpu"
 
 
 def rows_at_once(x: Tensor) -> int:
-    """How many rows of x (rows, columns) to put through several passes at a time: on the CPU what its cache holds."""
+    """Return how many rows of x (rows, columns) to process at a time in several passes: on the CPU what its cache
+    holds.
+    """
     return max(1, CACHED_ELEMENTS // x.shape[1]) if x.device.type == "cpu" else len(x)
 
 
 def padded(x: Tensor, grain: int = GRAIN) -> Tensor:
-    """x (N, n) with rows of zeros behind, up to a multiple of ``grain``."""
+    """Return x (N, n) followed by rows of zeros, up to a multiple of ``grain``."""
     missing = -len(x) % grain
     return functional.pad(x, (0, 0, 0, missing)) if missing else x
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """x with elements zeroed with probability ``p`` and the others divided by 1 - p, if ``training``.
+    """Return x with elements zeroed with probability ``p`` and the others divided by 1 - p, if ``training``.
 
-    On the CPU random bits are drawn many at a time: drawing them one by one was a tenth of a training step.
+    On the CPU random bits are drawn in blocks: drawing them one by one took a tenth of a training step.
     """
     if not training or p <= 0.0 or x.device.type != "cpu" or p >= 1.0:
         return functional.dropout(x, p, training)
@@ -108,28 +114,28 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def random_mask(x: Tensor, p: float) -> Tensor:
-    """bool, in the shape of x, True with probability ``p``; from PyTorch's generator on the CPU."""
+    """Return bools in the shape of x, True with probability ``p``; from PyTorch's generator on the CPU."""
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     return (draws.view(torch.int16)[: x.numel()] < round(p * 2**BITS) - 2 ** (BITS - 1)).view(x.shape)
 
 
 def embed_words(words: Tensor, table: nn.Embedding, shared: bool) -> Tensor:
-    """words (...) int64 -> (..., channels).
+    """Embed words (...) int64 -> (..., channels).
 
     Args:
-        shared: whether the table is the output layer's, whose gradient has an entry for every word in any case. On the
-            CPU the rows of the words looked up are then added to that one: a sparse gradient plus a dense one is dense,
-            and is added up in place, without a gradient of the table's size for each look-up.
+        shared: whether the table is also the output layer's, whose gradient has an entry for every word anyway. Then,
+            on the CPU, the gradient is sparse: it is added in place to the dense one. No look-up makes a gradient of
+            the table's size.
     """
     sparse = shared and table.weight.device.type == "cpu" and table.num_embeddings >= LARGE_VOCABULARY
     if sparse and table.weight.requires_grad and not hasattr(table, "densified"):
-        # Where nothing dense reaches the table, a loss on states for instance, optimizers want it dense all the same.
+        # Optimizers need a dense gradient even if no dense one reaches the table, as with a loss on states.
         table.densified = table.weight.register_post_accumulate_grad_hook(_make_dense)
     return functional.embedding(words, table.weight, table.padding_idx, sparse=sparse)
 
 
 def _goes_to_onednn(x: Tensor) -> bool:
-    """Whether products with this operand are oneDNN's: float32 on the CPU, not in autocast, not empty."""
+    """Return whether oneDNN computes products with this operand: float32 on the CPU, not in autocast, not empty."""
     return (
         x.dtype == torch.float32
         and x.device.type == "cpu"
@@ -140,12 +146,12 @@ def _goes_to_onednn(x: Tensor) -> bool:
 
 
 def _goes_in_pieces(x: Tensor) -> bool:
-    """Whether a linear layer is to take x (..., in) so: rows enough, on the CPU, in autocast to bfloat16."""
+    """Return whether a linear layer splits x (..., in): enough rows, on the CPU, in autocast to bfloat16."""
     return (
         x.device.type == "cpu"
         and torch.is_autocast_enabled("cpu")
         and torch.get_autocast_dtype("cpu") == torch.bfloat16
-        and x.dtype != torch.float64  # which autocast leaves alone
+        and x.dtype != torch.float64  # autocast does not change float64
         and x.numel() >= BLOCK * x.shape[-1]
     )
 
@@ -193,13 +199,13 @@ class _InPieces(torch.autograd.Function):
 
 
 def _pieces(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The first rows, a multiple of ``BLOCK``, and the rest, padded; either may be empty."""
+    """Return the first rows, a multiple of ``BLOCK``, and the rest, padded; either may be empty."""
     most = len(x) - len(x) % BLOCK
     return x[:most], padded(x[most:])
 
 
 def _times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (N, in) times matrix (in, out), plus bias (out,)."""
+    """Return x (N, in) times matrix (in, out), plus bias (out,)."""
     result = x.new_empty(len(x) + -len(x) % GRAIN, matrix.shape[1])
     row = 0
     for piece in _pieces(x):
@@ -211,7 +217,9 @@ def _times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _summed(a: Tensor, b: Tensor) -> Tensor:
-    """a (N, m) transposed times b (N, n) -> (m, n), float32 where it is a sum of two, so that it is rounded no more."""
+    """Return a (N, m) transposed times b (N, n) -> (m, n); float32 if it is a sum of two, so that it is rounded only
+    once.
+    """
     parts = [one.t() @ other for one, other in zip(_pieces(a), _pieces(b), strict=True) if len(one)]
     return parts[0] if len(parts) == 1 else parts[0].float().add_(parts[1])
 
@@ -219,15 +227,15 @@ def _summed(a: Tensor, b: Tensor) -> Tensor:
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, p: float) -> Tensor:
-        kept = random_mask(x, p).logical_not_()
-        ctx.save_for_backward(kept)
+        mask = random_mask(x, p).logical_not_()
+        ctx.save_for_backward(mask)
         ctx.scale = 1.0 / (1.0 - round(p * 2**BITS) / 2**BITS)
-        return x.mul(ctx.scale).mul_(kept)  # masked_fill is slower
+        return x.mul(ctx.scale).mul_(mask)  # masked_fill is slower
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        (kept,) = ctx.saved_tensors
-        return grad.mul(ctx.scale).mul_(kept), None
+        (mask,) = ctx.saved_tensors
+        return grad.mul(ctx.scale).mul_(mask), None
 
 
 def _make_dense(weight: Tensor) -> None:

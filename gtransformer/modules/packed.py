@@ -1,8 +1,8 @@
 """The packed engine: attention per segment (sentence or document), linear in the number of sentences.
 
-A segment is the queries that have one interval of keys in common. Segments of similar length are padded a little and
-attended together, a bucket at a time; nothing of size length x length of the whole document is ever made for group
-attention (Bao et al. 2021, section 4.1, "Complexity"). The banded engine attends its blocks in buckets, too.
+A segment is a set of queries with the same interval of keys. Segments of similar length are padded a little and
+attended together in one bucket. For group attention no tensor of size length x length of the whole document is made
+(Bao et al. 2021, section 4.1, "Complexity"). The banded engine attends its blocks in buckets, too.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
-LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
+LONG = 128  # above it, length classes are finer, because attention on padding grows quadratically
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/lab/performance.md); beyond these lengths memory decides for the fused one.
+# slower for documents, too (docs/lab/performance.md). Above these lengths the fused one needs less memory.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
-# What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
-# as many from the first on as a mask says.
+# Which keys of its segment a query sees: all; query i those up to i (as many queries as keys); or the first ones, as a
+# mask tells.
 EVERY_KEY, CAUSAL_KEYS, SOME_KEYS = range(3)
 NOTHING = np.zeros(0, dtype=np.int64)
 
 
 @dataclass
 class HostBucket:
-    """A ``Bucket`` as the host plans it, in arrays; ``query_real`` (segments, Lq) is False at padding.
+    """A ``Bucket`` as arrays on the host; ``query_real`` (segments, Lq) is False at padding.
 
     Padding repeats a real query or key.
     """
@@ -53,10 +53,10 @@ class HostBucket:
 class Bucket:
     """Segments attended in one kernel call.
 
-    query_index (segments, Lq) and key_index (segments, Lk) int64 point into the packed tokens; mask is None or bool,
-    broadcastable to (segments, 1, Lq, Lk), True where a key is visible; causal lets query i see keys up to i.
-    ``diagonal`` (n, f): row i and column j of all segments are at the distance j - i + n, and no visible pair is
-    further apart than f. ``rows``, by size of the table: which of its rows relative positions ask for.
+    ``query_index`` (segments, Lq) and ``key_index`` (segments, Lk) int64 point into the packed tokens. ``mask`` is None
+    or bool, broadcastable to (segments, 1, Lq, Lk), True where a key is visible. ``causal`` lets query i see keys up to
+    i. ``diagonal`` (n, f): row i and column j of all segments are at the distance j - i + n, and no visible pair is
+    further apart than f. ``rows``, by size of the table of relative positions: the table row of each pair.
     """
 
     query_index: Tensor
@@ -68,10 +68,10 @@ class Bucket:
 
 
 class BucketPlan:
-    """Buckets on the device, and where each query's result lies among their outputs, ``position`` (Nq,) int64.
+    """Buckets on the device, and the position of each query's result among their outputs, ``position`` (Nq,) int64.
 
     Args:
-        before: queries whose results come in front of those of the buckets, and are handed to ``attend``.
+        before: queries whose results precede those of the buckets and are passed to ``attend``.
     """
 
     def __init__(self, reach: Reach, buckets: Sequence[HostBucket], before: np.ndarray = NOTHING):
@@ -82,8 +82,8 @@ class BucketPlan:
         for bucket in buckets:
             position[bucket.query_index[bucket.query_real]] = filled + np.flatnonzero(bucket.query_real)
             filled += bucket.query_index.size
-        position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
-        # All buckets' indices go to the device, and look their tokens up, at once.
+        position[position < 0] = filled  # a query with no key reads the row of zeros after the buckets
+        # One copy to the device and one look-up for all buckets.
         queries, keys = [one.query_index for one in buckets], [one.key_index for one in buckets]
         flat = [np.concatenate([NOTHING, *map(np.ravel, side)]) for side in (queries, keys)]
         masks = [one.mask for one in buckets if one.mask is not None]
@@ -99,9 +99,9 @@ class BucketPlan:
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None, before: tuple = ()
     ) -> Tensor:
-        """As ``Pattern.attend``; ``before``: results of the queries of that name, (n, heads * dim)."""
+        """See ``Pattern.attend``; ``before``: results of the queries ``before``, (n, heads * dim)."""
         outputs, channels = list(before), q.shape[1] * q.shape[2]
-        if not (outputs or self.buckets):  # zeros, of which everything has a gradient all the same
+        if not (outputs or self.buckets):  # zeros, but with gradients for all inputs
             return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
         if self.buckets:
             queries = _cut(q.index_select(0, self.query_index), self.query_shapes)
@@ -132,14 +132,14 @@ def segment_attention(
     drop: float,
     bias: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Attention of independent segments, by the kernel that is fastest for their length.
+    """Attend within independent segments, by the kernel that is fastest for their length.
 
     Args:
         q, k, v: (segments, length, heads, dim).
         mask: bool, broadcastable to (segments, 1, Lq, Lk), True at visible keys, at least one a query.
         drop: probability of dropping a weight.
-        bias: of q / sqrt(dim), (segments, heads, Lq, dim), makes (segments, heads, Lq, Lk), which is added to q . k /
-            sqrt(dim).
+        bias: computes from q / sqrt(dim), (segments, heads, Lq, dim), a term (segments, heads, Lq, Lk) that is added to
+            q . k / sqrt(dim).
 
     Returns:
         (segments, Lq, heads, dim).
@@ -150,10 +150,10 @@ def segment_attention(
         return functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal
         ).transpose(1, 2)
-    # No derivative needs the scores themselves, so all that is done to them can be done in place.
+    # No derivative needs the scores themselves, so they are changed in place.
     q = q * (1.0 / math.sqrt(q.shape[-1]))
     scores = torch.matmul(q, k.transpose(2, 3))
-    if bias is not None:  # two roundings already, so in half precision the sum and its softmax are float32's
+    if bias is not None:  # both terms are rounded: in half precision, sum and softmax are in float32
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias(q))
     if causal:
         future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
@@ -165,22 +165,22 @@ def segment_attention(
 
 
 def _cut(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """What belongs to each bucket, (segments, length, ...), of all buckets end to end, (n, ...)."""
+    """Split tensors of all buckets, end to end (n, ...), into one (segments, length, ...) for each bucket."""
     parts = flat.split([math.prod(shape) for shape in shapes])
     return [part.view(*shape, *flat.shape[1:]) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class PackedPattern:
-    """Who sees whom as a list of buckets of independent segments: queries of equal (first, end)."""
+    """Who sees whom, as a list of buckets of independent segments: queries of equal (first, end)."""
 
     def __init__(self, reach: Reach):
         self.reach = reach
         found = reach.intervals
         order, starts, lengths = found.queries, found.starts, found.lengths
         self._queries = order
-        # Of each segment: first query (in ``_queries``), how many, first key (in the order of keys), how many.
+        # For each segment: first query (in ``_queries``), their number, first key (in the order of keys), their number.
         self._segments = np.stack([starts, lengths, found.first, found.end - found.first], axis=1)
-        # How many keys of its segment, from the first on, a query sees; and what that makes of the segment.
+        # How many keys of its segment, from the first on, a query sees; and the kind of the segment.
         self._visible = reach.last[order] - reach.first[order]
         self._kinds = np.full(len(starts), EVERY_KEY)
         if len(starts) and (reach.last < reach.end).any():
@@ -196,12 +196,12 @@ class PackedPattern:
 
     @cached_property
     def recurring(self) -> BucketPlan:
-        """The same padded a little more, to few shapes: oneDNN compiles a kernel for each and keeps some thousand."""
+        """The same, padded a little more to few shapes: oneDNN compiles a kernel for each and keeps some thousand."""
         return BucketPlan(self.reach, self._buckets(recurring=True))
 
     @cached_property
     def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan] | None:
-        """All segments for the kernel that takes unequal lengths; None where it cannot say who sees whom."""
+        """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom."""
         if len(set(self._kinds.tolist())) != 1 or self._kinds[0] == SOME_KEYS:
             return None
         causal, device = self._kinds[0] == CAUSAL_KEYS, self.reach.queries.device
@@ -209,11 +209,11 @@ class PackedPattern:
         return segments, BucketPlan(self.reach, [], segments.query_index)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """As ``Pattern.attend``."""
+        """See ``Pattern.attend``."""
         if relative is None and q.is_cuda and varlen.is_usable(q, dropout) and self.unpadded is not None:
             segments, plan = self.unpadded
             return plan.attend(q, k, v, dropout, before=(segments.attend(q, k, v).flatten(1),))
-        # Up to the length from which the fused kernel takes over; with relative positions scores are in float32.
+        # For plain products in bfloat16; with relative positions scores are in float32.
         few_shapes = relative is None and q.dtype == torch.bfloat16 and compiles_shapes(q.device)
         return (self.recurring if few_shapes else self.bucketed).attend(q, k, v, dropout, relative)
 
@@ -224,14 +224,14 @@ class PackedPattern:
         for kind, value in sorted(set(zip(self._kinds.tolist(), classes.tolist(), strict=True))):
             rows = self._segments[(self._kinds == kind) & (classes == value)]
             real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
-            start, length, first, width = rows[np.where(real, np.arange(len(real)), 0)].T  # padding: the first again
+            start, length, first, width = rows[np.where(real, np.arange(len(real)), 0)].T  # padding repeats the first
             columns = np.array([length.max(), width.max()])
-            if recurring:  # squares, unless one side is much shorter or they had to go to another kernel
+            if recurring:  # squares, unless one side is much shorter or another kernel would be used
                 square = (4 * columns > 3 * value) & (value <= PLAIN_UP_TO[torch.bfloat16])
                 columns = np.where(square, value, _recurring_length(columns))
             query_index, query_real = _slices(self._queries, start, length, columns[0])
             key_index, key_real = _slices(self.reach.order, first, width, columns[1])
-            # In a triangle, padding lies behind every real query and needs no mask.
+            # In a triangle, padding follows every real query and needs no mask.
             mask = None if kind == CAUSAL_KEYS or key_real.all() else key_real[:, None, :]
             if kind == SOME_KEYS:
                 visible, _ = _slices(self._visible, start, length, columns[0])
@@ -241,14 +241,14 @@ class PackedPattern:
 
 
 def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """(segments, columns): slices of ``order``, padded by their first element; and where they are real."""
+    """Return (segments, columns): slices of ``order``, padded by their first element; and which elements are real."""
     column = np.arange(columns)
     real = column < length[:, None]
     return order[np.where(real, start[:, None] + column, start[:, None])], real
 
 
 def _length_class(lengths: np.ndarray) -> np.ndarray:
-    """Segments of one class are padded to the longest of them: classes grow by 1.5, long ones by 1.1."""
+    """Return length classes, which grow by 1.5, long ones by 1.1; a class is padded to its longest segment."""
     lengths = np.maximum(lengths, SHORTEST_CLASS)
     short = np.ceil(np.log(lengths / SHORTEST_CLASS) / math.log(1.5) - 1e-9)
     long = 1000 + np.ceil(np.log(lengths / LONG) / math.log(1.1) - 1e-9)
@@ -256,12 +256,12 @@ def _length_class(lengths: np.ndarray) -> np.ndarray:
 
 
 def _recurring_length(lengths: np.ndarray) -> np.ndarray:
-    """Lengths rounded up to multiples of 8, from 32 on of 16, from 128 on of 32."""
+    """Round lengths up to multiples of 8, above 32 of 16, above 128 of 32."""
     step = np.where(lengths > LONG, 32, np.where(lengths > 32, 16, 8))
     return -(-lengths // step) * step
 
 
 def _recurring_number(segments: int) -> int:
-    """Rounded up to three significant binary digits: 8, 10, 12, 14, 16, 20, ..."""
+    """Round up to three significant binary digits: 8, 10, 12, 14, 16, 20, ..."""
     step = 1 << max(0, segments.bit_length() - 3)
     return -(-segments // step) * step

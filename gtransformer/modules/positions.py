@@ -1,4 +1,4 @@
-"""Sinusoidal positions that extend to any length (Vaswani et al. 2017, section 3.5), learned ones, sentence numbers."""
+"""Sinusoidal positions of any length (Vaswani et al. 2017, section 3.5), learned positions, sentence numbers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.channels, self.kind = channels, kind
         self.first = padding + 1 if kind == FAIRSEQ else 0
-        # Present in the release's checkpoints; carries no information.
+        # In the release's checkpoints; carries no information.
         self.register_buffer("_float_tensor", torch.zeros(1))
         self.register_buffer("weights", torch.empty(0, channels), persistent=False)
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
-        """offset (...) int64, position from 0, all below ``longest`` -> (..., channels)."""
+        """Embed offset (...) int64, position from 0, all below ``longest`` -> (..., channels)."""
         needed = longest + self.first
         if self.weights.shape[0] < needed:
             size = max(1024, 1 << (needed - 1).bit_length())
@@ -61,22 +61,22 @@ class LearnedPositions(nn.Embedding):
         nn.init.zeros_(self.weight[padding])
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
-        """As SinusoidalPositions; raises UserError for a document longer than the table."""
+        """Embed as SinusoidalPositions does; raises UserError for a document longer than the table."""
         if longest > self.positions:
             raise UserError(
                 f"a text of {longest} tokens does not fit the {self.positions} learned positions of this model; give "
-                "shorter documents (less context, a smaller --max-instance-tokens), or, where positions start again "
-                "with each sentence, shorter sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
+                "shorter documents (less context, a smaller --max-instance-tokens), or, if positions restart "
+                "at each sentence, shorter sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)
 
 
 class SentenceNumbers(nn.Module):
-    """A sinusoidal embedding of a sentence's number, of which there is no last one, through a learned linear map.
+    """A sinusoidal embedding of a sentence's number, which has no upper limit, through a learned linear map.
 
     Args:
         channels: of the result.
-        zero: the map begins with zeros, so that at first numbers say nothing.
+        zero: initialise the map with zeros, so that numbers have no effect at first.
     """
 
     def __init__(self, channels: int, zero: bool = False):
@@ -88,7 +88,7 @@ class SentenceNumbers(nn.Module):
             nn.init.zeros_(self.map.bias)
 
     def forward(self, numbers: Tensor, dtype: torch.dtype) -> Tensor:
-        """numbers (n,) int64 from 1 -> (n, channels): sines, then cosines, mapped."""
+        """Embed numbers (n,) int64 from 1 -> (n, channels): sines, then cosines, mapped."""
         half = self.channels // 2
         rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
         angles = numbers.float().unsqueeze(1) * rates.exp()

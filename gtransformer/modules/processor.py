@@ -1,4 +1,4 @@
-"""What this machine's processor does fast, as Linux describes it."""
+"""Properties of this machine's processor that decide which operations are fast, as Linux reports them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
-    """Of the first processor, by name: ``model name``, ``vendor_id``, ``flags``; empty where there is no such file."""
+    """Return the first processor's fields by name: ``model name``, ``vendor_id``, ``flags``; empty without the file."""
     try:
         first = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
@@ -22,7 +22,7 @@ def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
 
 
 def onednn_is_there() -> bool:
-    """Whether this PyTorch offers oneDNN's linear layer."""
+    """Return whether this PyTorch offers oneDNN's linear layer."""
     return (
         torch.backends.mkldnn.is_available()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -32,7 +32,9 @@ def onednn_is_there() -> bool:
 
 @cache
 def onednn_is_faster() -> bool:
-    """Whether float32 products should go to oneDNN on this machine; ``GTRANSFORMER_ONEDNN=0`` or ``1`` decides it."""
+    """Return whether oneDNN should compute float32 products on this machine; ``GTRANSFORMER_ONEDNN=0`` or ``1``
+    overrides.
+    """
     wish = os.environ.get("GTRANSFORMER_ONEDNN", "")
     if wish not in ("", "0", "1"):
         raise ValueError(f"GTRANSFORMER_ONEDNN={wish}: must be 0 or 1")
@@ -43,13 +45,13 @@ def onednn_is_faster() -> bool:
 
 @cache
 def has_bfloat16() -> bool:
-    """Whether the processor multiplies matrices in bfloat16 by instructions of its own (AVX512-BF16 or AMX)."""
+    """Return whether the processor multiplies matrices in bfloat16 by own instructions (AVX512-BF16 or AMX)."""
     return _has_flag("avx512_bf16") or _has_flag("amx_bf16")
 
 
 @cache
 def trains_faster_in_bfloat16() -> bool:
-    """Whether small models are trained in less time so: by AMX, or AVX512-BF16 of AMD, but not Intel's alone.
+    """Return whether small models train faster in bfloat16: with AMX, or with AMD's AVX512-BF16; Intel's is not enough.
 
     On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/lab/performance.md).
     """

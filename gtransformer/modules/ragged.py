@@ -1,4 +1,4 @@
-"""Ragged layout: the tokens of a padded batch, end to end, without padding; and encoder states in it."""
+"""The ragged layout: the tokens of a padded batch, end to end, without padding; and encoder states in this layout."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from torch import Tensor
 
 
 def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
-    """What the host has planned as a tensor on a device; on the CPU the two share their memory.
+    """Return an array of the host as a tensor on a device; on the CPU both share their memory.
 
-    Copying ordinary memory to a GPU, the host waits until the GPU has done all that it was told before; a copy of
-    pinned memory is one more thing that it is told.
+    Copying pageable memory to a GPU makes the host wait for all queued work. Copying pinned memory is queued.
     """
     tensor, device = torch.from_numpy(planned), torch.device(device)
     if device.type == "cpu":
@@ -23,7 +22,7 @@ def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
 
 
 class Ragged:
-    """Where the N real tokens of a padded (batch, length) block lie, and which document and sentence each is in.
+    """Positions of the N real tokens of a padded (batch, length) block, with the document and sentence of each.
 
     Tokens are ordered document by document, in reading order. Masks have one polarity: True means a real token.
 
@@ -31,9 +30,9 @@ class Ragged:
         real: (batch, length) bool, True at real tokens.
         tags: (batch, length) int64 group tags.
 
-    ``whole`` is False of documents that decoding has begun and that will go on: nothing may depend on their length.
-    ``batches`` (batch,) int64, ascending from 0: which batch each document is of, for what reads the batch; None: all
-    documents are one.
+    ``whole`` is False for prefixes in decoding: nothing may depend on their length. ``batches`` (batch,) int64,
+    ascending from 0, is the batch of each document, for models that read their batch; None: all documents form one
+    batch.
     """
 
     whole = True
@@ -54,7 +53,7 @@ class Ragged:
         self._flat = self.doc * self.length + column
 
     @property
-    def last_rows(self) -> np.ndarray:
+    def last_instances(self) -> np.ndarray:
         """(batches,) int64: the last document of each of ``batches``."""
         if self.batches is None:
             return np.array([self.batch - 1])
@@ -77,7 +76,7 @@ class Ragged:
 
     @cached_property
     def position(self) -> np.ndarray:
-        """As ``offset``, on the host."""
+        """``offset`` on the host."""
         return np.arange(self.total) - self.doc_starts[self.doc]
 
     @cached_property
@@ -92,46 +91,51 @@ class Ragged:
         return np.arange(self.total) - np.repeat(self.begins, lengths)
 
     def pack(self, padded: Tensor) -> Tensor:
-        """(batch, length, ...) -> (N, ...)."""
+        """Remove padding, (batch, length, ...) -> (N, ...)."""
         return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(0, self.index)
 
     def pad(self, packed: Tensor) -> Tensor:
-        """(N, ...) -> (batch, length, ...), zero at padding."""
+        """Restore padding as zeros, (N, ...) -> (batch, length, ...)."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy(0, self.index, packed).view(self.batch, self.length, *packed.shape[1:])
 
 
 @dataclass
 class Memory:
-    """Encoder output that the rows of a beam share.
+    """Encoder output that the hypotheses of a beam share.
 
-    states (N, channels) ragged with ``layout``; rows (r,) int64 says which document each decoder row translates, None
-    stands for one row a document, in order. ``beside``: further memories of the same documents by name, which the same
-    rows read. ``known``: what else is known of each document, tensors (documents, ...) by name.
+    Attributes:
+        states: (N, channels), ragged with ``layout``.
+        documents: (hypotheses,) int64, the document that each hypothesis translates; None: one hypothesis a document,
+            in order.
+        extra_memories: by name, further memories of the same documents, which the same hypotheses read.
+        per_document: by name, further tensors (documents, ...) about each document.
     """
 
     states: Tensor
     layout: Ragged
-    rows: Tensor | None = None
-    beside: dict[str, Memory] = field(default_factory=dict)
-    known: dict[str, Tensor] = field(default_factory=dict)
+    documents: Tensor | None = None
+    extra_memories: dict[str, Memory] = field(default_factory=dict)
+    per_document: dict[str, Tensor] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, Memory]:
-        """All memories that the decoder can read, this one as ``source``."""
-        return {"source": self, **self.beside}
+        """Return all memories that the decoder can read, this one as ``source``."""
+        return {"source": self, **self.extra_memories}
 
     def reorder(self, order: Tensor) -> Memory:
-        """Rows picked by ``order``; the states themselves are neither copied nor moved."""
-        return replace(self, rows=order if self.rows is None else self.rows.index_select(0, order))
+        """Select hypotheses by ``order``; the states themselves are neither copied nor moved."""
+        return replace(self, documents=order if self.documents is None else self.documents.index_select(0, order))
 
     def expanded(self) -> Memory:
-        """The same with one document a row, copied as often as it is used."""
-        if self.rows is None:
+        """Return the memory with one document a hypothesis; a document is copied for each of its hypotheses."""
+        if self.documents is None:
             return self
-        padded = self.layout.pad(self.states).index_select(0, self.rows)
-        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.rows)
-        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.rows)
+        padded = self.layout.pad(self.states).index_select(0, self.documents)
+        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.documents)
+        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.documents)
         layout = Ragged(real, tags)
-        beside = {name: replace(one, rows=self.rows).expanded() for name, one in self.beside.items()}
-        known = {name: one.index_select(0, self.rows) for name, one in self.known.items()}
-        return Memory(layout.pack(padded), layout, beside=beside, known=known)
+        extra_memories = {
+            name: replace(one, documents=self.documents).expanded() for name, one in self.extra_memories.items()
+        }
+        per_document = {name: one.index_select(0, self.documents) for name, one in self.per_document.items()}
+        return Memory(layout.pack(padded), layout, extra_memories=extra_memories, per_document=per_document)

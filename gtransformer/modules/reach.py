@@ -16,10 +16,10 @@ from gtransformer.modules.ragged import Ragged
 
 @dataclass
 class Intervals:
-    """Queries that have an interval [first, end) of the keys in common, as slices of ``queries``.
+    """Sets of queries with the same interval [first, end) of the keys, as slices of ``queries``.
 
-    ``queries`` (queries that see anything,) indices; starts, lengths, first and end (intervals,), ascending in (first,
-    end); all int64.
+    ``queries``: (queries that see a key,) indices. ``starts``, ``lengths``, ``first`` and ``end``: (intervals,),
+    ascending in (first, end). All are int64.
     """
 
     queries: np.ndarray
@@ -31,13 +31,13 @@ class Intervals:
 
 @dataclass
 class Reach:
-    """Query i sees keys ``order[first[i]:last[i]]``, none if the interval is empty.
+    """The keys that each query sees: query i sees ``order[first[i]:last[i]]``, none if the interval is empty.
 
     Attributes:
         queries, keys: layouts of the two sides (the same object in self-attention).
         order: (at most Nk,) int64, different indices of keys.
         first, last: (Nq,) int64, positions in ``order``; an interval never leaves the query's document.
-        end: (Nq,) int64, the interval's end before causality cut it; equal to ``last`` where nothing was cut.
+        end: (Nq,) int64, the interval's end before causality cut it; equal to ``last`` if nothing was cut.
     """
 
     queries: Ragged
@@ -49,7 +49,7 @@ class Reach:
 
     @cached_property
     def intervals(self) -> Intervals:
-        """What queries have in common; those that see nothing are left out."""
+        """The queries by common interval; queries that see nothing are left out."""
         queries = np.flatnonzero(self.last > self.first)
         number = (self.first[queries] << 32) + self.end[queries]
         if (number[1:] < number[:-1]).any():
@@ -66,15 +66,15 @@ class Reach:
 
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
-    """Global attention: a query sees all keys of its document, if ``causal`` those up to its own position."""
+    """Return the reach of global attention: all keys of the query's document, if ``causal`` up to its own position."""
     first, end = keys.doc_starts[queries.doc], keys.doc_starts[queries.doc + 1]
     return in_reading_order(queries, keys, first, end, causal)
 
 
 def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
-    """Group attention: a query sees the keys of its document that have its tag (Bao et al. 2021, Eq. 7).
+    """Return the reach of group attention: the keys of its document with the query's tag (Bao et al. 2021, Eq. 7).
 
-    If ``causal``, those up to its own position. Tokens of a tag need not stand side by side.
+    If ``causal``, those up to its own position. Tokens of a tag need not be adjacent.
     """
     group = _group(keys)
     order = np.argsort(group, kind="stable")
@@ -90,7 +90,7 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     first, end = (np.searchsorted(group, wanted, side) for side in ("left", "right"))
     last = end
     if causal:
-        # Keys in the order of (where their group begins, index); a query's cut is found by one search among them.
+        # Keys sorted by (begin of their group, index); one search finds each query's cut.
         begins, base = np.searchsorted(group, group), keys.total + 1
         own = np.minimum(_own_key(queries, keys), keys.total)
         last = np.clip(np.searchsorted(begins * base + order, first * base + own, "right"), first, end)
@@ -98,12 +98,12 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
 
 
 def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, causal: bool = False) -> Reach:
-    """Window attention: a query sees the keys at most ``width`` positions from its centre, |j - b_i| <= w.
+    """Return the reach of window attention: keys at most ``width`` positions from the centre, |j - b_i| <= w.
 
     Args:
-        centres: (Nq,) int64, positions in the key document from 0 (``alignment`` computes them); may jump.
+        centres: (Nq,) int64, positions in the key document from 0 (see ``alignment``); may jump.
         width: w, from 0.
-        causal: of these, only keys up to the query's own position.
+        causal: only keys up to the query's own position.
     """
     starts, lengths = keys.doc_starts[queries.doc], keys.doc_lengths[queries.doc]
     centres = np.asarray(centres, dtype=np.int64)
@@ -113,7 +113,7 @@ def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, ca
 
 
 def in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool) -> Reach:
-    """What most rules are: query i sees the keys first[i] to end[i] - 1 as they stand in the batch.
+    """Return the reach in which query i sees the keys first[i] to end[i] - 1, in the order of the batch.
 
     ``first``, ``end`` (Nq,) int64, within the query's document; ``causal`` cuts at the query's own position.
     """
@@ -122,15 +122,15 @@ def in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.n
 
 
 def _group(tokens: Ragged) -> np.ndarray:
-    """(N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
+    """Return (N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
     return (tokens.doc.astype(np.int64) << 32) + tokens.tag
 
 
 def _starts(ascending: np.ndarray) -> np.ndarray:
-    """Where each value of a sorted array stands first."""
+    """Return where each value of a sorted array occurs first."""
     return np.flatnonzero(np.diff(ascending, prepend=-1))
 
 
 def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
-    """(Nq,) int64: the key at each query's own position in its document, as if documents had no end."""
+    """Return (Nq,) int64: the key at each query's own position in its document, as if documents had no end."""
     return keys.doc_starts[queries.doc] + queries.position

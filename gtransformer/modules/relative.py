@@ -1,8 +1,8 @@
-"""Relative positions (Shaw et al. 2018): what a query scores depends on how far away the key stands.
+"""Relative positions (Shaw et al. 2018): a query's score depends on its distance to the key.
 
 The score of query i and key j is q_i . (k_j + r_d) / sqrt(dim) with d = clip(j - i, -c, c), i and j positions in their
-documents: Eq. 4 there, without relative positions of values. The part q_i . r_d is made here, from q_i . r_d for all
-2c + 1 distances, so that nothing of queries x keys x dim is ever made.
+documents: their Eq. 4, without relative positions of values. This module computes q_i . r_d, from q_i . r_d for all 2c
++ 1 distances. So no tensor of size queries x keys x dim is made.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch.nn import functional
 
 
 def relative_table(clip: int, dim: int) -> nn.Embedding:
-    """A learned vector (dim,) for every distance, shared by the heads; row d + c is that of distance d.
+    """Make a learned vector (dim,) for every distance, shared by the heads; row d + c belongs to distance d.
 
-    Keys further away than ``clip``, c, count as that far.
+    Keys further away than ``clip``, c, count as at distance c.
     """
     table = nn.Embedding.from_pretrained(torch.empty(2 * clip + 1, dim), freeze=False)
     nn.init.xavier_uniform_(table.weight)
@@ -23,13 +23,13 @@ def relative_table(clip: int, dim: int) -> nn.Embedding:
 
 
 def clipped_distance(queries: Tensor, keys: Tensor, table: Tensor) -> Tensor:
-    """Rows of the table for positions (..., Lq) and (..., Lk) int64: clip(j - i, -c, c) + c, (..., Lq, Lk)."""
+    """Return rows of the table for positions (..., Lq) and (..., Lk) int64: clip(j - i, -c, c) + c, (..., Lq, Lk)."""
     clip = table.shape[0] // 2
     return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-clip, clip) + clip
 
 
 def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
-    """q_i . r for the row of the table that each pair asks for.
+    """Return q_i . r for the table row of each pair.
 
     Args:
         q: (segments, heads, Lq, dim); table: (2c + 1, dim); rows: (segments, Lq, Lk) int64.
@@ -42,10 +42,10 @@ def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
 
 
 def skewed_scores(q: Tensor, table: Tensor, nearest: int, furthest: int) -> Tensor:
-    """The same where query row i and key column j are at distance j - i + nearest, without gathering.
+    """Return the same where query row i and key column j are at distance j - i + nearest, without gathering.
 
-    Scores by distance stand in columns and are moved right by one a row: padded to Lk + 1 columns and read again in
-    rows of Lk. Pairs at other distances get 0; it is for the caller to mask them.
+    Scores by distance are columns, shifted right by one a row: padded to Lk + 1 columns and read again in rows of Lk.
+    Pairs at other distances get 0; the caller must mask them.
 
     Args:
         q: (segments, heads, Lq, dim); table: (2c + 1, dim).

@@ -1,7 +1,7 @@
 """One kernel for all segments of a batch: PyTorch's attention over sequences of unequal length, on CUDA.
 
-It takes tokens end to end and where each segment begins, which is the ragged layout itself: no padding, no bucket, no
-mask. It knows float16 and bfloat16 only and no dropout; everything else goes through the buckets of ``packed``.
+It takes tokens end to end and the begin of each segment, which is the ragged layout itself: no padding, no bucket, no
+mask. It supports only float16 and bfloat16, without dropout; ``packed`` computes everything else in buckets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @cache
 def kernel() -> Callable | None:
-    """PyTorch's kernel; None before PyTorch 2.10. Imported when it is wanted: its module imports the compiler."""
+    """Return PyTorch's kernel; None before PyTorch 2.10. Imported late because its module imports the compiler."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
@@ -31,10 +31,10 @@ def kernel() -> Callable | None:
 
 
 class VarlenSegments:
-    """Pairs of query and key segments as the kernel takes them.
+    """Pairs of query and key segments in the kernel's format.
 
     Args:
-        query_order, key_order: token indices, segment by segment where segments are slices of them.
+        query_order, key_order: token indices; segments are slices of them.
         segments: (pairs, 4) query start, query length, key start, key length.
         causal: query i of a segment sees its keys up to i.
         device: of the tokens.
@@ -55,19 +55,19 @@ class VarlenSegments:
         self.window = (-1, 0) if causal else (-1, -1)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (queries of all segments, heads, dim)."""
+        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (queries of all segments, heads, dim)."""
         gathered = q.index_select(0, self.query), k.index_select(0, self.key), v.index_select(0, self.key)
         return kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window)
 
 
 def _indices(order: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """order[start[0] : start[0] + length[0]], order[start[1] : ...], ... end to end."""
+    """Return order[start[0] : start[0] + length[0]], order[start[1] : ...], ... end to end."""
     ends = np.cumsum(length)
     return order[np.arange(length.sum()) + np.repeat(start - (ends - length), length)]
 
 
 def is_usable(q: Tensor, dropout: float) -> bool:
-    """Whether the kernel takes these queries on a GPU, and has been seen to compute what it should on it."""
+    """Return whether the kernel supports these queries on a GPU and has passed a test there."""
     return (
         q.dtype in (torch.float16, torch.bfloat16)
         and dropout == 0.0
@@ -80,9 +80,9 @@ def is_usable(q: Tensor, dropout: float) -> bool:
 
 @cache
 def _works(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Try one small case against scaled_dot_product_attention, forward and backward, once for each device and type.
+    """Compare a small case with scaled_dot_product_attention, forward and backward, once for each device and type.
 
-    Kernels differ between PyTorch versions and cards; where this one fails, the buckets do its work.
+    Kernels differ between PyTorch versions and cards. If this one fails, the buckets are used.
     """
     fault = f"is wrong in {dtype}"
     try:

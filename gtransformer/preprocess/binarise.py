@@ -14,7 +14,7 @@ from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.bpe import count_all
-from gtransformer.preprocess.instances import END, sidecar_name
+from gtransformer.preprocess.instances import END, instance_index_name
 from gtransformer.preprocess.parallel import map_chunks
 
 MASK = "<mask>"
@@ -103,7 +103,7 @@ def binarise(
                 prefix = work / f"{split}.{'-'.join(langs)}.{lang}"
                 unknown[split][lang] = write_binary(instances / f"{split}.{lang}", indices, prefix, workers)
         for split in splits:
-            shutil.copy(instances / sidecar_name(split, *langs), work)
+            shutil.copy(instances / instance_index_name(split, *langs), work)
         output.mkdir(parents=True, exist_ok=True)
         for path in work.iterdir():
             os.replace(path, output / path.name)
@@ -117,5 +117,5 @@ def binary_names(splits: Sequence[str], langs: tuple[str, str]) -> list[str]:
     names = [f"dict.{lang}.txt" for lang in langs]
     for split in splits:
         names += [f"{split}.{'-'.join(langs)}.{lang}.{end}" for lang in langs for end in ("bin", "idx")]
-        names.append(sidecar_name(split, *langs))
+        names.append(instance_index_name(split, *langs))
     return names

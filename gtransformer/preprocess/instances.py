@@ -1,7 +1,7 @@
 """Instance files and their index: consecutive sentences of one document, filled greedily, and the way back.
 
 The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c </s>``; the index beside
-it (``data.sidecar``) keeps which sentences of which document each instance holds.
+it (``data.instance_index``) keeps which sentences of which document each instance holds.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy, sentence_costs
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.preprocess.corpus import fault, read_documents
@@ -120,7 +120,7 @@ def write_instances(
     """
     output = Path(output)
     report = InstanceReport()
-    sidecar = Sidecar(split, *langs, documents=0)
+    instance_index = InstanceIndex(split, *langs, documents=0)
     with ExitStack() as stack:
         streams = [stack.enter_context(atomic_write(output / f"{split}.{lang}")) for lang in langs]
         documents = read_documents(source, target, raw=False)
@@ -131,9 +131,9 @@ def write_instances(
             for first, count in cuts:
                 for side, stream in enumerate(streams):
                     stream.write(instance_line(pair[side] for pair in document[first : first + count]) + "\n")
-                sidecar.instances.append((sidecar.documents, first, count))
-            sidecar.dropped += [(sidecar.documents, position) for position in dropped]
-            sidecar.documents += 1
+                instance_index.instances.append((instance_index.documents, first, count))
+            instance_index.dropped += [(instance_index.documents, position) for position in dropped]
+            instance_index.documents += 1
             report.without_source += (without := sides[0].count(0))
             report.dropped_too_long += len(dropped) - without
             for position in reversed(dropped):
@@ -146,10 +146,10 @@ def write_instances(
             report.sentences_over_instance_limit += sum(max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths)
         if not report.instances:
             raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
-    sidecar.save(output / sidecar_name(split, *langs))
+    instance_index.save(output / instance_index_name(split, *langs))
     return report
 
 
-def sidecar_name(split: str, source_lang: str, target_lang: str) -> str:
+def instance_index_name(split: str, source_lang: str, target_lang: str) -> str:
     """Return the file name of a split's index of instances."""
     return f"{split}.{source_lang}-{target_lang}.instances.json"

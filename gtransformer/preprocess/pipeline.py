@@ -22,7 +22,7 @@ from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.chain import Postprocessor, side_pieces, text_files
 from gtransformer.preprocess.clean import WHOLE, clean_files
 from gtransformer.preprocess.corpus import DOCUMENT, find_splits, read_pairs
-from gtransformer.preprocess.instances import sidecar_name, write_instances
+from gtransformer.preprocess.instances import instance_index_name, write_instances
 from gtransformer.preprocess.parallel import map_chunks, map_file, progress
 from gtransformer.preprocess.pieces import TARGET_PIECES, WordPieces, copy_file, given_dictionary, save_wordpieces
 from gtransformer.preprocess.settings import (
@@ -215,7 +215,10 @@ class Preparation:
             "max_sentence_tokens": chosen.max_sentence_tokens if split == "train" else None,
         }
         inputs = self.sides("steps/bpe", split)
-        outputs = [*self.sides("instances", split), self.output / "instances" / sidecar_name(split, *chosen.pair())]
+        outputs = [
+            *self.sides("instances", split),
+            self.output / "instances" / instance_index_name(split, *chosen.pair()),
+        ]
 
         def work() -> dict[str, Any]:
             total = self.steps.reports[f"clean:{split}"]["documents"]
@@ -253,7 +256,7 @@ class Preparation:
         pair, splits, dictionaries = self.settings.pair(), list(self.splits), self.dictionaries()
         folder = self.output / "instances"
         inputs = [path for split in splits for path in self.sides("instances", split)]
-        inputs += [folder / sidecar_name(split, *pair) for split in splits]
+        inputs += [folder / instance_index_name(split, *pair) for split in splits]
         outputs = [self.output / "bin" / name for name in binary_names(splits, pair)]
 
         def work() -> dict[str, Any]:

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, open_bytes, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import binarise
-from gtransformer.preprocess.instances import sidecar_name
+from gtransformer.preprocess.instances import instance_index_name
 from gtransformer.preprocess.manifest import PLACES, added
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pieces import copy_file
@@ -59,7 +59,7 @@ def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") 
                 raise UserError(f"{folder / name}: is not as it was prepared; prepare this shard again")
     steps = Steps(output, final=["manifest.json", "bin"])
     try:
-        turns = _Turns([folder / "bin" / sidecar_name("train", *pair) for folder, _ in shards])
+        turns = _Turns([folder / "bin" / instance_index_name("train", *pair) for folder, _ in shards])
         for name, theirs in parts.items():
             sums = [manifest["outputs"].get(name) for _, manifest in theirs]
             work = partial(turns.write, name, [folder / name for folder, _ in theirs], output / name)
@@ -157,12 +157,15 @@ def _is_of_training(name: str) -> bool:
 class _Turns:
     """Puts the texts of a training set together, document by document."""
 
-    def __init__(self, sidecars: Sequence[Path]):
-        self.sidecars = [Sidecar.load(path) for path in sidecars]
-        counts, shards = [sidecar.documents for sidecar in self.sidecars], len(self.sidecars)
+    def __init__(self, instance_indexes: Sequence[Path]):
+        self.instance_indexes = [InstanceIndex.load(path) for path in instance_indexes]
+        counts, shards = (
+            [instance_index.documents for instance_index in self.instance_indexes],
+            len(self.instance_indexes),
+        )
         self.documents = sum(counts)
         if counts != [len(range(number, self.documents, shards)) for number in range(shards)]:
-            folder = sidecars[0].parents[1]
+            folder = instance_indexes[0].parents[1]
             raise UserError(f"{folder}: the shards have {counts} documents, as no division makes; prepare them again")
 
     def write(self, name: str, parts: list[Path], output: Path) -> dict[str, Any]:
@@ -171,12 +174,12 @@ class _Turns:
             copy_file(parts[0], output)
         elif name.endswith(".json"):
             whole = {rows: self._numbered(rows) for rows in ("instances", "dropped")}
-            replace(self.sidecars[0], documents=self.documents, **whole).save(output)
+            replace(self.instance_indexes[0], documents=self.documents, **whole).save(output)
         else:
             with ExitStack() as stack, atomic_write(output, "wb") as stream:
                 streams = [stack.enter_context(open_bytes(part)) for part in parts]
                 if name.startswith("instances/"):
-                    documents = [self._instances(*one) for one in zip(streams, self.sidecars, strict=True)]
+                    documents = [self._instances(*one) for one in zip(streams, self.instance_indexes, strict=True)]
                 else:
                     documents = [_documents(one) for one in streams]
                 for number in range(self.documents):
@@ -186,16 +189,16 @@ class _Turns:
     def _numbered(self, rows: str) -> list[tuple[int, ...]]:
         """The rows of all indices of instances, with the documents' numbers in the whole."""
         return sorted(
-            (document * len(self.sidecars) + number, *rest)
-            for number, sidecar in enumerate(self.sidecars)
-            for document, *rest in getattr(sidecar, rows)
+            (document * len(self.instance_indexes) + number, *rest)
+            for number, instance_index in enumerate(self.instance_indexes)
+            for document, *rest in getattr(instance_index, rows)
         )
 
     @staticmethod
-    def _instances(stream: BinaryIO, sidecar: Sidecar) -> Iterator[list[bytes]]:
+    def _instances(stream: BinaryIO, instance_index: InstanceIndex) -> Iterator[list[bytes]]:
         """The instance lines of each document, of which there may be none."""
-        owners = np.array([row[0] for row in sidecar.instances], dtype=np.int64)
-        return (list(islice(stream, int(count))) for count in np.bincount(owners, minlength=sidecar.documents))
+        owners = np.array([row[0] for row in instance_index.instances], dtype=np.int64)
+        return (list(islice(stream, int(count))) for count in np.bincount(owners, minlength=instance_index.documents))
 
 
 def _documents(stream: BinaryIO) -> Iterator[list[bytes]]:

@@ -1,9 +1,8 @@
-"""Beam search over documents, each at a step of its own: finished ones make room for those that wait.
+"""Beam search over documents that are at different steps: a finished document is replaced by a waiting one.
 
-It finds what fairseq's ``SequenceGenerator`` with ``DocumentSearch`` finds (a test compares them), at less cost: what a
-prefix may continue with is counted along instead of read off the prefix, tokens without a choice need no logits, no log
-probability is written down that is not a candidate, and hypotheses are chains of back pointers instead of rows that are
-copied at every step.
+It finds what fairseq's ``SequenceGenerator`` with ``DocumentSearch`` finds (a test compares them), at less cost. Prefix
+states are updated instead of read from the prefix. Tokens without an alternative need no logits. Log probabilities are
+stored only for candidates. Hypotheses are chains of back pointers instead of rows copied at every step.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from gtransformer.search.rules import SentenceRule
 
 @dataclass(frozen=True)
 class Scoring:
-    """How wide the search is and what hypotheses are worth.
+    """The width of the search and the scores of hypotheses.
 
-    One of n tokens behind the given one has the score sum / n ** lenpen, or the sum without ``normalise``; ``unkpen``
-    is taken off the log probability of ``unk``.
+    A hypothesis of n tokens after the given one has the score sum / n ** lenpen, or the sum without ``normalise``;
+    ``unkpen`` is subtracted from the log probability of ``unk``.
     """
 
     beam: int
@@ -39,7 +38,9 @@ class Scoring:
 
 @dataclass
 class Document:
-    """The hypotheses of one document: for every step, the token and the former row of each row, and its score."""
+    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, and its
+    score.
+    """
 
     number: int
     tokens: list[np.ndarray] = field(default_factory=list)
@@ -47,31 +48,31 @@ class Document:
     scores: list[np.ndarray] = field(default_factory=list)
     finished: list[dict] = field(default_factory=list)
 
-    def trace(self, row: int) -> tuple[list[int], list[float]]:
-        """Tokens of a row and the sums of their log probabilities so far."""
+    def trace(self, hypothesis: int) -> tuple[list[int], list[float]]:
+        """Return the tokens of a hypothesis and the sums of their log probabilities so far."""
         tokens, scores = [], []
         for token, parent, score in zip(
             reversed(self.tokens), reversed(self.parents), reversed(self.scores), strict=True
         ):
-            tokens.append(int(token[row]))
-            scores.append(float(score[row]))
-            row = int(parent[row])
+            tokens.append(int(token[hypothesis]))
+            scores.append(float(score[hypothesis]))
+            hypothesis = int(parent[hypothesis])
         return tokens[::-1], scores[::-1]
 
 
 class BeamSearch:
-    """Searches a batch of encoded documents with one model or several.
+    """Search over a batch of encoded documents with one model or several.
 
     Args:
-        rule: what a document may look like.
+        rule: the sentence rule.
         scoring: how hypotheses are scored.
         decoders: one decoder for each model (``StepDecoder``).
-        memories: encoder output for each model, one row a document.
+        memories: encoder output for each model, one document after the other.
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
-        forced: for each document (length,) int64 on the device: sentences that its translation begins with, perhaps
-            none; hypotheses are what comes behind the ``<s>`` behind them. Only with ``at_once`` 0.
+        forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
+            possibly none. Hypotheses are what follows the ``<s>`` after them. Only with ``at_once`` 0.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class BeamSearch:
         limits: Tensor,
         sentences: Tensor,
         at_once: int = 0,
-        forced: Sequence[Tensor] | None = None,
+        forced_prefixes: Sequence[Tensor] | None = None,
     ):
         self.device = memories[0].states.device
         self.rule, self.scoring, self.beam = rule.on(self.device), scoring, scoring.beam
@@ -92,20 +93,20 @@ class BeamSearch:
         self.waiting = deque(self.all)
         slots = min(len(self.all), at_once) if at_once else len(self.all)
         self.active = [self.waiting.popleft() for _ in range(slots)]
-        rows = torch.arange(slots, device=self.device).repeat_interleave(self.beam)
+        documents = torch.arange(slots, device=self.device).repeat_interleave(self.beam)
         self.states = [
-            decoder.begin(memory.reorder(rows), slots * self.beam)
+            decoder.begin(memory.reorder(documents), slots * self.beam)
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
         self.prefixes = rule.start(slots, self.beam)
-        if forced is not None and any(map(len, forced)):
-            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced])
+        if forced_prefixes is not None and any(map(len, forced_prefixes)):
+            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced_prefixes])
             for state in self.states:
-                state.force(forced)
+                state.force(forced_prefixes)
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
     def run(self) -> list[list[dict]]:
-        """fairseq's hypotheses of every document, best first."""
+        """Return fairseq's hypotheses of every document, best first."""
         while self.active:
             self._step()
         return [sorted(document.finished, key=lambda h: -h["score"].item()) for document in self.all]
@@ -116,13 +117,13 @@ class BeamSearch:
         opens, tags = prefixes.newest == rule.bos, rule.tags(prefixes)
         features = [state.step(last, opens, tags) for state in self.states]
 
-        # (documents, beam, 2 * beam) candidates: the best words of each row, or the one token without a choice.
+        # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token without an alternative.
         between, numbers = rule.between(prefixes), [document.number for document in self.active]
         values = np.full((*between.shape, width), -np.inf)
         tokens = np.full(values.shape, rule.eos)
         inside = np.flatnonzero(~between.ravel() & np.isfinite(self.scores).ravel())
         if len(inside):
-            short, full = (which.ravel()[inside] for which in rule.room(prefixes, self.limits[numbers]))
+            short, full = (which.ravel()[inside] for which in rule.length_bounds(prefixes, self.limits[numbers]))
             found, words = self._best_words(features, inside, short, full)
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
@@ -134,16 +135,16 @@ class BeamSearch:
     def _best_words(
         self, features: list[Tensor], inside: np.ndarray, short: np.ndarray, full: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Log probability and index of the best 2 * beam continuations of the rows ``inside``, best first.
+        """Return log probability and index of the best 2 * beam continuations of the hypotheses ``inside``, best first.
 
-        ``short`` and ``full``: of these rows, whether their sentence may not end yet, or must.
+        ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
         scoring = self.scoring
-        rows = torch.from_numpy(inside).to(self.device)
+        hypotheses = torch.from_numpy(inside).to(self.device)
         everything = len(inside) == len(features[0])
         scores = []
         for state, x in zip(self.states, features, strict=True):
-            logits = state.logits(x if everything else x.index_select(0, rows))
+            logits = state.logits(x if everything else x.index_select(0, hypotheses))
             if scoring.temperature != 1.0:
                 logits = logits / scoring.temperature
             exact = torch.float64 if logits.dtype == torch.float64 else torch.float32
@@ -163,26 +164,26 @@ class BeamSearch:
         return best, index.cpu().numpy()
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
-        """Go on with the best candidates (documents, beam * 2 * beam) and note hypotheses that have ended."""
+        """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have ended."""
         beam = self.beam
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
         values = np.take_along_axis(values, order, axis=1)
         tokens = np.take_along_axis(tokens, order, axis=1)
         parents = order // (2 * beam)
         ends = (tokens == self.rule.language) & np.isfinite(values)
-        # What ends below the first ``beam`` places is lost; of the others the best go on.
-        goes_on = np.argsort(ends, axis=1, kind="stable")[:, :beam]
+        # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others continue.
+        continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
         leaving = []
         for slot, document in enumerate(self.active):
-            for place in np.flatnonzero(ends[slot, :beam]).tolist():
+            for rank in np.flatnonzero(ends[slot, :beam]).tolist():
                 if len(document.finished) < beam:
-                    self._finish(document, int(parents[slot, place]), float(values[slot, place]))
-            alive = np.isfinite(values[slot, goes_on[slot]]).any()
+                    self._finish(document, int(parents[slot, rank]), float(values[slot, rank]))
+            alive = np.isfinite(values[slot, continuing[slot]]).any()
             if len(document.finished) == beam or not alive:
                 leaving.append(slot)
-        self.scores = np.take_along_axis(values, goes_on, axis=1)
-        tokens = np.take_along_axis(tokens, goes_on, axis=1)
-        parents = np.take_along_axis(parents, goes_on, axis=1)
+        self.scores = np.take_along_axis(values, continuing, axis=1)
+        tokens = np.take_along_axis(tokens, continuing, axis=1)
+        parents = np.take_along_axis(parents, continuing, axis=1)
         slots = np.arange(len(self.active))[:, None]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         for slot, document in enumerate(self.active):
@@ -190,18 +191,18 @@ class BeamSearch:
             document.parents.append(parents[slot])
             document.scores.append(self.scores[slot])
         for slot in leaving:
-            self._tell(self.active[slot])
+            self._report(self.active[slot])
         self._move(slots * beam + parents, leaving)
 
-    def _tell(self, document: Document) -> None:
-        """Let the models know a document's translation, if it has one: others of its batch may read it."""
+    def _report(self, document: Document) -> None:
+        """Pass a document's translation, if there is one, to the models: other documents of its batch may read it."""
         if document.finished:
             best = max(document.finished, key=lambda hypothesis: hypothesis["score"].item())
             for state in self.states:
                 state.finish(document.number, best["tokens"][:-1])
 
-    def _finish(self, document: Document, row: int, score: float) -> None:
-        tokens, sums = document.trace(row)
+    def _finish(self, document: Document, hypothesis: int, score: float) -> None:
+        tokens, sums = document.trace(hypothesis)
         tokens, sums = [*tokens, self.rule.language], [*sums, score]
         normal = score / len(tokens) ** self.scoring.lenpen if self.scoring.normalise else score
         document.finished.append(
@@ -214,20 +215,20 @@ class BeamSearch:
             }
         )
 
-    def _move(self, rows: np.ndarray, leaving: list[int]) -> None:
-        """Let the models' rows follow; finished documents give their rows to waiting ones, or leave the batch.
+    def _move(self, origins: np.ndarray, leaving: list[int]) -> None:
+        """Reorder the models' hypotheses; a finished document is replaced by a waiting one, or leaves the batch.
 
-        ``rows`` (documents, beam): the row that each one goes on from.
+        ``origins`` (documents, beam): the hypothesis that each one continues.
         """
         entering = leaving[: len(self.waiting)]
-        kept = [slot for slot in range(len(self.active)) if slot not in leaving or slot in entering]
+        remaining = [slot for slot in range(len(self.active)) if slot not in leaving or slot in entering]
         for state in self.states:
-            state.reorder(torch.from_numpy(rows[kept].ravel()))
-        if len(kept) < len(self.active):
-            self.active = [self.active[slot] for slot in kept]
-            self.prefixes, self.scores = self.prefixes.select(kept), self.scores[kept]
+            state.reorder(torch.from_numpy(origins[remaining].ravel()))
+        if len(remaining) < len(self.active):
+            self.active = [self.active[slot] for slot in remaining]
+            self.prefixes, self.scores = self.prefixes.select(remaining), self.scores[remaining]
         for old in entering:
-            slot, document = kept.index(old), self.waiting.popleft()
+            slot, document = remaining.index(old), self.waiting.popleft()
             self.active[slot] = document
             for state in self.states:
                 state.replace(slot, document.number)
@@ -236,63 +237,65 @@ class BeamSearch:
 
 
 def first_scores(documents: int, beam: int) -> np.ndarray:
-    """(documents, beam) sums of log probabilities behind the given token: all rows are the same, so one counts."""
+    """Return (documents, beam) sums of log probabilities after the given token: only the first of equal hypotheses
+    counts.
+    """
     scores = np.full((documents, beam), -np.inf)
     scores[:, 0] = 0.0
     return scores
 
 
 class StepState(Protocol):
-    """Everything that decoding remembers of its rows; those of a document stand together, ``beam`` of them."""
+    """The state of decoding: what it stores of its hypotheses; those of a document are adjacent, ``beam`` of them."""
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
-        """In front of the first step: the rows of each document begin with (length,) int64 tokens, whole sentences."""
+        """Begin the hypotheses of each document with (length,) int64 tokens, whole sentences, before the first step."""
         ...
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """Take in a new last token of every row.
+        """Read a new last token of every hypothesis.
 
         Args:
-            tokens: (rows,) int64 on the device.
+            tokens: (hypotheses,) int64 on the device.
             opens: (documents, beam) bool, True at ``<s>``; tags: (documents, beam) int64, the number of its sentence.
 
         Returns:
-            features of the new tokens, (rows, channels).
+            features of the new tokens, (hypotheses, channels).
         """
         ...
 
     def logits(self, features: Tensor) -> Tensor:
-        """(n, channels) -> (n, vocabulary)."""
+        """Compute logits, (n, channels) -> (n, vocabulary)."""
         ...
 
     def reorder(self, order: Tensor) -> None:
-        """Row i goes on with what row ``order[i]`` was; documents may leave, rows of one may change places."""
+        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap."""
         ...
 
     def replace(self, group: int, document: int) -> None:
-        """Let the rows of the ``group``-th document begin another ``document`` of the memory."""
+        """Start another ``document`` of the memory as the ``group``-th document."""
         ...
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """A ``document`` of the memory is translated: by ``tokens`` (n,) int64, without the language symbol.
+        """Receive the translation of a ``document`` of the memory: ``tokens`` (n,) int64, without the language symbol.
 
-        Told in front of the ``reorder`` by which its rows leave; others may go on reading it.
+        It is called before the ``reorder`` that removes the document; other documents may still read it.
         """
         ...
 
 
 class StepDecoder(Protocol):
-    """A decoder that decodes token by token; ``memory.reorder(rows)`` says which document each row translates."""
+    """A decoder that decodes token by token; ``memory.reorder(documents)`` selects the document of each hypothesis."""
 
-    def begin(self, memory, rows: int) -> StepState:
-        """The state of ``rows`` rows in front of their first token."""
+    def begin(self, memory, hypotheses: int) -> StepState:
+        """Return the state of so many ``hypotheses`` before their first token."""
         ...
 
     def hold_weights(self) -> None:
-        """Do once what else is done with the weights at every ``begin``: they will not change any more."""
+        """Prepare the weights once instead of at every ``begin``: they must not change any more."""
         ...
 
 
 def decodes_stepwise(model: nn.Module) -> bool:
-    """Whether the model's decoder is a ``StepDecoder``."""
+    """Return whether the model's decoder is a ``StepDecoder``."""
     return callable(getattr(getattr(model, "decoder", None), "begin", None))

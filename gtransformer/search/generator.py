@@ -1,4 +1,4 @@
-"""fairseq's sequence generator, told how long a document may become, and its loop held to the sentence rule."""
+"""fairseq's sequence generator with length limits for each sentence, and its loop restricted to the sentence rule."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from gtransformer.search.rules import SentenceRule, sentence_length_limits
 
 
 class DocumentGenerator(SequenceGenerator):
-    """Generates whole documents behind a given ``<s>``; ``eos`` is the target language symbol, which ends them.
+    """A generator of whole documents after a given ``<s>``; ``eos`` is the target language symbol, which ends them.
 
     Length limits hold for each sentence (``--max-len-a``, ``--max-len-b``, ``--min-len``), and so does
-    ``--no-repeat-ngram-size``; the limits' sum takes the place of fairseq's document-wide limit. ``max_len``
-    (``--max-len``) still caps a document in ``--doc-mode full``.
+    ``--no-repeat-ngram-size``. The limits' sum replaces fairseq's document-wide limit. ``max_len`` (``--max-len``)
+    still limits a document in ``--doc-mode full``.
 
-    Plain beam search under the rule goes the faster way of ``search/beam.py``; other strategies, prefix tokens, lexical
-    constraints, n-gram blocking, language models, and models that do not decode stepwise go through fairseq's loop.
-    No batch leaves a trace: what depends on one is made for it.
+    Plain beam search under the rule uses the faster ``search/beam.py``. fairseq's loop is used for other strategies,
+    prefix tokens, lexical constraints, n-gram blocking, language models, and models that do not decode stepwise.
+    Batches do not affect each other: objects that depend on a batch are made for it.
 
     Args:
         models, tgt_dict, options: as for fairseq's SequenceGenerator.
         symbols: (n,) int64 source indices that are not words: ``<s>``, ``</s>``, padding and the languages.
-        rule: what a document may look like; None lets the model write what it will.
+        rule: the sentence rule; None: the model is not restricted.
         documents_at_once: how many documents of a batch are translated at a time; 0 means all.
-        nbest: how many hypotheses of each document are asked for (``--nbest``); all that were found are returned.
+        nbest: requested hypotheses of each document (``--nbest``); all that were found are returned.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class DocumentGenerator(SequenceGenerator):
         super().__init__(models, tgt_dict, max_len_a=0, max_len_b=0, **options)
         self.options = options
         self.symbols, self.rule, self.nbest = symbols, rule, nbest
-        # Sinusoidal positions have no end; what --max-target-positions says is no limit on translations.
+        # Sinusoidal positions have no end; --max-target-positions does not limit translations.
         self.positions = min(available(model.decoder) for model in models)
-        # Where they restart at each sentence, a sentence must fit them by itself.
+        # If they restart at each sentence, each sentence must fit them.
         restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
         self.longest_sentence = min(restarting, default=None)
         self.longest = options.get("max_len") or self.positions
@@ -79,19 +79,19 @@ class DocumentGenerator(SequenceGenerator):
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
         if self.fast and plain:
             return self._search(sample["net_input"], limits, sentences)
-        # Words, <s> and </s> of every sentence but the given first <s>, then the language symbol, which fairseq counts
-        # apart.
+        # Words, <s> and </s> of every sentence without the given first <s>; fairseq counts the language symbol
+        # separately.
         total = int((limits.sum(dim=1) + 2 * sentences).max()) - 1
-        strategy = copy.copy(self.search)  # some of fairseq's keep what they know of a batch in themselves
+        strategy = copy.copy(self.search)  # some of fairseq's strategies store the state of a batch
         if self.rule is not None:
             strategy = DocumentSearch(self.tgt_dict, strategy, self.rule, limits, sentences)
-            # The rule ends every document. fairseq's limit must lie behind that, because it would make the model pay
-            # for the language symbol; prefix tokens may exceed the sentences' limits.
+            # The rule ends every document. fairseq's limit must be larger: it would add the score of the language
+            # symbol. Prefix tokens may exceed the sentences' limits.
             total += 1 + (0 if prefix_tokens is None else prefix_tokens.shape[1])
         else:
             whole = int(self.sentence_a * words.sum(dim=1).max()) + int(self.sentence_b)
             total = min(max(total, whole), self.longest - 1)
-        # fairseq's diverse beams take the numbers of instances in the corpus for those in the batch.
+        # fairseq's diverse beams would use instance numbers of the corpus as numbers in the batch.
         sample = {name: value for name, value in sample.items() if name != "id"}
         found = self._loop(strategy, total)._generate(
             sample, prefix_tokens, constraints, bos if bos_token is None else bos_token
@@ -99,37 +99,40 @@ class DocumentGenerator(SequenceGenerator):
         return [[hypothesis for hypothesis in nbest if hypothesis["score"] > EXHAUSTED / 1e10] for nbest in found]
 
     def _loop(self, strategy, longest: int) -> SequenceGenerator:
-        """fairseq's generator for one batch: its length limit is one of its attributes, not of its calls."""
+        """Return fairseq's generator for one batch: its length limit is an attribute, not an argument of calls."""
         limits = {"max_len_a": 0, "max_len_b": longest, "max_len": longest + 1}
         made = SequenceGenerator(self.model, self.tgt_dict, **{**self.options, **limits, "search_strategy": strategy})
         if made.repeat_ngram_blocker is not None:
             made.repeat_ngram_blocker = RepeatedNgrams(self.options["no_repeat_ngram_size"], self.tgt_dict.bos())
         return made
 
-    def behind(self, net_input: dict, forced: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
-        """Translate the last sentences of every document behind translations that are there already.
+    def continue_prefixes(self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
+        """Translate the last sentences of every document after given translations of the earlier ones.
 
-        What is forced costs nothing and does not count in length normalisation, nor does the ``<s>`` behind it.
+        The forced prefix costs nothing and does not count in length normalisation, nor does the ``<s>`` after it.
 
         Args:
             net_input: ``src_tokens`` and ``src_lengths``, context sentences and new ones.
-            forced: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or none.
+            forced_prefixes: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or
+                none.
             new: (documents,) int64, how many sentences are to be translated.
 
         Returns:
-            as fairseq's generator; hypotheses hold what is new: ``words </s> <s> words </s> [de]``.
+            as fairseq's generator; hypotheses hold the new sentences: ``words </s> <s> words </s> [de]``.
         """
         src_tokens = net_input["src_tokens"]
         limits, sentences = self._limits(src_tokens, self._words(src_tokens))
-        given = torch.tensor([int(one.eq(self.tgt_dict.eos()).sum()) for one in forced], device=src_tokens.device)
-        lengths = torch.tensor([len(one) for one in forced], device=src_tokens.device)
+        given = torch.tensor(
+            [int(one.eq(self.tgt_dict.eos()).sum()) for one in forced_prefixes], device=src_tokens.device
+        )
+        lengths = torch.tensor([len(one) for one in forced_prefixes], device=src_tokens.device)
         column = torch.arange(int((given + new).max()), device=src_tokens.device) - given.unsqueeze(1)
         wanted = (column >= 0) & (column < new.unsqueeze(1))
-        # From the place in the translation to that of the source sentence: contexts may be of different lengths.
+        # Index of the source sentence of each target sentence: their contexts may have different lengths.
         source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths)
-        return self._search(net_input, limits, given + new, forced)
+        return self._search(net_input, limits, given + new, forced_prefixes)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
@@ -142,13 +145,13 @@ class DocumentGenerator(SequenceGenerator):
         ), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:
-        """(batch, length) bool, True at words."""
+        """Return (batch, length) bool, True at words."""
         return ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
 
     def _search(
-        self, net_input: dict, limits: Tensor, sentences: Tensor, forced: Sequence[Tensor] | None = None
+        self, net_input: dict, limits: Tensor, sentences: Tensor, forced_prefixes: Sequence[Tensor] | None = None
     ) -> list[list[dict]]:
-        """Beam search document by document (search/beam.py)."""
+        """Search with our own beam search (search/beam.py)."""
         scoring = Scoring(
             beam=self.beam_size,
             unk=self.unk,
@@ -161,24 +164,24 @@ class DocumentGenerator(SequenceGenerator):
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
         decoders = [model.decoder for model in models]
-        at_once = self.documents_at_once if forced is None else 0
-        documents = limits, sentences, at_once, forced
+        at_once = self.documents_at_once if forced_prefixes is None else 0
+        documents = limits, sentences, at_once, forced_prefixes
         return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()
 
 
-EXHAUSTED = -1e30  # score of what is no hypothesis
+EXHAUSTED = -1e30  # score of a placeholder, which is no hypothesis
 
 
 class DocumentSearch(Search):
-    """Masks what the sentence structure forbids, then lets ``inner`` (beam search, sampling, ...) choose.
+    """A search that masks what the sentence structure forbids, then lets ``inner`` (beam search, sampling, ...) choose.
 
-    Made for one batch: it forgets the documents that fairseq's loop has finished.
+    It is made for one batch: it drops the documents that fairseq's loop has finished.
 
     Args:
         dictionary: target dictionary.
         inner: one of fairseq's search strategies; not those for lexical constraints and for the source's length, which
             no document has (``tasks/accepted_options.py``).
-        rule: what a document may look like.
+        rule: the sentence rule.
         limits: (batch, most sentences) int64, most words of each sentence.
         sentences: (batch,) int64, how many there are.
     """
@@ -190,11 +193,11 @@ class DocumentSearch(Search):
         self.stop_on_max_len = inner.stop_on_max_len
 
     def step(self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None):
-        """fairseq's interface: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, step + 1)."""
+        """Implement fairseq's step: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, length)."""
         beam = lprobs.shape[1]
         self.constrain(lprobs, prev_output_tokens.unflatten(0, (-1, beam)))
         if step > 0:
-            # Where candidates are few, fairseq continues rows that have ended already: nothing may come of them.
+            # With few candidates, fairseq continues hypotheses that have ended: their scores must be -inf.
             ended = prev_output_tokens[:, -1].eq(self.rule.language).view(-1, beam, 1)
             scores = scores.masked_fill(ended, -torch.inf)
         found = self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs)
@@ -203,27 +206,27 @@ class DocumentSearch(Search):
     def _end_exhausted(self, scores: Tensor, tokens: Tensor, beams: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
         """End documents that have no hypothesis left, because the constraint allows fewer than the beam is wide.
 
-        fairseq would wait for more for ever. It gets EXHAUSTED ones, which the generator throws away.
+        fairseq would wait for more for ever. It gets EXHAUSTED ones, which the generator discards.
         """
         exhausted = scores.isneginf().all(dim=1, keepdim=True)
-        first = torch.arange(scores.shape[1], device=scores.device) < beam  # the others must remain to be continued
+        first = torch.arange(scores.shape[1], device=scores.device) < beam  # the others stay as continuations
         chosen = exhausted & first
         return scores.masked_fill(chosen, EXHAUSTED), tokens.masked_fill(chosen, self.rule.language), beams
 
     def constrain(self, lprobs: Tensor, prefixes: Tensor) -> None:
         """Change lprobs (batch, beam, vocabulary) in place, given prefixes (batch, beam, length) that start with <s>.
 
-        A row that prefix tokens have already settled against the rule stays as it is.
+        A hypothesis whose next token is fixed by prefix tokens, against the rule, stays as it is.
         """
         rule, state = self.rule, self.rule.read(prefixes)
         lprobs = lprobs.view(-1, lprobs.shape[-1])
         original = lprobs.clone()
         between = rule.between(state)
-        short, full = rule.room(state, self.limits)
-        rule.restrict(lprobs, rows_of(short & ~between), rows_of(full & ~between))
-        forced = rows_of(between)
-        lprobs[forced] = -torch.inf
-        lprobs[forced, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
+        short, full = rule.length_bounds(state, self.limits)
+        rule.restrict(lprobs, indices_of(short & ~between), indices_of(full & ~between))
+        boundaries = indices_of(between)
+        lprobs[boundaries] = -torch.inf
+        lprobs[boundaries, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
 
         settled = original.isneginf().sum(dim=1).eq(original.shape[1] - 1)  # prefix tokens leave one choice
         lprobs[settled.unsqueeze(1) & original.isneginf()] = -torch.inf
@@ -231,24 +234,25 @@ class DocumentSearch(Search):
         lprobs[stuck] = original[stuck]
 
     def prune_sentences(self, batch_idxs: Tensor) -> None:
-        """Only these documents of the batch go on (called by the generator)."""
+        """Keep only these documents of the batch (called by the generator)."""
         self.limits, self.sentences = self.limits[batch_idxs], self.sentences[batch_idxs]
         self.inner.prune_sentences(batch_idxs)
 
 
-def rows_of(chosen: Tensor) -> Tensor:
-    """(batch, beam) bool -> int64 indices of the chosen among the batch * beam rows."""
+def indices_of(chosen: Tensor) -> Tensor:
+    """Return int64 indices of the chosen among the batch * beam hypotheses, (batch, beam) bool."""
     return chosen.flatten().nonzero().flatten()
 
 
 class RepeatedNgrams(nn.Module):
-    """Called as fairseq's ``NGramRepeatBlock``, which compares with padding at the end of the hypotheses' buffer.
+    """N-gram blocking with the interface of fairseq's ``NGramRepeatBlock``; n-grams restart at each sentence.
 
-    That one would also count ``<s>`` and ``</s>``, of which documents have many: n-grams restart at each sentence,
-    as the limits on its length do. Names and terms may come again in the next one.
+    fairseq's would also compare with padding at the end of the hypotheses' buffer, and count ``<s>`` and ``</s>``, of
+    which documents have many. As the length limits, blocking here holds within a sentence: names and terms may recur in
+    the next one.
 
     Args:
-        size: n, how many words in a row.
+        size: n, the number of consecutive words.
         bos: index of ``<s>``, which opens a sentence.
     """
 
@@ -257,21 +261,21 @@ class RepeatedNgrams(nn.Module):
         self.size, self.bos = size, bos
 
     def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
-        """``lprobs`` (bsz * beam_size, vocabulary), -inf at words that would end an n-gram which is there already.
+        """Set ``lprobs`` (bsz * beam_size, vocabulary) to -inf at words that would complete a repeated n-gram.
 
-        A word that is forced (``--prefix-size``) stays: all others are -inf already, and nothing would be left.
+        A word without an alternative (``--prefix-size``) stays: all others are -inf already.
 
         ``tokens``: (bsz * beam_size, longest) int64 prefixes, of which ``step`` + 1 tokens are written.
         """
-        forced = lprobs.isfinite().sum(dim=1).le(1).tolist()
-        for row, prefix in enumerate(tokens[:, : step + 1].tolist()):
-            banned = [] if forced[row] else self.banned(prefix)
+        settled = lprobs.isfinite().sum(dim=1).le(1).tolist()
+        for hypothesis, prefix in enumerate(tokens[:, : step + 1].tolist()):
+            banned = [] if settled[hypothesis] else self.banned(prefix)
             if banned:
-                lprobs[row, banned] = -torch.inf
+                lprobs[hypothesis, banned] = -torch.inf
         return lprobs
 
     def banned(self, prefix: list[int]) -> list[int]:
-        """What may not come next, behind a prefix."""
+        """Return the words that may not follow a prefix."""
         opened = len(prefix) - prefix[::-1].index(self.bos) if self.bos in prefix else 0
         sentence, before = prefix[opened:], self.size - 1
         newest = sentence[len(sentence) - before :]

@@ -8,20 +8,19 @@ from gtransformer.errors import UserError
 
 
 def available(side: nn.Module) -> int:
-    """How many positions an encoder or decoder has.
+    """Return how many positions an encoder or decoder has.
 
-    One that has ``positions()`` tells how many it really has: sinusoidal ones have no end, whatever
-    ``--max-target-positions`` they were trained with, which only chose training data. Of others fairseq's
-    ``max_positions()`` is all that is known.
+    Its ``positions()``, if there is one, returns the real number. Sinusoidal positions have no end;
+    ``--max-target-positions`` only chose training data. Otherwise fairseq's ``max_positions()`` is used.
     """
     positions = getattr(side, "positions", None)
     return positions() if callable(positions) else side.max_positions()
 
 
 def sentence_position_limits(model: nn.Module) -> tuple[int, int]:
-    """Most tokens of a sentence, ``<s>`` and ``</s>`` counted, that encoder and decoder have positions for.
+    """Return the most tokens of a sentence, ``<s>`` and ``</s>`` counted, that encoder and decoder have positions for.
 
-    Less than a document may have where positions restart at each sentence.
+    They are fewer than a document may have if positions restart at each sentence.
     """
     source, target = (
         side.sentence_positions() if hasattr(side, "sentence_positions") else available(side)
@@ -31,41 +30,41 @@ def sentence_position_limits(model: nn.Module) -> tuple[int, int]:
 
 
 def longest_sentence(model: nn.Module) -> int:
-    """Most tokens of a sentence that both sides of a model have positions for."""
+    """Return the most tokens of a sentence that both sides of a model have positions for."""
     return min(sentence_position_limits(model))
 
 
 def longest_source(model: nn.Module) -> int:
-    """Most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder surely translates.
+    """Return the most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder can surely translate.
 
     The source must fit the encoder's positions. The decoder reads at least ``<s>``, a word and ``</s>`` of every
-    sentence, which are no more than its source has: then ``within_positions`` finds room.
+    sentence, not more than the source has: so ``within_positions`` finds limits that fit.
     """
     return min(available(model.encoder), available(model.decoder))
 
 
 def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor) -> Tensor:
-    """Sentence limits that no document can exceed the model's positions with.
+    """Reduce sentence limits so that no document can exceed the model's positions.
 
-    The decoder reads ``<s>``, words and ``</s>`` of every sentence. Where the limits allow more than ``positions``,
-    those of the document are made smaller in proportion, to no less than one word.
+    The decoder reads ``<s>``, words and ``</s>`` of every sentence. If the limits allow more than ``positions``, those
+    of the document are reduced in proportion, to at least one word.
 
     Args:
-        limits: (batch, most sentences) int64, words; 0 where there is no sentence.
+        limits: (batch, most sentences) int64, words; 0 if there is no such sentence.
         sentences: (batch,) int64.
-        positions: of the model; (batch,) int64: those that are left behind what each translation begins with.
+        positions: of the model; (batch,) int64: those left after each forced prefix.
 
-    Raises UserError for a document that does not fit with one word a sentence either.
+    Raises UserError for a document that does not fit even with one word a sentence.
     """
-    room = positions - 2 * sentences
+    free = positions - 2 * sentences
     wanted = limits.sum(dim=1)
-    if bool((wanted <= room).all()):
+    if bool((wanted <= free).all()):
         return limits
-    crowded = (room < sentences).nonzero().flatten()
+    crowded = (free < sentences).nonzero().flatten()
     if len(crowded) and isinstance(positions, Tensor):
         raise UserError(
-            f"{int(positions[crowded[0]])} of the model's positions are left behind the translations that are there "
-            f"already, too few for {int(sentences[crowded[0]])} sentences: give a smaller --window-tokens or less "
+            f"{int(positions[crowded[0]])} of the model's positions are left after the translations of the "
+            f"context, too few for {int(sentences[crowded[0]])} sentences: give a smaller --window-tokens or less "
             "context"
         )
     if len(crowded):
@@ -73,9 +72,9 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor)
             f"a document of {int(sentences[crowded[0]])} sentences does not fit the model's {positions} positions: "
             "prepare it with a smaller --max-instance-tokens"
         )
-    # One word for each, the rest in proportion: rounding down, the sum stays within the room.
+    # One word for each, the rest in proportion: rounded down, the sum stays within the limit.
     real = limits.gt(0)
     spare = (limits - 1).clamp(min=0)
-    share = (room - sentences).double() / spare.sum(dim=1).clamp(min=1)
+    share = (free - sentences).double() / spare.sum(dim=1).clamp(min=1)
     shrunk = (spare * share.clamp(max=1.0).unsqueeze(1)).long() + real.long()
-    return shrunk.where((wanted > room).unsqueeze(1), limits)
+    return shrunk.where((wanted > free).unsqueeze(1), limits)

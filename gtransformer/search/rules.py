@@ -1,12 +1,12 @@
-"""The sentence rule: what a translated document may go on with (Bao et al. 2021, section 4.3).
+"""The sentence rule: how a translated document may continue (Bao et al. 2021, section 4.3).
 
-A document has exactly as many sentences as its source, each within limits of its own. What may come next depends on the
-prefix alone, so the rule has three parts: the state of a prefix, read off it or counted along token by token; which
-token has no alternative between two sentences; and which words may come inside one. Both searches
-(``beam.BeamSearch``, ``generator.DocumentSearch``) ask here.
+A document has exactly as many sentences as its source, each within its own length limits. What may follow depends on
+the prefix alone. So the rule has three parts: the state of a prefix, read from it or updated token by token; the tokens
+without an alternative between two sentences; the words that are allowed inside a sentence. Both searches
+(``beam.BeamSearch``, ``generator.DocumentSearch``) use it.
 
-States are numpy arrays on the host in the one, tensors on the model's device in the other: what is computed with them
-is written with what both have in common.
+States are numpy arrays on the host in ``beam``, tensors on the model's device in ``generator``. The code uses only
+operations that both support.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Array = np.ndarray | Tensor
 
 @dataclass
 class SentenceState:
-    """What the rule knows of prefixes that begin with ``<s>``; (documents, beam) int64 arrays or tensors.
+    """State of prefixes that begin with ``<s>``; (documents, beam) int64 arrays or tensors.
 
     Attributes:
         newest: the last token.
-        complete: how many sentences have ended, the number of ``</s>``.
-        words: tokens behind the last ``<s>``; inside a sentence these are its words so far.
+        complete: the number of complete sentences, which is the number of ``</s>``.
+        words: tokens after the last ``<s>``; inside a sentence these are its words so far.
     """
 
     newest: Array
@@ -42,22 +42,22 @@ class SentenceState:
         return SentenceState(self.newest[index], self.complete[index], self.words[index])
 
     def replace(self, document: int, other: SentenceState) -> None:
-        """Replace the rows of a document by those of ``other``, a state of one document."""
+        """Replace the state of a document by ``other``, a state of one document."""
         self.newest[document], self.complete[document] = other.newest[0], other.complete[0]
         self.words[document] = other.words[0]
 
 
 @dataclass(frozen=True)
 class SentenceRule:
-    """Documents of a target language, ``<s> words </s> <s> words </s> [de]``, whose first ``<s>`` is given.
+    """The rule for documents ``<s> words </s> <s> words </s> [de]``, whose first ``<s>`` is given.
 
-    A ``</s>`` that the length limit forces keeps the model's score, so that running on is not rewarded; tokens without
-    a choice (``<s>`` behind ``</s>``, the language symbol at the end) cost nothing.
+    A ``</s>`` that the length limit forces keeps the model's score, so that overlong sentences are not rewarded. Tokens
+    without an alternative (``<s>`` after ``</s>``, the language symbol at the end) cost nothing.
 
     Attributes:
         bos, eos, language: indices of ``<s>``, ``</s>`` and the language symbol that ends a document.
-        forbidden: (n,) int64, what never stands inside a sentence: ``<s>``, padding, languages, ``<mask>``.
-        min_len: fewest words of a sentence; a lower limit of a sentence wins.
+        forbidden: (n,) int64, symbols that never occur inside a sentence: ``<s>``, padding, languages, ``<mask>``.
+        min_len: fewest words of a sentence; a lower limit of a sentence has precedence.
         prefix: index of a word that every sentence begins with, the language's of models for many languages; it is
             given, as ``<s>`` is, and does not count as one of the sentence's words. None: there is none.
     """
@@ -70,17 +70,17 @@ class SentenceRule:
     prefix: int | None = None
 
     def on(self, device: torch.device) -> SentenceRule:
-        """The same rule for log probabilities on a device."""
+        """Return the same rule for log probabilities on a device."""
         return replace(self, forbidden=self.forbidden.to(device))
 
-    def start(self, documents: int, beam: int, behind: Sequence[int] | int = 0) -> SentenceState:
-        """The state behind the given ``<s>``, as arrays; ``behind`` so many sentences (of each document) before it."""
+    def start(self, documents: int, beam: int, complete: Sequence[int] | int = 0) -> SentenceState:
+        """Return the state after the given ``<s>``, as arrays; ``complete``: sentences (of each document) before it."""
         shape = documents, beam
-        complete = np.broadcast_to(np.reshape(behind, (-1, 1)), shape).astype(np.int64)
-        return SentenceState(np.full(shape, self.bos), complete, np.zeros(shape, dtype=np.int64))
+        ended = np.broadcast_to(np.reshape(complete, (-1, 1)), shape).astype(np.int64)
+        return SentenceState(np.full(shape, self.bos), ended, np.zeros(shape, dtype=np.int64))
 
     def read(self, prefixes: Tensor) -> SentenceState:
-        """The state of prefixes (documents, beam, length) int64, whatever they hold behind their ``<s>``."""
+        """Return the state of prefixes (documents, beam, length) int64, whatever follows their ``<s>``."""
         length = prefixes.shape[-1]
         position = torch.arange(length, device=prefixes.device)
         opened = position.masked_fill(prefixes.ne(self.bos), -1).amax(dim=-1)
@@ -90,7 +90,7 @@ class SentenceRule:
         return SentenceState(prefixes[..., -1], prefixes.eq(self.eos).sum(dim=-1), words)
 
     def advance(self, state: SentenceState, tokens: Array) -> SentenceState:
-        """The state of the prefixes with one more token each, of the same shape."""
+        """Return the state of the prefixes with one more token each, of the same shape."""
         return SentenceState(
             newest=tokens,
             complete=state.complete + (tokens == self.eos),
@@ -98,23 +98,23 @@ class SentenceRule:
         )
 
     def _given(self, tokens: Array) -> Array:
-        """Which tokens are what a sentence is given to begin with."""
+        """Return which tokens are given at the start of a sentence."""
         return tokens == self.bos if self.prefix is None else (tokens == self.bos) | (tokens == self.prefix)
 
     def between(self, state: SentenceState) -> Array:
-        """Where the next token has no alternative: behind a sentence, and in front of the word that is given."""
+        """Return where the next token has no alternative: after a sentence, and for the given word at its start."""
         ended = state.newest == self.eos
         return ended if self.prefix is None else ended | (state.newest == self.bos)
 
     def tags(self, state: SentenceState) -> Array:
-        """Group tags of the newest tokens (``data.group_tags``) of prefixes that keep to the rule.
+        """Return group tags of the newest tokens (``data.group_tags``) of prefixes that keep the rule.
 
-        As many ``<s>`` as sentences have ended, and the one that opened the current sentence.
+        These count the complete sentences, plus the current one inside a sentence.
         """
         return state.complete + (state.newest != self.eos)
 
     def without_choice(self, state: SentenceState, sentences: Array) -> Array:
-        """The token that must come there: ``<s>``, the language symbol behind the last sentence, or the given word.
+        """Return the token that must follow: ``<s>``, the language symbol after the last sentence, or the given word.
 
         ``sentences``: (documents, 1), how many each document has.
         """
@@ -125,22 +125,24 @@ class SentenceRule:
         begun = state.newest == self.bos
         return begun * self.prefix + ~begun * found
 
-    def room(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
-        """Whether the current sentence is too short to end, and whether it must end: bool, shaped like the state.
+    def length_bounds(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
+        """Return whether the current sentence is too short to end, and whether it must end: bool, shaped like the
+        state.
 
-        Where both hold it must: a limit goes before ``min_len``. ``limits``: (documents, most sentences), the words
-        that each may have.
+        If both hold it must end: a limit has precedence over ``min_len``. ``limits``: (documents, most sentences), the
+        most words of each sentence.
         """
         current = state.complete.clip(max=limits.shape[1] - 1)
         limit = limits.gather(1, current) if isinstance(limits, Tensor) else np.take_along_axis(limits, current, 1)
         return state.words < self.min_len, state.words >= limit
 
     def restrict(self, lprobs: Tensor, short: Tensor, full: Tensor) -> None:
-        """Leave rows that are inside a sentence what may come next.
+        """Restrict hypotheses that are inside a sentence to what may follow.
 
         Args:
-            lprobs: (rows, vocabulary), changed in place.
-            short, full: int64 indices of the rows whose sentence is too short to end, or must end (``room``).
+            lprobs: (hypotheses, vocabulary), changed in place.
+            short, full: int64 indices of the hypotheses whose sentence is too short to end, or must end
+                (``length_bounds``).
         """
         end = lprobs[:, self.eos].clone()
         lprobs.index_fill_(1, self.forbidden, -torch.inf)
@@ -152,14 +154,14 @@ class SentenceRule:
 
 
 def sentence_length_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
-    """Longest translation of each source sentence: a * (its words) + b.
+    """Return the most words of the translation of each source sentence: a * (its words) + b.
 
     Args:
         src_tokens: (batch, length) int64.
         words: (batch, length) bool, True at words (not ``<s>``, ``</s>``, padding or languages).
 
     Returns:
-        limits (batch, most sentences) int64, 0 where there is no sentence; sentences (batch,) int64.
+        limits (batch, most sentences) int64, 0 if there is no such sentence; sentences (batch,) int64.
     """
     sentences = tag_of_newest(src_tokens, bos)
     most = max(1, int(sentences.max()))

@@ -1,4 +1,4 @@
-"""Translate documents by a strategy (strategies.py): window by window, all documents of a batch in parallel."""
+"""Sequential decoding by a strategy (strategies.py): window by window, all documents of a batch in parallel."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class DocumentProgress:
 
     Attributes:
         sentences: its source, ``<s> words </s>`` each, (length,) int64.
-        begin: the number of the first one in its document, from 1.
-        windows: those that are still to come.
+        begin: the number of its first sentence in the document, from 1.
+        windows: the windows still to be translated.
         chosen: translations so far, ``words </s>`` each; scores: of their tokens.
-        hypothesis: what the newest window gave; None: nothing was found, and the document ends here.
+        hypothesis: the result of the newest window; None: nothing was found, and the document ends here.
     """
 
     sentences: list[Tensor]
@@ -38,81 +38,78 @@ class DocumentProgress:
     hypothesis: dict | None = None
 
 
-class ForcingGenerator:
-    """A generator, called as fairseq's, that continues behind sentences which it forces itself.
+class ForcedPrefixGenerator:
+    """A generator with fairseq's interface that continues forced prefixes of its own.
 
     Args:
-        generator: what searches.
-        asked_by: the option that asks for it, for messages.
+        generator: searches.
+        option: the option that requires it, for messages.
 
-    Raises UserError where the generator, or one of its ``models``, cannot.
+    Raises UserError if the generator, or one of its ``models``, does not support this.
     """
 
-    def __init__(self, generator: DocumentGenerator, asked_by: str):
-        self.generator, self.asked_by, self.models = generator, asked_by, list(generator.model.models)
+    def __init__(self, generator: DocumentGenerator, option: str):
+        self.generator, self.option, self.models = generator, option, list(generator.model.models)
         unfit = next((type(model).__name__ for model in self.models if not decodes_stepwise(model)), None)
         if unfit is not None:
-            raise UserError(
-                f"{asked_by}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
-            )
+            raise UserError(f"{option}: {unfit} is no document model and cannot continue forced prefixes; leave it out")
         if not generator.fast:
             raise UserError(
-                f"{asked_by} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models "
+                f"{option} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models "
                 "and suppressed tokens out"
             )
 
     @property
     def symbols_to_strip_from_output(self) -> set[int]:
-        """fairseq-generate's name for what it does not print."""
+        """fairseq-generate's name for symbols that it does not print."""
         return self.generator.symbols_to_strip_from_output
 
     @property
     def sees_one_sentence(self) -> bool:
-        """Whether no model's decoder reads what is forced: self-attention never leaves the current sentence."""
+        """Whether no model's decoder reads the prefix: self-attention never leaves the current sentence."""
         scopes = [model.decoder.scopes(None) if hasattr(model.decoder, "scopes") else () for model in self.models]
         return all({scope.prefix_sentences for scope in one} == {1} for one in scopes)
 
 
-class SequentialGenerator(ForcingGenerator):
-    """A generator, called as fairseq's, whose documents are translated by a strategy; each has one translation.
+class SequentialGenerator(ForcedPrefixGenerator):
+    """A generator with fairseq's interface that decodes documents by a strategy; each has one translation.
 
-    Each window is held to the sentences of its source. What is chosen is never changed later; so there is one
-    hypothesis, the best of each window. Its score is the sum of the tokens' scores, normalised as the generator does.
+    The sentence rule holds in each window. Chosen sentences never change later. So there is one hypothesis, the best of
+    each window. Its score is the sum of the tokens' scores, normalised as in the generator.
 
     Args:
-        generator: what searches each window; its models' weights must not change any more.
+        generator: searches each window; its models' weights must not change any more.
         strategy: how the documents are decoded.
 
-    Raises UserError for options of search that go through fairseq's loop, and for more than one hypothesis.
+    Raises UserError for options of search that need fairseq's loop, and for more than one hypothesis.
     """
 
     def __init__(self, generator: DocumentGenerator, strategy: Strategy):
         super().__init__(generator, f"--strategy {strategy.kind}")
         self.strategy, self.nbest = strategy, 1
-        if strategy.way.context and self.sees_one_sentence:
+        if strategy.definition.context and self.sees_one_sentence:
             raise UserError(
-                f"{self.asked_by} translates behind previous translations, but the decoder of this model sees the "
+                f"{self.option} translates after previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"
             )
         if generator.nbest > 1:
-            raise UserError(f"{self.asked_by} makes one translation of each document; leave --nbest out")
+            raise UserError(f"{self.option} makes one translation of each document; leave --nbest out")
         self.longest = min(longest_source(model) for model in self.models)
         for model in self.models:
-            model.decoder.hold_weights()  # or each window would lay them out again
+            model.decoder.hold_weights()  # else each window would prepare them again
 
     @torch.no_grad()
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
-        """fairseq's hypotheses of every document of the batch, one or, where nothing was found, none."""
+        """Return fairseq's hypotheses of every document of the batch: one, or none if nothing was found."""
         if prefix_tokens is not None or constraints is not None:
-            raise UserError(
-                f"{self.asked_by} forces what it has chosen itself; leave --prefix-size and --constraints out"
-            )
+            raise UserError(f"{self.option} forces its own translations; leave --prefix-size and --constraints out")
         tokens = sample["net_input"]["src_tokens"]
         begins = sample["net_input"].get(FIRST_SENTENCE)
         self.numbered = begins is not None
         begins = begins.tolist() if self.numbered else [1] * len(tokens)
         documents = [
-            self._progress(row, number, begin) for number, (row, begin) in enumerate(zip(tokens, begins, strict=True))
+            self._progress(source, number, begin)
+            for number, (source, begin) in enumerate(zip(tokens, begins, strict=True))
         ]
         waiting = deque(document for document in documents if document.windows)
         at_once = self.generator.documents_at_once or len(waiting)
@@ -124,8 +121,8 @@ class SequentialGenerator(ForcingGenerator):
             active = [document for document in active if document.windows]
         return [[] if document.hypothesis is None else [self._whole(document)] for document in documents]
 
-    def _progress(self, row: Tensor, number: int, begin: int) -> DocumentProgress:
-        tokens = row[row.ne(self.generator.tgt_dict.pad())]
+    def _progress(self, source: Tensor, number: int, begin: int) -> DocumentProgress:
+        tokens = source[source.ne(self.generator.tgt_dict.pad())]
         begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
         sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
         windows = self.strategy.windows([len(sentence) for sentence in sentences], number)
@@ -146,13 +143,15 @@ class SequentialGenerator(ForcingGenerator):
             )
         pad = self.generator.tgt_dict.pad()
         padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)
-        forced = [self._forced(document, window) for document, window in zip(active, windows, strict=True)]
+        forced_prefixes = [
+            self._forced_prefix(document, window) for document, window in zip(active, windows, strict=True)
+        ]
         new = torch.tensor([window.last - window.new for window in windows], device=lengths.device)
         inputs = {"src_tokens": padded, "src_lengths": lengths}
         if self.numbered:
             begins = [document.begin + window.first for document, window in zip(active, windows, strict=True)]
             inputs[FIRST_SENTENCE] = torch.tensor(begins, device=lengths.device)
-        found = self.generator.behind(inputs, forced, new)
+        found = self.generator.continue_prefixes(inputs, forced_prefixes, new)
         for document, hypotheses in zip(active, found, strict=True):
             document.hypothesis = hypotheses[0] if hypotheses else None
             if document.hypothesis is None:
@@ -160,15 +159,15 @@ class SequentialGenerator(ForcingGenerator):
             else:
                 self._take(document, document.hypothesis)
 
-    def _forced(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
-        """What a window's translation begins with, ``<s> words </s>`` each."""
+    def _forced_prefix(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
+        """Return the translation that a window begins with, ``<s> words </s>`` each."""
         bos = document.sentences[0].new_tensor([self.generator.tgt_dict.bos()])
         return torch.cat(
-            [bos[:0], *(part for one in document.chosen[window.forced : window.new] for part in (bos, one))]
+            [bos[:0], *(part for one in document.chosen[window.prefix_start : window.new] for part in (bos, one))]
         )
 
     def _take(self, document: DocumentProgress, hypothesis: dict) -> None:
-        """Note the sentences of a hypothesis ``words </s> <s> words </s> [de]``."""
+        """Store the sentences of a hypothesis ``words </s> <s> words </s> [de]``."""
         tokens = hypothesis["tokens"]
         ends = (tokens.eq(self.generator.tgt_dict.eos()).nonzero().flatten() + 1).tolist()
         for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
@@ -176,7 +175,7 @@ class SequentialGenerator(ForcingGenerator):
             document.scores.append(hypothesis["positional_scores"][begin:end])
 
     def _whole(self, document: DocumentProgress) -> dict:
-        """The hypothesis of a document; that of its only window as it was found."""
+        """Return the hypothesis of a document; with a single window, its own."""
         generator, last = self.generator, document.hypothesis
         if len(document.chosen) == int(last["tokens"].eq(generator.tgt_dict.eos()).sum()):
             return last
@@ -193,37 +192,39 @@ class SequentialGenerator(ForcingGenerator):
 Contexts = Callable[[dict], Sequence[Tensor]]
 
 
-class SecondPass(ForcingGenerator):
-    """A generator, called as fairseq's, of batches whose instances each end in the one sentence to be translated.
+class SecondPass(ForcedPrefixGenerator):
+    """A generator with fairseq's interface whose instances each end in the one sentence to be translated.
 
     Args:
-        generator: what searches each batch.
-        contexts: of a batch, what each of its translations begins with: ``<s> words </s>`` for each sentence of its
-            context, (length,) int64, perhaps none. None: none of any has.
-        asked_by: what asks for it, for messages.
+        generator: searches each batch.
+        contexts: computes, for a batch, the prefix of each translation: ``<s> words </s>`` for each sentence of its
+            context, (length,) int64, possibly none. None: no instance has one.
+        option: the option that requires it, for messages.
 
-    Raises UserError for options of search that go through fairseq's loop; with contexts, for models whose decoders do
-    not read them; without, for ``documents_at_once``.
+    Raises UserError for options of search that need fairseq's loop; with contexts, for models whose decoders do not
+    read them; without, for ``documents_at_once``.
     """
 
-    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, asked_by: str = "--first-pass"):
-        super().__init__(generator, asked_by)
+    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, option: str = "--first-pass"):
+        super().__init__(generator, option)
         if contexts is not None and self.sees_one_sentence:
             raise UserError(
-                f"{asked_by}: the decoder of this model sees the current sentence alone and reads no first "
+                f"{option}: the decoder of this model sees the current sentence alone and reads no first "
                 "translations; leave it out"
             )
         if contexts is None and generator.documents_at_once:
-            raise UserError(f"{asked_by}: a batch is translated as one; leave --documents-at-once out")
+            raise UserError(f"{option}: a batch is translated as one; leave --documents-at-once out")
         self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
-        """fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
+        """Return fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
         if prefix_tokens is not None or constraints is not None:
-            raise UserError(f"{self.asked_by}: a batch is translated as one; leave --prefix-size and --constraints out")
+            raise UserError(f"{self.option}: a batch is translated as one; leave --prefix-size and --constraints out")
         inputs = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
         tokens = inputs["src_tokens"]
         contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)
-        forced = [one.to(tokens.device) for one in contexts]
-        return self.generator.behind(inputs, forced, torch.ones(len(tokens), dtype=torch.int64, device=tokens.device))
+        forced_prefixes = [one.to(tokens.device) for one in contexts]
+        return self.generator.continue_prefixes(
+            inputs, forced_prefixes, torch.ones(len(tokens), dtype=torch.int64, device=tokens.device)
+        )

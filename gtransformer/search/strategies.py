@@ -1,8 +1,8 @@
-"""Ways through a document around the beam search: which sentences are translated together, behind which others.
+"""Decoding strategies: which sentences of a document are translated together, and with which context.
 
-A strategy makes a list of windows of a document. Each window is searched as a whole: its source is encoded again, what
-its translation begins with has been chosen before and is forced, and its last sentences are new. Pure functions of
-sentence lengths; sequential.py goes from window to window.
+A strategy cuts a document into windows. Each window is searched as a whole: its source is encoded again. Its
+translation begins with a forced prefix, which was chosen before, and ends with new sentences. These are pure functions
+of sentence lengths; sequential.py decodes the windows.
 """
 
 from __future__ import annotations
@@ -14,46 +14,44 @@ from gtransformer.errors import UserError
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way through documents, for ``--strategy``; a further one is one more entry of ``WAYS``.
+class StrategyKind:
+    """A way of decoding documents, for ``--strategy``; to add one, add an entry to ``STRATEGY_KINDS``.
 
     Attributes:
         help: for the option.
-        walks: window by window; else the document is searched at once.
+        by_window: whether documents are decoded window by window; else each is searched at once.
         context: whether it takes numbers of previous sentences.
-        fills: whether a window also takes the new sentences that follow, as long as there is room; then it needs a
-            number of tokens.
+        fills: whether a window is filled with further new sentences; it then needs a number of tokens.
     """
 
     help: str
-    walks: bool = True
+    by_window: bool = True
     context: bool = False
     fills: bool = False
 
 
 FULL, SEQUENTIAL, SLIDING = "full", "sequential", "sliding"
-WAYS = {
-    FULL: Way("instance by instance", walks=False),
-    SEQUENTIAL: Way(  # SD of Herold and Ney 2023
-        "a sentence at a time behind the translations of its context, --context-sentences of it with --instances "
-        "sliding and current, else what fits --window-tokens, or without that all that stands before it in its "
-        "instance",
+STRATEGY_KINDS = {
+    FULL: StrategyKind("instance by instance", by_window=False),
+    SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
+        "a sentence at a time after the translations of its context: --context-sentences with --instances sliding "
+        "and current, else what fits --window-tokens, or without that all previous sentences of its instance",
         context=True,
     ),
-    SLIDING: Way(  # Zhang et al. 2023
-        "windows of --window-tokens, each behind the translations of what it shares with the one before", fills=True
+    SLIDING: StrategyKind(  # Zhang et al. 2023
+        "windows of --window-tokens, each after the translations of the sentences that it shares with the one before",
+        fills=True,
     ),
 }
-STRATEGIES = tuple(WAYS)
-# Further choices of decoding, here because commands offer them before PyTorch is loaded. auto: as the model was
-# trained.
+STRATEGIES = tuple(STRATEGY_KINDS)
+# Further options of decoding, here because commands offer them before PyTorch is loaded. auto: as in training.
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")  # of matrix products (tasks/trained.py)
 # Whether a translation must have as many sentences as its source (search/rules.py).
 AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 
 
 def check_sentence_rule(chosen: str, strategy: str) -> None:
-    """Raise UserError for what is none of SENTENCE_RULES, and for a strategy that needs the rule."""
+    """Raise UserError for a value not in SENTENCE_RULES, and for a strategy that needs the rule."""
     if chosen not in SENTENCE_RULES:
         raise UserError(f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}")
     if chosen == OFF and strategy != FULL:
@@ -68,26 +66,26 @@ class SentenceWindow:
 
     Attributes:
         first, last: [first, last) of the source.
-        forced: the translation begins with sentences [forced, new), which were chosen before.
+        prefix_start: the translation begins with sentences [prefix_start, new), which were chosen before.
         new: sentences [new, last) are translated.
     """
 
     first: int
-    forced: int
+    prefix_start: int
     new: int
     last: int
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """Hold how documents are decoded, with the numbers that are given.
+    """How documents are decoded, with the given numbers.
 
     Attributes:
         kind: of STRATEGIES.
         tokens: W, most source tokens of a window, ``<s>`` and ``</s>`` counted; None: no limit.
         context, target_context: most previous sentences of source and target; None: no limit.
 
-    Raises UserError for numbers that mean nothing to it, or that it needs.
+    Raises UserError for numbers that the kind does not use, or that it lacks.
     """
 
     kind: str = FULL
@@ -96,33 +94,33 @@ class Strategy:
     target_context: int | None = None
 
     def __post_init__(self) -> None:
-        way = WAYS.get(self.kind)
-        if way is None:
+        definition = STRATEGY_KINDS.get(self.kind)
+        if definition is None:
             raise UserError(f"--strategy {self.kind} is unknown; choose one of {', '.join(STRATEGIES)}")
         tokens, contexts = self.tokens, {"context": self.context, "target-context": self.target_context}
         strategy = f"--strategy {self.kind}"
-        if tokens is not None and not way.walks:
-            raise UserError(f"--window-tokens {tokens} means nothing with {strategy}; leave it out")
+        if tokens is not None and not definition.by_window:
+            raise UserError(f"--window-tokens {tokens} has no effect with {strategy}; leave it out")
         if tokens is not None and tokens < 1:
             raise UserError(f"--window-tokens {tokens}: give at least 1")
-        if tokens is None and way.fills:
+        if tokens is None and definition.fills:
             raise UserError(f"{strategy} needs --window-tokens W, the most source tokens of a window; give it")
-        if self.context is not None and not way.context:
-            raise UserError(f"--context-sentences {self.context} means nothing with {strategy}; leave it out")
+        if self.context is not None and not definition.context:
+            raise UserError(f"--context-sentences {self.context} has no effect with {strategy}; leave it out")
         if self.context is not None and tokens is not None:
             raise UserError(f"{strategy} takes --context-sentences or --window-tokens, not both; give one")
         for name, value in contexts.items():
             if value is not None and value < 1:
-                said = "translates behind at least 1 sentence; without context leave --strategy out"
-                raise UserError(f"--{name}-sentences {value}: {strategy} {said}")
+                message = "needs at least 1 sentence of context; without context leave --strategy out"
+                raise UserError(f"--{name}-sentences {value}: {strategy} {message}")
 
     @property
-    def way(self) -> Way:
-        """What its kind is."""
-        return WAYS[self.kind]
+    def definition(self) -> StrategyKind:
+        """The kind's entry in ``STRATEGY_KINDS``."""
+        return STRATEGY_KINDS[self.kind]
 
     def windows(self, lengths: Sequence[int], document: int = 0) -> list[SentenceWindow]:
-        """The way through a document.
+        """Cut a document into windows.
 
         Args:
             lengths: source tokens of its sentences, ``<s>`` and ``</s>`` included.
@@ -130,7 +128,7 @@ class Strategy:
 
         Raises UserError for a sentence that is longer than a window.
         """
-        if not self.way.walks:
+        if not self.definition.by_window:
             return [SentenceWindow(0, 0, 0, len(lengths))]
         for number, length in enumerate(lengths, start=1):
             self.check_sentence(length, document + 1, number)
@@ -138,18 +136,18 @@ class Strategy:
         while new < len(lengths):
             first = self._begin(lengths, new)
             last = new + 1
-            if self.way.fills:
-                room = self.tokens - sum(lengths[first:last])
-                while last < len(lengths) and lengths[last] <= room:
-                    room -= lengths[last]
+            if self.definition.fills:
+                free = self.tokens - sum(lengths[first:last])
+                while last < len(lengths) and lengths[last] <= free:
+                    free -= lengths[last]
                     last += 1
-            forced = first if self.target_context is None else max(0, new - self.target_context)
-            found.append(SentenceWindow(first, forced, new, last))
+            prefix_start = first if self.target_context is None else max(0, new - self.target_context)
+            found.append(SentenceWindow(first, prefix_start, new, last))
             new = last
         return found
 
     def _begin(self, lengths: Sequence[int], new: int) -> int:
-        """The first sentence of the longest context that sentence ``new`` can have."""
+        """Return the first sentence of the longest context that sentence ``new`` can have."""
         first, tokens = new, lengths[new]
         least = 0 if self.context is None else max(0, new - self.context)
         while first > least and (self.tokens is None or tokens + lengths[first - 1] <= self.tokens):
@@ -158,7 +156,7 @@ class Strategy:
         return first
 
     def check_sentence(self, length: int, document: int, sentence: int) -> None:
-        """Raise UserError for a sentence of ``length`` tokens that no window holds; its place is counted from 1."""
+        """Raise UserError for a sentence of ``length`` tokens that no window holds; numbers count from 1."""
         if self.tokens is not None and length > self.tokens:
             raise UserError(
                 f"sentence {sentence} of document {document} has {length} source tokens with <s> and </s>, more than "
@@ -166,5 +164,5 @@ class Strategy:
             )
 
     def cost(self, lengths: Sequence[int]) -> int:
-        """Source tokens of the longest window of a document: what it takes of a batch at a time."""
+        """Return the source tokens of the longest window of a document: the document's cost in a batch."""
         return max((sum(lengths[window.first : window.last]) for window in self.windows(lengths)), default=0)

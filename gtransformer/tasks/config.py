@@ -9,11 +9,11 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
-from gtransformer.data.instances import FIXED, GROUPINGS, KINDS, LENGTHS, STORED
+from gtransformer.data.instances import FIXED, INSTANCE_KINDS, KINDS, LENGTHS, STORED
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
-from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, WAYS
+from gtransformer.search.strategies import AUTO, FULL, SENTENCE_RULES, STRATEGIES, STRATEGY_KINDS
 
 DECODER_STARTS = ("bos",)
 
@@ -56,10 +56,10 @@ class TranslationDocConfig(TranslationConfig):
     )
     doc_constraint: bool = option(False, "the same as --sentence-rule on")
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
-    instances: ChoiceEnum(GROUPINGS) = option(
+    instances: ChoiceEnum(INSTANCE_KINDS) = option(
         STORED,
-        f"which sentences stand together, whatever the corpus was prepared with; {_each(KINDS)}. Without a sidecar a "
-        "prepared instance is the document",
+        f"which sentences stand together, whatever the corpus was prepared with; {_each(KINDS)}. Without an instance "
+        "index a prepared instance is the document",
     )
     instance_tokens: Optional[int] = option(  # noqa: UP045
         None,
@@ -113,7 +113,7 @@ class TranslationDocConfig(TranslationConfig):
     )
     strategy: ChoiceEnum(STRATEGIES) = option(
         FULL,
-        f"in generation, how a document is decoded; {_each(WAYS)}. As many sentences as the source has, "
+        f"in generation, how a document is decoded; {_each(STRATEGY_KINDS)}. As many sentences as the source has, "
         "whatever --doc-mode",
     )
     window_tokens: Optional[int] = option(  # noqa: UP045

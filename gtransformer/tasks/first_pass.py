@@ -16,9 +16,9 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sentences import RunDataset
-from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
@@ -111,11 +111,11 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list
     """
     data = Path(utils.split_paths(task.cfg.data)[0])
     prefix = binarised_prefix(str(data), split, task.cfg.source_lang, task.cfg.target_lang)
-    sidecar = Sidecar.load(f"{prefix}instances.json")
+    instance_index = InstanceIndex.load(f"{prefix}instances.json")
     if path.suffix == TRANSLATIONS:
-        documents = read_documents(path, sidecar)
+        documents = read_documents(path, instance_index)
     else:
-        shape = [len(one) for one in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
+        shape = [len(one) for one in join(instance_index, [[""] * count for *_, count in instance_index.instances])]
         documents = read_plain_text(path, data.parent, task.cfg.target_lang, shape, f"the split {split}")
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
 
@@ -201,9 +201,9 @@ def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str,
             f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
             "languages"
         )
-    grouping = InstanceScheme.stored_in(said)
-    if grouping.kind != STORED and grouping.max_sentences != 1:
+    scheme = InstanceScheme.stored_in(said)
+    if scheme.kind != STORED and scheme.max_sentences != 1:
         raise UserError(
-            f"{where}: trained on more than single sentences (--instances {grouping.kind}); give a sentence model, "
+            f"{where}: trained on more than single sentences (--instances {scheme.kind}); give a sentence model, "
             "trained with --instances disjoint --context-sentences 0"
         )

@@ -51,11 +51,11 @@ SEARCH: Rows = (
 _MARKS = "the model has not learned to predict <s>, which stands between sentences (--marks-loss off)"
 MODELS: Rows = (
     (
-        lambda c: c.rule == OFF and c.marks_left_out,
+        lambda c: c.rule == OFF and c.unpredicted_left_out,
         f"--sentence-rule off: {_MARKS}; leave it out",
     ),
     (
-        lambda c: c.score_reference and c.marks_left_out,
+        lambda c: c.score_reference and c.unpredicted_left_out,
         f"--score-reference: {_MARKS}; leave it out, or score sentences with gtransformer contrastive",
     ),
     (
@@ -63,7 +63,7 @@ MODELS: Rows = (
         "models that translate one sentence and models that translate documents make no ensemble",
     ),
     (
-        lambda c: c.translates_last_sentence_only == {True} and c.walks,
+        lambda c: c.translates_last_sentence_only == {True} and c.by_window,
         "--strategy: the model translates sentence by sentence, behind no translation; leave it out",
     ),
     (
@@ -95,12 +95,12 @@ def check_generation(args: Namespace, options: Options) -> None:
     options.check_generation(getattr(args, "score_reference", False))
 
 
-def check_decodable(models: Sequence[nn.Module], grouping: InstanceScheme, ready: bool) -> None:
+def check_decodable(models: Sequence[nn.Module], scheme: InstanceScheme, ready: bool) -> None:
     """Raise UserError for a model that cannot translate because it reads what is not there yet.
 
     ``ready``: what is before the sentences that are translated is there.
     """
-    refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=grouping.repeats_targets, ready=ready)
+    refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=scheme.repeats_targets, ready=ready)
 
 
 def check_alone(model: nn.Module, work: str) -> None:
@@ -135,10 +135,10 @@ def generator_maker(
     refuse(
         MODELS,
         rule=chosen,
-        walks=options.walks,
+        by_window=options.by_window,
         score_reference=getattr(args, "score_reference", False),
         translates_last_sentence_only=set(map(translates_last_sentence_only, models)),
-        marks_left_out=any(getattr(model, "leaves_marks_out", False) for model in models),
+        unpredicted_left_out=any(getattr(model, "leaves_unpredicted_out", False) for model in models),
     )
     last_alone = translates_last_sentence_only(models[0])
     if task.datasets or not last_alone:  # what is typed or handed in stands as the model wants it

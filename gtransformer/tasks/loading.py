@@ -18,6 +18,7 @@ from omegaconf import DictConfig, open_dict
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
 from gtransformer.data.sentences import (
     RunDataset,
@@ -27,7 +28,6 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
@@ -63,7 +63,7 @@ class Loader:
 
     def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
         """A split (for training, the epoch's shard); UserError for files that are missing or unfit."""
-        grouping, whole = self.options.grouping, self.options.whole_documents
+        scheme, whole = self.options.scheme, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
         if training:
@@ -92,10 +92,10 @@ class Loader:
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
-        if whole or grouping.kind != STORED:
-            how = f"--strategy {self.cfg.strategy}" if whole else f"--instances {grouping.kind}"
+        if whole or scheme.kind != STORED:
+            how = f"--strategy {self.cfg.strategy}" if whole else f"--instances {scheme.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
-        masked = self.cfg.context_loss == "off" and grouping.with_context and target is not None
+        masked = self.cfg.context_loss == "off" and scheme.with_context and target is not None
         documents = following([one.documents for one in groups]) if self.options.ordered else None
         in_order = None
         if shuffled in (GLOBAL, ADDED):
@@ -134,7 +134,7 @@ class Loader:
                     f"{part.prefix}*: {len(one)} source but {len(other)} target instances; prepare it again"
                 )
             for lang, side in ((cfg.source_lang, part.source), (cfg.target_lang, part.target)):
-                number = None if side is None else side.first_unopened()
+                number = None if side is None else side.first_without_bos()
                 if number is not None:
                     raise UserError(
                         f"{part.prefix}{lang}: instance {number} does not begin with <s>: write every sentence as '<s> "
@@ -150,7 +150,7 @@ class Loader:
         A line that does not begin with ``<s>`` is taken as one sentence, with a warning: it must not end the session.
         Raises UserError for lines that are to be grouped anew.
         """
-        if self.options.grouping.kind != STORED:
+        if self.options.scheme.kind != STORED:
             raise UserError(
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
                 "as one instance; give --instances stored, and write together what is to stand together"
@@ -188,7 +188,7 @@ class Loader:
             sides = self.dictionary, self.target_dictionary
             noise, target_noise = (WordDropout(self.cfg.doc_noise_mask, *self._maskable(one)) for one in sides)
         if dropout and self.cfg.coword_dropout > 0:
-            last, d = self.options.grouping.with_context, self.dictionary
+            last, d = self.options.scheme.with_context, self.dictionary
             current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
         return DocumentPairDataset(
             source,
@@ -218,7 +218,7 @@ class Loader:
         check_binary(f"{prefix}{lang}")
         dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
-        token = instances.foreign_token(len(dictionary))
+        token = instances.invalid_token(len(dictionary))
         if token is not None:
             raise UserError(
                 f"{prefix}{lang}.bin: holds the word number {token}, but dict.{lang}.txt ends at "
@@ -238,8 +238,8 @@ class Loader:
 
     def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
         """The instances of a part. Raises UserError for a sentence that no window of the strategy holds."""
-        options, grouping = self.options, self.options.grouping
-        if grouping.kind == STORED and not options.whole_documents:
+        options, scheme = self.options, self.options.scheme
+        if scheme.kind == STORED and not options.whole_documents:
             return stored_as_they_are(part, self.numbered)
         view = part.sentences()
         if options.whole_documents:
@@ -249,12 +249,12 @@ class Loader:
             runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
             return regrouped(view, Instances(runs, runs, runs))
         if options.shuffled == EVERYTHING and draw is not None:
-            view.exchange(draw)
+            view.shuffle(draw)
         target = None if view.target is None else view.target.lengths
-        if testing and KINDS[grouping.kind].by_target:
+        if testing and KINDS[scheme.kind].by_target:
             target = None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        made = build_instances(grouping, view.source.lengths, target, view.runs(), lengths)
+        made = build_instances(scheme, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first
@@ -288,14 +288,14 @@ class Part:
     target: InstanceDataset | None
 
     @property
-    def sidecar(self) -> Path:
-        """Where its sidecar lies, if it has one."""
+    def instance_index(self) -> Path:
+        """Where its instance index lies, if it has one."""
         return Path(f"{self.prefix}instances.json")
 
     def sentences(self) -> Sentences:
         """The view of its sentences. Raises UserError where its files do not belong together."""
-        sidecar = Sidecar.load(self.sidecar) if self.sidecar.is_file() else None
-        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar)
+        instance_index = InstanceIndex.load(self.instance_index) if self.instance_index.is_file() else None
+        return Sentences(self.source, self.target, self.prefix, instance_index, self.instance_index)
 
 
 @dataclass(frozen=True)
@@ -315,9 +315,9 @@ class Grouped:
 
 
 def stored_as_they_are(part: Part, placed: bool) -> Grouped:
-    """The instances on disk; ``placed``: with their documents, which the sidecar has to be read for."""
+    """The instances on disk; ``placed``: with their documents, which the instance index has to be read for."""
     number, documents, numbers = len(part.source), None, None
-    spans = partial(stored_spans, part.sidecar, part.source)
+    spans = partial(stored_spans, part.instance_index, part.source)
     if placed:
         known = spans() or [SentenceSpan(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)

@@ -16,7 +16,7 @@ from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTH
 from gtransformer.data.instances import DRAWN, STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.strategies import AUTO, OFF, ON, WAYS, Strategy
+from gtransformer.search.strategies import AUTO, OFF, ON, STRATEGY_KINDS, Strategy
 from gtransformer.tasks.accepted_options import check_numbers
 from gtransformer.tasks.config import TranslationDocConfig
 
@@ -31,7 +31,7 @@ ALWAYS: Rows = (
         "--batch-order document, or leave it out",
     ),
     (
-        lambda c: c.options.shuffled == EVERYTHING and c.grouping.kind == STORED,
+        lambda c: c.options.shuffled == EVERYTHING and c.scheme.kind == STORED,
         "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
         "another kind, or leave it out",
     ),
@@ -41,8 +41,8 @@ ALWAYS: Rows = (
         "sentences would be put back in wrong places",
     ),
     (
-        lambda c: str(c.cfg.instance_lengths) == DRAWN and not c.grouping.can_draw,
-        "--instance-lengths drawn: the lengths of --instances {grouping.kind} are no choice; give --instances greedy "
+        lambda c: str(c.cfg.instance_lengths) == DRAWN and not c.scheme.can_draw,
+        "--instance-lengths drawn: the lengths of --instances {scheme.kind} are no choice; give --instances greedy "
         "--instance-tokens N, or disjoint --context-sentences K with K of 1 or more",
     ),
     (
@@ -61,12 +61,12 @@ ALWAYS: Rows = (
         "document, or leave it out",
     ),
     (
-        lambda c: c.cfg.first_pass and c.grouping.kind != "sliding",
+        lambda c: c.cfg.first_pass and c.scheme.kind != "sliding",
         "--first-pass {cfg.first_pass}: translations stand before each sentence of the target with --instances sliding "
-        "--context-sentences K, not with --instances {grouping.kind}; leave it out, or give these",
+        "--context-sentences K, not with --instances {scheme.kind}; leave it out, or give these",
     ),
     (
-        lambda c: c.cfg.first_pass and c.options.walks,
+        lambda c: c.cfg.first_pass and c.options.by_window,
         "--first-pass {cfg.first_pass} and --strategy {cfg.strategy} are two ways to have context; leave one of them "
         "out",
     ),
@@ -76,16 +76,16 @@ ALWAYS: Rows = (
     ),
     (
         lambda c: (
-            c.options.walks
-            and c.grouping.kind != STORED
-            and (WAYS[str(c.cfg.strategy)].fills or c.cfg.window_tokens is not None)
+            c.options.by_window
+            and c.scheme.kind != STORED
+            and (STRATEGY_KINDS[str(c.cfg.strategy)].fills or c.cfg.window_tokens is not None)
         ),
         "--strategy {cfg.strategy} --window-tokens walks through whole documents, not through --instances "
-        "{grouping.kind}; leave one of them out",
+        "{scheme.kind}; leave one of them out",
     ),
     (
-        lambda c: c.options.walks and c.grouping.single_targets,
-        "--strategy {cfg.strategy} translates behind previous translations, but instances have no context on the "
+        lambda c: c.options.by_window and c.scheme.single_targets,
+        "--strategy {cfg.strategy} translates after previous translations, but instances have no context on the "
         "target side (--context-sentences, --target-context-sentences); leave --strategy out",
     ),
 )
@@ -96,38 +96,38 @@ TRAINING: Rows = (
         "--coword-dropout {cfg.coword_dropout:g}: give a probability, 0 to 1",
     ),
     (
-        lambda c: c.cfg.coword_dropout > 0 and c.grouping.context == 0,
-        "--coword-dropout {cfg.coword_dropout:g}: no instance of --instances {grouping.kind} --context-sentences 0 has "
+        lambda c: c.cfg.coword_dropout > 0 and c.scheme.context == 0,
+        "--coword-dropout {cfg.coword_dropout:g}: no instance of --instances {scheme.kind} --context-sentences 0 has "
         "a context to find the words in; leave it out, or use --doc-noise-mask",
     ),
     (
-        lambda c: c.cfg.context_loss == "off" and not c.grouping.with_context,
-        "--context-loss off: no instance of --instances {grouping.kind} has context; leave it out, or give --instances "
+        lambda c: c.cfg.context_loss == "off" and not c.scheme.with_context,
+        "--context-loss off: no instance of --instances {scheme.kind} has context; leave it out, or give --instances "
         "sliding or current",
     ),
     (
-        lambda c: c.cfg.max_pair_tokens is not None and c.grouping.kind == STORED,
+        lambda c: c.cfg.max_pair_tokens is not None and c.scheme.kind == STORED,
         "--max-pair-tokens {cfg.max_pair_tokens}: instances are taken as they are stored; give --instances current "
         "--context-sentences K, or another kind that is made when data are loaded",
     ),
 )
 GENERATION: Rows = (
     (
-        lambda c: c.options.rule == OFF and (c.options.walks or c.cfg.first_pass or c.cfg.doc_constraint),
+        lambda c: c.options.rule == OFF and (c.options.by_window or c.cfg.first_pass or c.cfg.doc_constraint),
         "--sentence-rule off: --strategy, --first-pass and --doc-constraint give as many sentences as the source has; "
         "leave one of the two out",
     ),
     (
-        lambda c: c.score_reference and (c.options.walks or c.cfg.first_pass),
+        lambda c: c.score_reference and (c.options.by_window or c.cfg.first_pass),
         "--score-reference: --strategy and --first-pass are ways to translate; leave one of the two out",
     ),
 )
-_UNEQUAL = "--context-sentences {grouping.context} and --target-context-sentences {grouping.before_target}"
+_UNEQUAL = "--context-sentences {scheme.context} and --target-context-sentences {scheme.before_target}"
 # Instances against a model. ``trained``: so that another mode is no advice.
 INSTANCES_OF_A_MODEL: Rows = (
     (
-        lambda c: c.needs.last_sentence_only and not c.grouping.single_targets,
-        "--instances {grouping.kind}: the model translates one sentence, with previous ones of the source beside it; "
+        lambda c: c.needs.last_sentence_only and not c.scheme.single_targets,
+        "--instances {scheme.kind}: the model translates one sentence, with previous ones of the source beside it; "
         "give --instances current --context-sentences K, K previous sentences or 0, and no target context",
     ),
     (
@@ -146,7 +146,7 @@ INSTANCES_OF_A_MODEL: Rows = (
 )
 ALIGNED: Rows = (
     (
-        lambda c: c.grouping.is_unequal and c.aligns,
+        lambda c: c.scheme.is_unequal and c.aligns,
         f"{_UNEQUAL}: the model's windows align target and source from their beginnings on; give equal numbers",
     ),
 )
@@ -157,12 +157,12 @@ BATCHES_OF_A_MODEL: Rows = (
         "the model reads consecutive sentences of a document as one batch; give --batch-order document",
     ),
     (
-        lambda c: c.grouping.is_unequal or not (c.single or c.grouping.repeats_targets),
-        "--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; give "
+        lambda c: c.scheme.is_unequal or not (c.single or c.scheme.repeats_targets),
+        "--instances {scheme.kind}: the model reads each sentence behind previous ones, as many on both sides; give "
         "--instances sliding --context-sentences K",
     ),
     (
-        lambda c: c.cfg.eval_bleu and c.grouping.repeats_targets and c.needs.targets,
+        lambda c: c.cfg.eval_bleu and c.scheme.repeats_targets and c.needs.targets,
         "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind first "
         "translations, which training has none of; leave it out, and choose by the loss",
     ),
@@ -172,7 +172,7 @@ BATCHES_OF_A_MODEL: Rows = (
         "current sentence alone; give --context-loss off",
     ),
     (
-        lambda c: c.options.walks,
+        lambda c: c.options.by_window,
         "--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out",
     ),
 )
@@ -184,8 +184,8 @@ SAVED: Rows = (
         "languages, or the languages of the model",
     ),
     (
-        lambda c: c.options.strategy.way.context and c.saved.single_targets,
-        "--strategy {cfg.strategy} translates behind previous translations, but the model was trained on single "
+        lambda c: c.options.strategy.definition.context and c.saved.single_targets,
+        "--strategy {cfg.strategy} translates after previous translations, but the model was trained on single "
         "sentences of the target, without context; leave --strategy out",
     ),
 )
@@ -200,7 +200,7 @@ def refuse(rows: Rows, **case: Any) -> None:
 
 
 class Options:
-    """What a task's options say, read once: ``grouping`` of its instances, ``strategy`` of its generation.
+    """What a task's options say, read once: ``scheme`` of its instances, ``strategy`` of its generation.
 
     Raises UserError where they contradict each other.
     """
@@ -209,19 +209,19 @@ class Options:
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
         self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
-        self.walks = WAYS[str(cfg.strategy)].walks
+        self.by_window = STRATEGY_KINDS[str(cfg.strategy)].by_window
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
-        self.grouping = InstanceScheme(str(cfg.instances), *numbers)
-        self.grouping.check()
+        self.scheme = InstanceScheme(str(cfg.instances), *numbers)
+        self.scheme.check()
         check_numbers(cfg)
         self._refuse(ALWAYS)
         context = None, None
-        if self.walks and self.grouping.with_context:  # sequential decoding has that of the instances
-            context = self.grouping.context, self.grouping.before_target
+        if self.by_window and self.scheme.with_context:  # sequential decoding has that of the instances
+            context = self.scheme.context, self.scheme.before_target
         self.strategy = Strategy(str(cfg.strategy), cfg.window_tokens, *context)
 
     def _refuse(self, rows: Rows, **case: Any) -> None:
-        refuse(rows, options=self, cfg=self.cfg, grouping=self.grouping, **case)
+        refuse(rows, options=self, cfg=self.cfg, scheme=self.scheme, **case)
 
     @property
     def drawn_anew(self) -> bool:
@@ -250,7 +250,7 @@ class Options:
     def check_instances(self, model: nn.Module, trained: bool) -> None:
         """Raise UserError for instances whose sides are not what a model wants; ``trained``: it has been trained."""
         needs = needs_of(model)
-        unequal = self.grouping.is_unequal and not needs.last_sentence_only
+        unequal = self.scheme.is_unequal and not needs.last_sentence_only
         mode = "" if trained else ", or train with --doc-mode full"
         pairs = self.pairs_sentences(model)
         self._refuse(INSTANCES_OF_A_MODEL, needs=needs, unequal=unequal, pairs_sentences=pairs, mode=mode)
@@ -266,7 +266,7 @@ class Options:
         And, in ``training``, for a loss that counts what is context: each sentence several times.
         """
         if needs_of(model).batch:
-            single = self.grouping.max_sentences == 1
+            single = self.scheme.max_sentences == 1
             self._refuse(BATCHES_OF_A_MODEL, needs=needs_of(model), single=single, training=training)
 
     def check_saved(self, task: Mapping[str, Any]) -> None:
@@ -298,9 +298,9 @@ class Options:
         """
         if chosen != AUTO:
             return chosen == ON
-        wanted = self.cfg.doc_constraint or self.walks or self.cfg.first_pass is not None
+        wanted = self.cfg.doc_constraint or self.by_window or self.cfg.first_pass is not None
         ends_itself = str(getattr(_cfg(model), "marks_loss", ON)) == ON
-        equal = self.has_group_attention(_cfg(model)) and not self.grouping.is_unequal
+        equal = self.has_group_attention(_cfg(model)) and not self.scheme.is_unequal
         return equal or wanted or not ends_itself
 
 

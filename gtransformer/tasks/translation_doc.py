@@ -15,7 +15,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtransformer.data.batch_fields import without_context_loss, without_forced
+from gtransformer.data.batch_fields import without_context_loss, without_unpredicted
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
@@ -197,13 +197,13 @@ class TranslationDocTask(FairseqTask):
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
     @property
-    def forced_symbols(self) -> list[int]:
+    def unpredicted_symbols(self) -> list[int]:
         """What leaves no choice in the target: ``<s>``, a word given behind it, and the language symbol at the end."""
         return [self.tgt_dict.bos(), self.language, *([] if self.prefix is None else [self.prefix])]
 
     def no_text(self) -> set[int]:
         """Return the symbols of the target that are no part of a translation's text: padding, languages, a prefix."""
-        return {self.tgt_dict.pad(), *self.language_symbols(), *self.forced_symbols[2:]}
+        return {self.tgt_dict.pad(), *self.language_symbols(), *self.unpredicted_symbols[2:]}
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning.
@@ -255,12 +255,12 @@ class TranslationDocTask(FairseqTask):
         ``contexts`` among ``args`` (those of ``SecondPass``): batches and contexts come as the models want them.
         """
         check_generation(args, self.options)
-        grouping, contexts = self.options.grouping, getattr(args, "contexts", None)
+        scheme, contexts = self.options.scheme, getattr(args, "contexts", None)
         if contexts is None:
             for model in models:
                 self.options.check_batches(model)
         if not getattr(args, "score_reference", False):
-            check_decodable(models, grouping, ready=contexts is not None or self.cfg.first_pass is not None)
+            check_decodable(models, scheme, ready=contexts is not None or self.cfg.first_pass is not None)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
         if contexts is not None:
@@ -272,15 +272,15 @@ class TranslationDocTask(FairseqTask):
             return second
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
-        return SequentialGenerator(made, self.options.strategy) if self.options.walks else made
+        return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file.
 
         Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
         """
-        together = not (self.options.walks or isinstance(generator, SecondPass))
-        overlap = together and self.options.grouping.repeats_targets
+        together = not (self.options.by_window or isinstance(generator, SecondPass))
+        overlap = together and self.options.scheme.repeats_targets
         if self.datasets and not self.told_of_overlap and overlap:
             self.told_of_overlap = True
             logger.warning(
@@ -297,7 +297,7 @@ class TranslationDocTask(FairseqTask):
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
             self._say_translated(len(hypos))
-            current = len(hypos) if self.options.grouping.with_context else self._sentences(given).sum()
+            current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
             given["nsentences"] = int(current)  # which fairseq adds up; it means instances
         return hypos
 
@@ -334,7 +334,7 @@ class TranslationDocTask(FairseqTask):
                 f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
             )
         (dataset,) = self.datasets.values()
-        spans, kind = dataset.spans(), self.options.grouping.kind
+        spans, kind = dataset.spans(), self.options.scheme.kind
         if spans is None and kind != STORED:
             raise UserError(
                 f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "
@@ -370,8 +370,8 @@ class TranslationDocTask(FairseqTask):
     def _counted(self, sample: dict, model) -> dict:
         """A batch whose targets are those that count in the loss of a model."""
         sample = without_context_loss(sample, self.tgt_dict.pad())
-        left_out = getattr(model, "leaves_marks_out", False)
-        return without_forced(sample, self.forced_symbols, self.tgt_dict.pad()) if left_out else sample
+        left_out = getattr(model, "leaves_unpredicted_out", False)
+        return without_unpredicted(sample, self.unpredicted_symbols, self.tgt_dict.pad()) if left_out else sample
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log what the criterion does; peak memory on a GPU; BLEU if ``--eval-bleu``; entropy where it was measured."""

@@ -86,7 +86,7 @@ class BleuValidation:
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
         self.detokenise = detokeniser(cfg)
         self.tokenize = "none" if cfg.eval_tokenized_bleu else bleu_tokenizer(cfg.target_lang or "")
-        self.with_context = options.grouping.with_context
+        self.with_context = options.scheme.with_context
 
     @torch.no_grad()
     def counts(self, sample: dict, model: nn.Module) -> dict[str, float]:

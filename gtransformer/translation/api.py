@@ -181,7 +181,7 @@ class GTransformer:
 
         Raises as ``translate``, and TypeError for a single document, which is to be given as a list of one.
         """
-        options = self._walked(self.options.changed(**search))
+        options = self._with_strategy(self.options.changed(**search))
         documents = _items(documents)
         if documents and all(isinstance(one, str) for one in documents):
             raise TypeError("nbest takes a list of documents, and this is one document; give [sentences]")
@@ -223,7 +223,7 @@ class GTransformer:
         Yields:
             windows of consecutive lines, every line of the input once, in order.
         """
-        options = self._walked(options or self.options)
+        options = self._with_strategy(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
         if first_pass is not None:
             if split is not None:
@@ -253,7 +253,7 @@ class GTransformer:
             return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
 
-    def _walked(self, options: SearchOptions) -> SearchOptions:
+    def _with_strategy(self, options: SearchOptions) -> SearchOptions:
         """The options with all that their strategy needs: what they leave open the model's instances decide.
 
         Raises UserError where these have no context, and for windows that the model has no positions for.

@@ -218,7 +218,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
 
 
 def instance_limits(
-    grouping: InstanceScheme, system: str | None, checkpoint: Path, first_pass: Path | None
+    scheme: InstanceScheme, system: str | None, checkpoint: Path, first_pass: Path | None
 ) -> dict[str, int | bool | None]:
     """Return the limits of a model's instances, where those of the corpus were regrouped for its training.
 
@@ -227,8 +227,8 @@ def instance_limits(
     by two passes. Raises UserError for a first pass that nothing would stand behind, and for a model whose instances
     have more sentences on one side than on the other.
     """
-    needs, context = needs_of_system(system), grouping.context or 0
-    if first_pass is not None and grouping.kind != "sliding":
+    needs, context = needs_of_system(system), scheme.context or 0
+    if first_pass is not None and scheme.kind != "sliding":
         raise UserError(
             f"--first-pass {first_pass}: {checkpoint} was not trained on sentences behind previous ones (--instances "
             "sliding), so nothing reads first translations; leave it out"
@@ -238,16 +238,16 @@ def instance_limits(
         return {**limits, "first_pass": first_pass is not None}
     if needs.last_sentence_only:
         return {"max_instance_tokens": None, "max_sents": 1, "sentences_beside": context}
-    if grouping.is_unequal:
+    if scheme.is_unequal:
         raise UserError(
             f"{checkpoint}: trained with {context} previous sentences of the source and "
-            f"{grouping.target_context or 0} of the target (--instances current), but a model directory translates as "
+            f"{scheme.target_context or 0} of the target (--instances current), but a model directory translates as "
             "many sentences as it reads; translate with fairseq-generate instead"
         )
-    if grouping.kind == STORED:
+    if scheme.kind == STORED:
         return {}
-    limits = {"max_instance_tokens": grouping.tokens, "max_sents": grouping.max_sentences}
-    return limits | ({"parts": True} if grouping.kind == "parts" else {})
+    limits = {"max_instance_tokens": scheme.tokens, "max_sents": scheme.max_sentences}
+    return limits | ({"parts": True} if scheme.kind == "parts" else {})
 
 
 def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:

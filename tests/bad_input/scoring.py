@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from tests.bad_input.row import GIVEN, Row
 
 SCORE = "score {corpus} --output {place}/scores.json --hypotheses {place}/test.jsonl"
@@ -20,7 +20,7 @@ GENERATIVE = "generative {corpus} --output {out} --items {place}/items.json --hy
 
 def lines() -> list[dict[str, Any]]:
     """Translations of every instance of the corpus."""
-    instances = Sidecar.load(GIVEN["corpus"] / "bin" / "test.en-de.instances.json").instances
+    instances = InstanceIndex.load(GIVEN["corpus"] / "bin" / "test.en-de.instances.json").instances
     return [
         {"id": number, "document": document, "first_sentence": first, "sentences": count,
          "hypotheses": [{"score": -1.0, "sentences": ["x"] * count}]}

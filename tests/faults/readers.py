@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.stored import HEAD, MAGIC, check_binary
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.contrastive import read_items
@@ -30,7 +30,7 @@ from tests.faults.damage import Damage, damaged_bytes, damaged_json, damaged_lin
 from tests.hard_text import STRANGE
 from tests.support import ROOT
 
-SIDECAR = Sidecar("test", "en", "de", 2, [(0, 0, 2), (0, 2, 1), (1, 0, 1)])
+INSTANCE_INDEX = InstanceIndex("test", "en", "de", 2, [(0, 0, 2), (0, 2, 1), (1, 0, 1)])
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def dumped(*values: object) -> bytes:
 
 
 def joined(folder: Path) -> object:
-    return join(Sidecar.load(folder / "x.json"), [["a", "b"], ["c"], ["d"]])
+    return join(InstanceIndex.load(folder / "x.json"), [["a", "b"], ["c"], ["d"]])
 
 
 def resumed(folder: Path) -> object:
@@ -71,7 +71,7 @@ TRANSLATIONS = [
         "id": number, "document": document, "first_sentence": first, "sentences": count,
         "hypotheses": [{"score": -1.0, "sentences": ["x"] * count}],
     }
-    for number, (document, first, count) in enumerate(SIDECAR.instances)
+    for number, (document, first, count) in enumerate(INSTANCE_INDEX.instances)
 ]  # fmt: skip
 CONTRAPRO = {
     "src segment": "It .", "ref segment": "Es .", "src pronoun": "It", "ref pronoun": "es", "intrasegmental": False,
@@ -161,9 +161,13 @@ READERS = {
     "plain text": Reader(
         lambda folder: read_plain(folder / "x"), {"x": lines("<d>", "One.", "", "Two.")}, {"x": damaged_bytes}
     ),
-    "sidecar": Reader(joined, {"x.json": dumped({"version": 1, **vars(SIDECAR)})}, {"x.json": damaged_json}),
+    "instance index": Reader(
+        joined, {"x.json": dumped({"version": 1, **vars(INSTANCE_INDEX)})}, {"x.json": damaged_json}
+    ),
     "translations": Reader(
-        lambda folder: read_documents(folder / "x", SIDECAR), {"x": dumped(*TRANSLATIONS)}, {"x": damaged_lines_of_json}
+        lambda folder: read_documents(folder / "x", INSTANCE_INDEX),
+        {"x": dumped(*TRANSLATIONS)},
+        {"x": damaged_lines_of_json},
     ),
     "ContraPro": Reader(
         lambda folder: read_suite([folder / "x"], context=0), {"x": dumped([CONTRAPRO, CONTRAPRO])}, {"x": damaged_json}

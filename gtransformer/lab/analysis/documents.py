@@ -12,7 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, inspect
 from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, drawn_text, gate_table, to_json
 from gtransformer.lab.analysis.words import Side, WordWatch, side_of
-from gtransformer.models.document_transformer import ITSELF, BesideEncoder
+from gtransformer.models.document_transformer import ITSELF, DocumentTransformerEncoder
 from gtransformer.preprocess.corpus import text_lines
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
@@ -122,7 +122,7 @@ def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Seq
         source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
     """
     sides, start, encoder = {}, len(target) - len(source), model.engine.model.encoder
-    if isinstance(encoder, BesideEncoder):
+    if isinstance(encoder, DocumentTransformerEncoder):
         # As it is read (context.split_context): words without marks, at the end one mark.
         before = source[:-1]
         if not before:  # itself, or nothing

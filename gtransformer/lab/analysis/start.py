@@ -18,9 +18,9 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import nn
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.instances import corpus_instances
-from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, joined_layout
 from gtransformer.models.common.config import DOCUMENT
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
@@ -60,8 +60,8 @@ def measure(
     ``largest`` is the largest difference of a token's cost. Raises UserError for what no training could begin from, and
     for an instance longer than a model takes.
     """
-    sidecar = Sidecar.load(find_sidecar(prepared, split))
-    pair = {"source_lang": sidecar.source_lang, "target_lang": sidecar.target_lang}
+    instance_index = InstanceIndex.load(find_instance_index(prepared, split))
+    pair = {"source_lang": instance_index.source_lang, "target_lang": instance_index.target_lang}
     data = str(prepared / "bin")
     task = TranslationDocTask.setup_task(TranslationDocConfig(data=data, dataset_impl=None, **pair))
     corpus = corpus_instances(task, prepared, split)

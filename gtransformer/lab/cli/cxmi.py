@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, values in (("--context", args.context), ("--batch-sentences", [args.batch_sentences or 1])):
         if min(values) < 1:
             raise UserError(f"{name} {min(values)}: give 1 or more")
-    find_sidecar(args.prepared, args.split)  # before the model is loaded
+    find_instance_index(args.prepared, args.split)  # before the model is loaded
     contexts = [0, *sorted(set(args.context)), ALL]
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, together=args.batch_sentences)
     capacity = capacity_of(task, args.prepared)

@@ -9,10 +9,10 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import check_counts, cli_main
-from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
 
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
     check_counts(args, "max_tokens")
     skip = args.skip_invalid_size_inputs_valid_test
     given = args.translations
-    texts = read_documents(given, Sidecar.load(find_sidecar(args.prepared, args.split))) if given else None
+    texts = read_documents(given, InstanceIndex.load(find_instance_index(args.prepared, args.split))) if given else None
     bits, shares = measure(args.prepared, args.path, args.split, args.per_head, args.max_tokens, args.cpu, skip, texts)
     records, shared = bits.to_json(), shares.to_json()
     print(f"{entropy_table(records)}\n\n{share_table(shared)}")

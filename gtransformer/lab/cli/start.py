@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
-from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, sha256, write_json
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.output:
         check_output(args.output)
     check_counts(args, "instances", "max_tokens")
-    find_sidecar(args.prepared, args.split)
+    find_instance_index(args.prepared, args.split)
     began = time.monotonic()
     found = measure(
         args.prepared, args.sentence_model, args.split, args.gates, args.context_layers, args.instances, args.seed,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
-from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.files import digest, read_json, read_lines, sha256
 from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
@@ -176,13 +176,13 @@ class Corpora(Planner):
 
     def _draw(self, data: Data, source: Path, target: Path) -> None:
         """Write the raw corpus of some data: a part of the training set, and links to the other splits."""
-        sidecar = Sidecar.load(find_sidecar(source, "train"))
+        instance_index = InstanceIndex.load(find_instance_index(source, "train"))
         if data.instances is not None:
-            cuts = sampled(sidecar, data.instances)
+            cuts = sampled(instance_index, data.instances)
         elif data.share is not None:
-            cuts = sampled_documents(sidecar, data.share)
+            cuts = sampled_documents(instance_index, data.share)
         else:
-            cuts = long_documents(sidecar, source, self.pair, data.min_document_tokens or 0)
+            cuts = long_documents(instance_index, source, self.pair, data.min_document_tokens or 0)
         if not cuts:
             tokens = data.min_document_tokens
             raise UserError(f"{self.raw}: no training document has {tokens} tokens, which this study asks for")
@@ -193,32 +193,34 @@ class Corpora(Planner):
                 (target / path.name).symlink_to(path.resolve())
 
 
-def sampled(sidecar: Sidecar, number: int) -> Cuts:
+def sampled(instance_index: InstanceIndex, number: int) -> Cuts:
     """Return so many instances drawn without replacement, each to be a document of its own.
 
     The draw depends on the number of instances that there are, and nothing else. Raises UserError if there are fewer.
     """
-    if number > len(sidecar.instances):
-        raise UserError(f"{number} training instances were asked for, but the corpus has {len(sidecar.instances)}")
+    if number > len(instance_index.instances):
+        raise UserError(
+            f"{number} training instances were asked for, but the corpus has {len(instance_index.instances)}"
+        )
     cuts: Cuts = {}
-    for index in sorted(random.Random(SAMPLE_SEED).sample(range(len(sidecar.instances)), number)):
-        document, first, count = sidecar.instances[index]
+    for index in sorted(random.Random(SAMPLE_SEED).sample(range(len(instance_index.instances)), number)):
+        document, first, count = instance_index.instances[index]
         cuts.setdefault(document, []).append((first, count))
     return cuts
 
 
-def sampled_documents(sidecar: Sidecar, share: float) -> Cuts:
+def sampled_documents(instance_index: InstanceIndex, share: float) -> Cuts:
     """Return a share of the documents, at least one, whole; of two shares the smaller one is part of the larger."""
-    documents = sorted({document for document, _, _ in sidecar.instances})
+    documents = sorted({document for document, _, _ in instance_index.instances})
     order = random.Random(SAMPLE_SEED).sample(documents, len(documents))
     return {document: [(0, None)] for document in order[: max(1, round(share * len(documents)))]}
 
 
-def long_documents(sidecar: Sidecar, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:
+def long_documents(instance_index: InstanceIndex, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:
     """Return the documents of at least so many tokens, counted as instances are: max(source, target) + 2 a sentence."""
     lengths: dict[int, int] = {}
     sides = (read_lines(prepared / "instances" / f"train.{lang}") for lang in pair)
-    for (document, _, _), *lines in zip(sidecar.instances, *sides, strict=True):
+    for (document, _, _), *lines in zip(instance_index.instances, *sides, strict=True):
         source, target = ([len(sentence.split()) for sentence in split_instance(line)] for line in lines)
         lengths[document] = lengths.get(document, 0) + sum(sentence_costs(source, target))
     return {document: [(0, None)] for document, length in lengths.items() if length >= tokens}

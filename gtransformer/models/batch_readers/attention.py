@@ -18,12 +18,13 @@ CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 
 
 class BatchReader(DocumentEmbedding):
-    """Mixed into an encoder or a decoder that reads several batches at once."""
+    """A mixin for encoders and decoders that read several batches at once."""
 
     def batch_layout(self, tokens: Tensor, document_index: Tensor | None) -> Ragged:
         """Return the layout of (batch, length) tokens.
 
-        ``document_index`` (batch,) int64, ascending from 0: which of several batches each row is of; None: of one.
+        ``document_index`` (batch,) int64, ascending from 0: the batch of each instance, if there are several; None: all
+        form one.
         """
         layout = self.layout(tokens)
         layout.batches = None if document_index is None else document_index.cpu().numpy()
@@ -32,10 +33,10 @@ class BatchReader(DocumentEmbedding):
     def last_of_each(
         self, tokens: Tensor, layout: Ragged, x: Tensor, *known: Tensor
     ) -> tuple[Tensor, Ragged, Tensor, *tuple[Tensor, ...]]:
-        """Return tokens, layout, states (N, channels) and what is ``known`` (batch, ...) of each batch's last row."""
-        rows = layout.last_rows
-        chosen = on_device(np.flatnonzero(np.isin(layout.doc, rows)), layout.device)
-        tokens, *known = (one.index_select(0, on_device(rows, one.device)) for one in (tokens, *known))
+        """Return tokens, layout, states (N, channels) and ``known`` (batch, ...) of each batch's last instance."""
+        last = layout.last_instances
+        chosen = on_device(np.flatnonzero(np.isin(layout.doc, last)), layout.device)
+        tokens, *known = (one.index_select(0, on_device(last, one.device)) for one in (tokens, *known))
         return tokens, self.layout(tokens), x.index_select(0, chosen), *known
 
 
@@ -55,9 +56,9 @@ class FlatBatchAttention(nn.Module):
         self.threshold = cfg.gate_threshold if str(cfg.context_gate) == DISCRETE else None
 
     def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
-        """x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.
+        """Compute x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.
 
-        ``causal``: in the decoder no token sees what comes after it in the order of the sentences.
+        ``causal``: in the decoder no token sees later tokens in the order of the sentences.
         """
         chosen = current_tokens(layout)
         documents = layout.doc[chosen]
@@ -66,12 +67,12 @@ class FlatBatchAttention(nn.Module):
         index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
         found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
-        return x.index_copy(0, index, self.taken_in(own, found).to(x.dtype))
+        return x.index_copy(0, index, self.merged(own, found).to(x.dtype))
 
-    def taken_in(self, own: Tensor, found: Tensor, gate: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels).
+    def merged(self, own: Tensor, found: Tensor, gate: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Return Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels).
 
-        ``gate``: the gate's linear layer as it is laid out for decoding.
+        ``gate``: the gate's linear layer, packed for decoding.
         """
         if self.gate is None:
             return own + found
@@ -82,7 +83,7 @@ class FlatBatchAttention(nn.Module):
 
 
 class AttentionBetweenInstances(nn.Module):
-    """ABD: the means of a batch's instances attend to each other; what each finds is added to its instance's tokens.
+    """ABD: the means of a batch's instances attend to each other; each result is added to its instance's tokens.
 
     Arguments are those of ``FlatBatchAttention``.
     """
@@ -92,9 +93,9 @@ class AttentionBetweenInstances(nn.Module):
         self.attention = attention_of(cfg, side)
 
     def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
-        """x (N, channels) -> (N, channels). It is not causal whatever is asked: Eq. 11 has no mask.
+        """Compute x (N, channels) -> (N, channels). It is never causal, whatever ``causal`` is: Eq. 11 has no mask.
 
-        A mean holds all of an instance's tokens, so in the decoder it tells each of them what comes next.
+        A mean contains all of an instance's tokens, so in the decoder each token sees later ones.
         """
         means = mean_by_document(x, layout)
         flat = end_to_end(np.arange(1, layout.batch + 1), layout.device, layout.batches)
@@ -103,22 +104,22 @@ class AttentionBetweenInstances(nn.Module):
 
 
 def attention_of(cfg, side: str) -> MultiheadAttention:
-    """Self-attention as wide as a side's layers."""
+    """Return self-attention of the width of a side's layers."""
     channels, heads = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_attention_heads")
     return MultiheadAttention(channels, heads, cfg.attention_dropout)
 
 
 def current_tokens(layout: Ragged) -> np.ndarray:
-    """(n,) int64: the tokens of each instance's last sentence, in the order of the batch."""
+    """Return (n,) int64: the tokens of each instance's last sentence, in the order of the batch."""
     last = np.zeros(layout.batch, dtype=layout.tag.dtype)
     np.maximum.at(last, layout.doc, layout.tag)
     return np.flatnonzero(layout.tag == last[layout.doc])
 
 
 def end_to_end(tags: np.ndarray, device: torch.device, batches: np.ndarray | None = None) -> Ragged:
-    """The layout of (n,) tokens as one document, or as one for each of their ``batches``, (n,) int64 ascending from 0.
+    """Return the layout of (n,) tokens as one document, or as one for each of their ``batches``.
 
-    ``tags`` (n,) int64 say what each is of.
+    ``batches`` (n,) int64, ascending from 0; ``tags`` (n,) int64 of each token.
     """
     counts = np.array([len(tags)]) if batches is None else np.bincount(batches)
     real = np.arange(counts.max()) < counts[:, None]
@@ -128,20 +129,20 @@ def end_to_end(tags: np.ndarray, device: torch.device, batches: np.ndarray | Non
 
 
 def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
-    """x (N, channels) -> (batch, channels), over the real tokens of each document; zero without any."""
+    """Average x (N, channels) -> (batch, channels), over the real tokens of each document; zero without any."""
     lengths = on_device(np.maximum(layout.doc_lengths, 1), layout.device)
     return layout.pad(x).sum(dim=1) / lengths.to(x.dtype).unsqueeze(1)
 
 
 def mean_by_batch(means: Tensor, batches: np.ndarray) -> Tensor:
-    """means (documents, channels) -> (batches, channels); ``batches`` (documents,) int64, ascending from 0.
+    """Average means (documents, channels) -> (batches, channels); ``batches`` (documents,) int64, ascending from 0.
 
-    Padded and summed: a product of matrices would round to half precision, and index_add has other last digits in every
-    run on a GPU.
+    They are padded and summed: a product of matrices would round to half precision, and index_add is not reproducible
+    to the last digits on a GPU.
     """
     counts = np.bincount(batches)
-    place = np.arange(len(batches)) - np.repeat(np.cumsum(counts) - counts, counts)
-    index = on_device(batches * counts.max() + place, means.device)
+    position = np.arange(len(batches)) - np.repeat(np.cumsum(counts) - counts, counts)
+    index = on_device(batches * counts.max() + position, means.device)
     padded = means.new_zeros(len(counts) * counts.max(), means.shape[1]).index_copy(0, index, means)
     sums = padded.view(len(counts), -1, means.shape[1]).sum(dim=1)
     return sums / on_device(counts, means.device).to(means.dtype).unsqueeze(1)

@@ -42,11 +42,11 @@ WHERE = "which sides attend to the other instances of the batch; none: a pseudo-
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class BatchAttentionConfig(DocumentModelConfig):
-    """A Transformer over pseudo-documents that reads the batch in front of its first layers."""
+    """A Transformer over pseudo-documents that reads the batch before its first layers."""
 
     batch_attention_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, f"{WHERE} (Table 3)")
     sentence_numbers: ChoiceEnum(SWITCH) = option(
-        ON, "on: each sentence begins with its number in the document in place of <s>"
+        ON, "on: each sentence begins with its number in the document instead of <s>"
     )
 
 
@@ -56,15 +56,15 @@ class DocFlatConfig(BatchAttentionConfig):
 
     context_gate: ChoiceEnum(GATES) = option(
         CONTINUOUS,
-        "how what is found in the batch is taken in. continuous: by a gate (DocFlat C); discrete: by a gate of 0 or 1 "
-        "(D); identity: it is added (I)",
+        "how the result of batch attention is added. continuous: by a gate (DocFlat C); discrete: by a gate of 0 or 1 "
+        "(D); identity: as it is (I)",
     )
     gate_threshold: float = option(THRESHOLD, "gamma: where discrete gates open")
 
 
 @dataclass
 class AbdConfig(BatchAttentionConfig):
-    """Attention between datapoints, in the encoder alone unless asked for."""
+    """Attention between datapoints, by default only in the encoder."""
 
     batch_attention_in: ChoiceEnum(SIDES) = option(
         ENCODER, f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted"
@@ -74,10 +74,11 @@ class AbdConfig(BatchAttentionConfig):
 class BatchFront(nn.Module):
     """Sentence numbers, attention across the batch, norm; each side of a model has its own.
 
-    The norm stays where a side has no such attention, so that models with and without differ in it alone (our choice).
+    A side without such attention has the norm, too, so that models with and without it differ in nothing else (our
+    choice).
 
     Args:
-        cfg: the model's configuration; where it has gates the attention is DocFlat's, else ABD's.
+        cfg: the model's configuration; if it has gates the attention is DocFlat's, else ABD's.
         side: "encoder" or "decoder".
     """
 
@@ -91,27 +92,27 @@ class BatchFront(nn.Module):
 
 
 class FrontEmbedding(BatchReader):
-    """Mixed into encoder and decoder; all rows of what they are given are the batch."""
+    """A mixin for encoder and decoder; all instances that they receive form the batch."""
 
     def __init__(self, cfg: BatchAttentionConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_front = BatchFront(cfg, self.side)
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
-        """As of all models; dropout is behind the norm, as where embeddings have one (our choice)."""
+    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
+        """Embed as other models do; dropout follows the norm, as in embeddings with a norm (our choice)."""
         front, begins = self.batch_front, layout.begins
         opened = begins, layout.doc[begins], layout.tag[begins]
-        x = self.numbered(layout.pack(tokens), known[FIRST_SENTENCE], *opened)
-        x = self.placed(x, layout.offset, layout.length)
+        x = self.numbered(layout.pack(tokens), per_document[FIRST_SENTENCE], *opened)
+        x = self.add_positions(x, layout.offset, layout.length)
         if front.across is not None:
             x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
         return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
 
     def numbered(self, tokens: Tensor, first: Tensor, begins: np.ndarray, doc: np.ndarray, tag: np.ndarray) -> Tensor:
-        """Return the words of tokens (n,), (n, channels), with the number of its sentence in place of every ``<s>``.
+        """Embed tokens (n,) -> (n, channels), with the number of its sentence instead of every ``<s>``.
 
-        ``first`` (batch,) int64; ``begins``, ``doc`` and ``tag`` (sentences,) int64 say where these stand, of which
-        instance each is, and which of its sentences.
+        ``first`` (batch,) int64; ``begins``, ``doc`` and ``tag`` (sentences,) int64 are the index of each ``<s>``, its
+        instance, and its sentence there.
         """
         x, numbers = self.words(tokens), self.batch_front.numbers
         if numbers is None or not len(begins):
@@ -121,7 +122,7 @@ class FrontEmbedding(BatchReader):
 
 
 class FrontEncoder(FrontEmbedding, DocumentEncoder):
-    """Encodes pseudo-documents. Arguments are those of ``DocumentEncoder``."""
+    """Encoder of pseudo-documents. Arguments are those of ``DocumentEncoder``."""
 
     def forward(
         self,
@@ -129,46 +130,47 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
         document_index: Tensor | None = None,
-        last_rows: bool = False,
+        last_instances: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; with ``last_rows`` the layers, and the result, are of each batch's last row.
+        """Encode as ``DocumentEncoder.forward``; with ``last_instances`` only each batch's last instance after the
+        front.
 
-        ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
-        both sides; None: all begin their documents. ``document_index`` as of ``batch_layout``, on both sides.
+        ``first_sentence`` (batch,) int64: the number of each instance's first sentence in its document, on both sides;
+        None: all begin their documents. ``document_index`` as of ``batch_layout``, on both sides.
         """
         first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
         with self.autocast():
             layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
-            if last_rows:
+            if last_instances:
                 src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
             x = self.run_layers(x, self.view(layout))
             return self.output(src_tokens, layout, x, {FIRST_SENTENCE: first})
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
-    """Predicts pseudo-documents. Arguments are those of ``DocumentDecoder``.
+    """Decoder of pseudo-documents. Arguments are those of ``DocumentDecoder``.
 
-    Where it reads the batch, the rows of a memory's documents are decoded together (``step``), so that documents must
-    be the sentences of a batch.
+    If it reads the batch, the documents of a memory are decoded together (``step``): they must be the sentences of a
+    batch.
     """
 
     input_step = FrontStep
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """As of all; which documents are together the encoder has asked the device already."""
+        """Return the top states; the encoder has already read from the device which documents form a batch."""
         layout.batches = memory.layout.batches
         return super().extract_ragged(prev_output_tokens, layout, memory)
 
-    def last_rows(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
-        """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.
+    def last_instances(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
+        """Return the top states of each batch's last instance, (batches, length, channels); layers see only these.
 
         Args:
-            tokens: (rows, length) int64, what the decoder reads; the rows of a batch stand together.
-            first_sentence: (rows,) int64, as of the encoder.
-            document_index: (rows,) int64, which batch each row is of, ascending from 0.
-            memory: its rows are the last ones.
+            tokens: (instances, length) int64, decoder inputs; the instances of a batch are adjacent.
+            first_sentence: (instances,) int64, as of the encoder.
+            document_index: (instances,) int64, the batch of each instance, ascending from 0.
+            memory: of the last instances.
         """
         with self.autocast():
             layout = self.batch_layout(tokens, document_index)
@@ -177,24 +179,24 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             view = self.view(layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
-    def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
-        """As of all. UserError where it reads the batch: what it read of other sentences is no function of a prefix."""
+    def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
+        """Begin; UserError if it reads the batch: its reading of other sentences is no function of a prefix."""
         if self.batch_front.across is not None:
             raise UserError("a decoder that reads its batch decodes with caches: its scopes must declare them")
-        return super().begin_uncached(memory, rows)
+        return super().begin_uncached(memory, hypotheses)
 
 
 DOCFLAT, ABD = "docflat", "abd"
 
 
 class BatchAttentionModel(InstanceTransformerModel):
-    """A Transformer over pseudo-documents, with attention across the batch in front of its layers."""
+    """A Transformer over pseudo-documents, with attention across the batch before its layers."""
 
     encoder_class, decoder_class = FrontEncoder, FrontDecoder
 
     @classmethod
     def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
-        """The batch, of the sides that attend to it."""
+        """Require the batch on the sides that attend to it."""
         where = str(cfg.batch_attention_in)
         return Needs(
             batch=where != NONE,
@@ -210,17 +212,17 @@ class DocFlatModel(BatchAttentionModel):
 
     @classmethod
     def check(cls, cfg: DocFlatConfig) -> None:
-        """UserError for a threshold that is no value of a gate."""
+        """Raise UserError for a threshold that is no value of a gate."""
         if not 0 <= cfg.gate_threshold <= 1:
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
 
     @classmethod
     def check_training(cls, cfg: DocFlatConfig) -> None:
-        """UserError for what would change nothing."""
+        """Raise UserError for options without effect."""
         gate, threshold = str(cfg.context_gate), cfg.gate_threshold != THRESHOLD
         given = f"--gate-threshold {cfg.gate_threshold}" if threshold else f"--context-gate {gate}"
         if str(cfg.batch_attention_in) == NONE and (threshold or gate != CONTINUOUS):
-            raise UserError(f"{given}: --batch-attention-in none leaves nothing for a gate to take in; leave it out")
+            raise UserError(f"{given}: --batch-attention-in none has no use for a gate; leave it out")
         if threshold and gate != DISCRETE:
             raise UserError(f"{given}: --context-gate {gate} has no threshold; give discrete, or leave it out")
 
@@ -231,7 +233,7 @@ class AbdModel(BatchAttentionModel):
 
     @classmethod
     def needs_of(cls, cfg: AbdConfig) -> Needs:
-        """As printed, in the decoder also what is to be predicted: a mean holds all of a target (Eq. 11)."""
+        """Require, in the decoder, also tokens that are to be predicted: a mean contains a whole target (Eq. 11)."""
         needs = super().needs_of(cfg)
         return replace(needs, contexts=True, future=needs.targets)
 

@@ -1,7 +1,7 @@
-"""Mini-batch embedding (Morishita et al. 2021): the mean of a stretch of a document beside its words.
+"""Mini-batch embedding (Morishita et al. 2021): the mean of a part of a document, in addition to the words.
 
-Instances and batches are those of ``docflat``. Their classifier is an option: from the vector, whether a batch is of
-one document; what it says weighs the vector.
+Instances and batches are those of ``docflat``. Their classifier is an option: it predicts from the vector whether a
+batch is of one document, and its probability weights the vector.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class MbeConfig(DocumentModelConfig):
 
     batch_vector_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which sides see the vector of the batch")
     doc_encoder_layer_norm: bool = option(
-        False, "layer norm over the encoder's words and vector, in front of its layers, as in the authors' scripts"
+        False, "layer norm over the encoder's words and vector, before its layers, as in the authors' scripts"
     )
     doc_decoder_layer_norm: bool = option(False, "the same over the decoder's vector and words")
     batch_classifier: bool = option(
@@ -48,7 +48,7 @@ class MbeConfig(DocumentModelConfig):
 
 
 NAME = "mbe"
-VECTOR = "batch_vector"  # what a memory's documents know of their batch
+VECTOR = "batch_vector"  # a memory's tensor of its documents' batch vectors
 
 
 class BatchVector(LayerStack):
@@ -63,7 +63,7 @@ class BatchVector(LayerStack):
         self.classifier = Linear(cfg.encoder_embed_dim, 1) if cfg.batch_classifier else None
 
     def forward(self, x: Tensor, layout: Ragged) -> tuple[Tensor, Tensor | None]:
-        """Embeddings (N, channels) of a batch's sources -> what each of its documents has.
+        """Compute the vector from embeddings (N, channels) of a batch's sources.
 
         Returns:
             the vector, (batch, channels), and the classifier's logit, (batch,), or None.
@@ -71,19 +71,19 @@ class BatchVector(LayerStack):
         states = self.run_layers(x, self.view(layout))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
-        kept = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
-        kept = kept.index_select(0, on_device(batches, layout.device))
+        vectors = dropout(means, self.cfg.dropout, self.training)  # the same for all documents of a batch
+        vectors = vectors.index_select(0, on_device(batches, layout.device))
         if self.classifier is None:
-            return kept, None
-        logits = self.classifier(kept)
-        return kept * torch.sigmoid(logits), logits.squeeze(1)
+            return vectors, None
+        logits = self.classifier(vectors)
+        return vectors * torch.sigmoid(logits), logits.squeeze(1)
 
 
 class VectorEncoder(BatchReader, DocumentEncoder):
-    """Encodes instances with the vector of their batch behind them, which has no position.
+    """Encoder of instances, followed by the vector of their batch, which has no position.
 
-    Arguments are those of ``DocumentEncoder``. What is returned has one more token a document, unless only the decoder
-    sees the vector.
+    Arguments are those of ``DocumentEncoder``. The result has one more token a document, unless only the decoder sees
+    the vector.
     """
 
     def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
@@ -97,19 +97,20 @@ class VectorEncoder(BatchReader, DocumentEncoder):
         src_lengths: Tensor | None = None,
         document_index: Tensor | None = None,
         in_order: Tensor | None = None,
-        last_rows: bool = False,
+        last_instances: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``document_index`` and ``last_rows`` as of ``FrontEncoder.forward``.
+        """Encode as ``DocumentEncoder.forward``; ``document_index`` and ``last_instances`` as of
+        ``FrontEncoder.forward``.
 
-        ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
-        the corpus. Where it is known, it is returned with the logits, for the loss.
+        ``in_order`` (batch,) bool, for the classifier: whether each instance's batch is of one document, not drawn from
+        the corpus. If given, it is returned with the logits, for the loss.
         """
         with self.autocast():
             layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {})
             vectors, logits = self.batch_vector(x, layout)
-            if last_rows:
+            if last_instances:
                 src_tokens, layout, x, vectors = self.last_of_each(src_tokens, layout, x, vectors)
             if str(self.cfg.batch_vector_in) != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
@@ -124,9 +125,9 @@ class VectorEncoder(BatchReader, DocumentEncoder):
 
 
 class VectorDecoder(DocumentDecoder):
-    """Predicts instances behind the vector of their batch, which has no position; nothing is predicted from it.
+    """Decoder of instances after the vector of their batch, which has no position; nothing is predicted from it.
 
-    Translating, it goes through the whole prefix for each token.
+    Translation recomputes the whole prefix for each token.
     """
 
     def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
@@ -136,14 +137,14 @@ class VectorDecoder(DocumentDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         if str(self.cfg.batch_vector_in) == ENCODER:
             return super().extract_ragged(prev_output_tokens, layout, memory)
-        x = self.embed_batch(prev_output_tokens, layout, memory.known)
+        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         before = prev_output_tokens.new_full((len(prev_output_tokens), 1), self.bos)
         longer = Ragged(
             torch.cat([before, prev_output_tokens], dim=1).ne(self.padding),
             torch.cat([torch.ones_like(before), layout.tags], dim=1),
         )
         longer.whole = layout.whole
-        x = longer.pack(torch.cat([memory.known[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
+        x = longer.pack(torch.cat([memory.per_document[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
         x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
         x = self.run_layers(x, self.view(longer, memory.by_name()))
         return layout.pack(longer.pad(x)[:, 1:])
@@ -157,12 +158,12 @@ class MbeModel(InstanceTransformerModel):
 
     @classmethod
     def needs_of(cls, cfg: MbeConfig) -> Needs:
-        """The whole batch on the source side; a classifier is given what it learns."""
+        """Require the whole batch on the source side; with a classifier, also whether instances are in order."""
         return Needs(batch=True, sources=True, contexts=True, order=cfg.batch_classifier)
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:
-        """UserError for sides of different width, which cannot have one vector, and a norm over none."""
+        """Raise UserError for sides of different width, which cannot share a vector, and a norm without a vector."""
         given = str(cfg.batch_vector_in)
         if given == ENCODER and cfg.doc_decoder_layer_norm:
             raise UserError(

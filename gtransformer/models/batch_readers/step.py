@@ -1,11 +1,10 @@
-"""Decoding of models whose decoder has sentence numbers and may read the other sentences of its batch.
+"""Decoding for decoders with sentence numbers, which may read the other sentences of their batch.
 
-The sentences of a batch are decoded side by side, a token of each at a time. Flat-batch attention sees the sentence's
-own prefix and, of each earlier sentence of the batch, what its best hypothesis holds at the same step, or its
-translation where that is there; of later ones nothing. States once computed stay: where another hypothesis of an
-earlier sentence becomes the best one, what it was read for before is not computed again. (Wu et al. 2023, section 3.5,
-say "partially translated"; the rest is ours.) With one hypothesis a sentence, that is the mask under which token t of
-sentence i sees token s of sentence j where j <= i and s <= t.
+The sentences of a batch are decoded in parallel, one token of each at a time. Flat-batch attention sees the sentence's
+own prefix. Of each earlier sentence of the batch it sees the translation, if it is complete, else the best hypothesis
+at the same step. It sees nothing of later sentences. States are never recomputed, even if another hypothesis of an
+earlier sentence becomes the best. (Wu et al. 2023, section 3.5, say "partially translated"; the rest is our choice.)
+With one hypothesis a sentence the mask lets token t of sentence i see token s of sentence j if j <= i and s <= t.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor
 from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import FlatBatchAttention
-from gtransformer.models.common.decoding.history import Forced, visible_to_score
+from gtransformer.models.common.decoding.history import ForcedPrefixes, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack
 from gtransformer.models.common.decoding.state import InputStep
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -25,7 +24,7 @@ from gtransformer.modules.ragged import Memory, on_device
 
 
 class FrontStep(InputStep):
-    """``FrontEmbedding.embed_batch`` step by step; what is forced is local context. Arguments: of ``InputStep``.
+    """``FrontEmbedding.embed_batch`` step by step; the forced prefix is local context. Arguments: of ``InputStep``.
 
     The documents of ``memory`` are the sentences of a batch, in their order.
     """
@@ -37,31 +36,31 @@ class FrontStep(InputStep):
             raise UserError(
                 "the sentences that are translated together are of one document; leave --join-documents out"
             )
-        self.first = memory.known[FIRST_SENTENCE]
+        self.first = memory.per_document[FIRST_SENTENCE]
         self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
         self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it
 
     def step(self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """As of ``InputStep``.
+        """See ``InputStep``.
 
-        Raises ValueError for a second sentence where the decoder reads the batch: of each its last one is read, so that
-        those before it must be forced.
+        Raises ValueError for a second sentence if the decoder reads the batch: it reads the last sentence of each
+        instance, so the previous ones must be forced.
         """
-        x = self._placed(tokens, offsets, opens.ravel(), np.repeat(self.documents, self.beam), tags.ravel())
+        x = self._embed(tokens, offsets, opens.ravel(), np.repeat(self.documents, self.beam), tags.ravel())
         if self.flat is not None:
             if not self.flat.began:
-                places = zip(offsets[:: self.beam].tolist(), tags[:, 0].tolist(), strict=True)
-                self.opened = dict(zip(self.documents.tolist(), places, strict=True))
+                opened = zip(offsets[:: self.beam].tolist(), tags[:, 0].tolist(), strict=True)
+                self.opened = dict(zip(self.documents.tolist(), opened, strict=True))
             elif opens.any():
                 raise ValueError("a decoder that reads its batch is given all sentences but the last")
             x = self.flat.step(x, self.documents)
         return self.front.layer_norm(x)
 
-    def force(self, forced: Forced) -> Tensor:
-        layout = forced.layout
-        documents = self.documents[forced.groups.cpu().numpy()][layout.doc]
-        opens = forced.tokens.cpu().numpy() == self.decoder.bos
-        return self.front.layer_norm(self._placed(forced.tokens, layout.position, opens, documents, layout.tag))
+    def force(self, forced_prefixes: ForcedPrefixes) -> Tensor:
+        layout = forced_prefixes.layout
+        documents = self.documents[forced_prefixes.groups.cpu().numpy()][layout.doc]
+        opens = forced_prefixes.tokens.cpu().numpy() == self.decoder.bos
+        return self.front.layer_norm(self._embed(forced_prefixes.tokens, layout.position, opens, documents, layout.tag))
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         self.documents = self.documents[groups]
@@ -69,7 +68,7 @@ class FrontStep(InputStep):
             self.flat.reorder((groups[:, None] * self.beam + beams).ravel())
 
     def replace(self, group: int, document: int) -> None:
-        """Raises ValueError where the decoder reads the batch: its sentences are decoded together."""
+        """Replace a document. Raises ValueError if the decoder reads the batch: its sentences are decoded together."""
         if self.flat is not None:
             raise ValueError("the sentences of a batch that the decoder reads are decoded together")
         self.documents = self.documents.copy()
@@ -80,26 +79,26 @@ class FrontStep(InputStep):
             return
         offset, tag = self.opened[document]
         tokens = torch.cat([tokens.new_tensor([self.decoder.bos]), tokens])
-        place = np.arange(len(tokens))
+        position = np.arange(len(tokens))
         same = np.full(len(tokens), document), np.full(len(tokens), tag)
-        self.flat.finish(document, self._placed(tokens, offset + place, place == 0, *same))
+        self.flat.finish(document, self._embed(tokens, offset + position, position == 0, *same))
 
-    def _placed(
+    def _embed(
         self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, documents: np.ndarray, tags: np.ndarray
     ) -> Tensor:
-        """H: tokens (n,) with numbers and positions, (n, channels); the arrays are (n,)."""
+        """Return H: tokens (n,) with numbers and positions, (n, channels); the arrays are (n,)."""
         opened = np.flatnonzero(opens)
         x = self.decoder.numbered(tokens, self.first, opened, documents[opened], tags[opened])
         where = on_device(offsets, tokens.device)
-        return self.decoder.placed(x, where, int(offsets.max(initial=0)) + 1)
+        return self.decoder.add_positions(x, where, int(offsets.max(initial=0)) + 1)
 
 
 class FlatStep:
-    """Flat-batch attention of the newest token of every row.
+    """Flat-batch attention of the newest token of every hypothesis.
 
     Args:
         across: the module.
-        beam: rows of a sentence; its first row is the best.
+        beam: hypotheses of a sentence; the first one is the best.
         pack: as of ``InputStep``.
     """
 
@@ -108,23 +107,27 @@ class FlatStep:
         self.into = pack(*(getattr(across.attention, name) for name in ("q_proj", "k_proj", "v_proj")))
         self.out = pack(across.attention.out_proj)
         self.gate = None if across.gate is None else pack(across.gate)
-        self.own: list[Tensor] = []  # keys and values of every row's own tokens, (rows, heads, tokens, dim)
+        self.own: list[Tensor] = []  # keys and values of own tokens, (hypotheses, heads, tokens, dim)
         self.translated: dict[int, list[Tensor]] = {}  # by sentence: keys and values (heads, tokens, dim)
 
     @property
     def began(self) -> bool:
-        """Whether a token was taken in."""
+        """Whether a token was read."""
         return bool(self.own)
 
     def step(self, x: Tensor, sentences: np.ndarray) -> Tensor:
-        """x (rows, channels), ``sentences`` (groups,) int64, ascending: the one of each group -> (rows, channels)."""
+        """Apply to x (hypotheses, channels) -> (hypotheses, channels); ``sentences`` (groups,) int64, ascending, of
+        each group.
+        """
         q, *new = self.attention.split_parts(self.into(x))
         new = [side.unsqueeze(2) for side in new]
         self.own = [torch.cat(pair, dim=2) for pair in zip(self.own, new, strict=True)] if self.own else new
-        return self.across.taken_in(x, self.out(self._attend(q, sentences)), self.gate)
+        return self.across.merged(x, self.out(self._attend(q, sentences)), self.gate)
 
     def _attend(self, q: Tensor, sentences: np.ndarray) -> Tensor:
-        """q (rows, heads, dim) -> (rows, channels): softmax over own tokens and those of earlier sentences."""
+        """Attend with q (hypotheses, heads, dim) -> (hypotheses, channels), to own tokens and those of earlier
+        sentences.
+        """
         keys, values = self.own
         q = q * q.shape[-1] ** -0.5
         scores = [torch.einsum("rhd,rhtd->rht", q, keys)]
@@ -143,9 +146,9 @@ class FlatStep:
         return found.flatten(1)
 
     def _held(self, sentences: np.ndarray) -> tuple[list[Tensor], np.ndarray]:
-        """Keys and values (heads, n, dim) that some sentence may read of another, and whose each is, (n,) int64.
+        """Return keys and values (heads, n, dim) that other sentences may read, and the sentence of each, (n,) int64.
 
-        Of the sentences before the last one that goes on: the translation, or the best row.
+        These are translations, or best hypotheses, of the sentences before the last unfinished one.
         """
         last = int(sentences.max(initial=0))
         done = [number for number in sorted(self.translated) if number < last]
@@ -159,13 +162,13 @@ class FlatStep:
         of = np.repeat(np.concatenate([np.array(done, dtype=np.int64), going]), counts)
         return [torch.cat(part, dim=1) for part in parts if part], of
 
-    def reorder(self, rows: np.ndarray) -> None:
-        """Row i goes on with what row ``rows[i]`` was."""
-        if self.own and not (len(rows) == len(self.own[0]) and (rows == np.arange(len(rows))).all()):
-            index = on_device(rows, self.own[0].device)
+    def reorder(self, order: np.ndarray) -> None:
+        """Continue with hypothesis ``order[i]`` as hypothesis i."""
+        if self.own and not (len(order) == len(self.own[0]) and (order == np.arange(len(order))).all()):
+            index = on_device(order, self.own[0].device)
             self.own = [side.index_select(0, index) for side in self.own]
 
     def finish(self, sentence: int, x: Tensor) -> None:
-        """Keep the keys and values of a translation, ``<s>`` included; x (n, channels)."""
+        """Store the keys and values of a translation, ``<s>`` included; x (n, channels)."""
         _, *sides = self.attention.split_parts(self.into(x))
         self.translated[sentence] = [side.transpose(0, 1) for side in sides]

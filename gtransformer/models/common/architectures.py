@@ -1,7 +1,7 @@
 """Named sizes: ``--arch SYSTEM_{mini,compact,tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``.
 
-Each size is a model of its own for fairseq, with its sizes as defaults of its configuration, because
-fairseq-hydra-train knows no architectures: it would fill a configuration of ``gtransformer`` with base sizes.
+Each size is a separate fairseq model with its sizes as defaults of its configuration. fairseq-hydra-train has no
+architectures: it would fill a configuration of ``gtransformer`` with base sizes.
 
 A size means the same for every system, so that systems of one size can be compared.
 """
@@ -20,13 +20,13 @@ from gtransformer.models.common.model import DocumentModel
 
 
 def both_sides(embed_dim: int, ffn_embed_dim: int, layers: int, heads: int) -> dict[str, int]:
-    """The same sizes for encoder and decoder, by option."""
+    """Return the same sizes for encoder and decoder, by option."""
     sizes = {"embed_dim": embed_dim, "ffn_embed_dim": ffn_embed_dim, "layers": layers, "attention_heads": heads}
     return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
 
 
 # tiny to large have the release's dimensions, layers and dropout; base, big and large are "Base Model", "Big Model" and
-# "Large Model" of Bao et al. (2021), section 2. mini and compact are ours, for CPUs.
+# "Large Model" of Bao et al. (2021), section 2. mini and compact are our choice, for CPUs.
 SIZES: dict[str, dict[str, int | float]] = {
     "mini": both_sides(128, 512, 3, 4),
     "compact": both_sides(256, 1024, 4, 4),
@@ -40,18 +40,17 @@ SIZE = re.compile(f"_({'|'.join(SIZES)})\\Z")
 
 
 def system_of(name: str) -> str:
-    """Return an architecture's name without its size: checkpoints of one system may have been named by another one."""
+    """Return an architecture's name without its size: a system's checkpoints may have different size names."""
     return SIZE.sub("", name)
 
 
 def register(
     name: str, model: type[DocumentModel], config: type[DocumentModelConfig], sizes: dict[str, int | float], **structure
 ) -> None:
-    """Register a size of a model as ``name``; ``structure`` is what a model of that name always is, whatever is asked.
+    """Register a size of a model as ``name``; ``sizes`` are defaults of its options.
 
-    ``sizes`` are defaults of its options.
-
-    That is no default of options, because on the command line a flag that is on by default is one that turns it off.
+    ``structure`` are fixed options of every model of that name. They cannot be option defaults: on the command line, a
+    flag that is on by default would be turned off by giving it.
     """
 
     class Named(model):

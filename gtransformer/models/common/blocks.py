@@ -1,9 +1,8 @@
-"""What a layer declares of its attention: which keys, how far each query sees, how two attentions are joined.
+"""Declarations of a layer's attention: which keys, how far each query sees, how two attentions are joined.
 
-A ``Scope`` is a rule, a ``Reach`` (modules/reach.py) what the rule gives for the documents of a batch. The full pass
-and decoding token by token both follow from the blocks that a layer declares: the full pass asks each scope for its
-reach, decoding for its cached attention. Where a scope has none, decoding goes through the whole prefix at every step,
-which is slow and right.
+A ``Scope`` is a rule; a ``Reach`` (modules/reach.py) is its result for the documents of a batch. The declared blocks
+define both the full pass and decoding token by token. The full pass uses each scope's reach, decoding its cached
+attention. If a scope has none, decoding recomputes the whole prefix at every step, which is slow but correct.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ CACHING = ("prefix_sentences", "prefix_tokens", "cached_memory")
 class Scope:
     """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs.
 
-    What decoding with caches needs is declared, and checked against ``reach`` when a decoder is built. A kind with a
-    ``reach`` of its own inherits none of it.
+    The attributes for decoding with caches are declared, and checked against ``reach`` when a decoder is built. A kind
+    with a ``reach`` of its own inherits none of them.
 
     * ``prefix_sentences``, of causal self-attention: the newest token sees the last so many sentences of the prefix,
-      its own included; infinity: all. ``prefix_tokens`` says it in tokens. For anything else override
+      its own included; infinity: all. ``prefix_tokens`` is the same in tokens. For other rules override
       ``cached_prefix``.
-    * ``cached_memory``, of attention to a memory: the class of ``decoding.cached_memory`` that knows what the newest
-      tokens see. ``CachedIntervals`` is right for every rule that depends on a query's own document, sentence and
-      position alone.
+    * ``cached_memory``, of attention to a memory: a class of ``decoding.cached_memory`` that computes what the newest
+      tokens see. ``CachedIntervals`` is right for every rule that depends only on a query's document, sentence and
+      position.
     """
 
     name = ""
-    minds_length = False  # whether who sees whom depends on how long whole documents are
-    pairs_sentences = True  # whether, of a memory, sentences belong together that have one number
-    aligns = False  # whether it aligns two documents from their beginnings on
+    depends_on_length = False  # whether who sees whom depends on the lengths of whole documents
+    pairs_sentences = True  # whether a query sees the memory's sentence with the same number
+    aligns = False  # whether it aligns positions of two documents
     prefix_sentences = None
     prefix_tokens = None
     cached_memory = None
@@ -63,7 +62,7 @@ class Scope:
                     setattr(cls, name, None)
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        """Apply the rule to the documents of a batch; ``causal``: no query sees what comes after it."""
+        """Apply the rule to the documents of a batch; ``causal``: no query sees later keys."""
         raise NotImplementedError
 
     def cached_prefix(self, relative: Tensor | None) -> CachedAttention | None:
@@ -96,30 +95,30 @@ class ByDocument(Scope):
     reach = staticmethod(by_document)
 
 
-def tried_layout(*documents: Sequence[int]) -> Ragged:
-    """Return a layout of documents whose tokens have these tags, to try a scope on."""
+def trial_layout(*documents: Sequence[int]) -> Ragged:
+    """Return a layout of documents whose tokens have these tags, to test a scope on."""
     tags = torch.nn.utils.rnn.pad_sequence([torch.tensor(one) for one in documents], batch_first=True)
     return Ragged(tags.ne(0), tags)
 
 
 @cache
 def check_reach(scope: Scope, memory: bool, causal: bool) -> None:
-    """Raise UserError where what a scope says of two documents is no reach; ``memory``: the keys are of one."""
-    queries = tried_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
-    keys = tried_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
-    for whole in (True, False):  # of forced prefixes it is False
+    """Raise UserError if a scope's result for two documents is no valid reach; ``memory``: it attends to one."""
+    queries = trial_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
+    keys = trial_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
+    for whole in (True, False):  # it is False for forced prefixes
         queries.whole = whole
         reach = scope.reach(queries, keys, causal)
-        said, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
+        fault, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
         if len(np.unique(order)) < len(order):
-            raise UserError(f"{said} an order that has a key twice; give each once, or two scopes")
+            raise UserError(f"{fault} an order that has a key twice; give each once, or two scopes")
         for query, (first, last) in enumerate(zip(reach.first, reach.last, strict=True)):
             seen = order[first:last] if last > first else order[:0]
             where = f"the query {queries.position[query]} of document {queries.doc[query]}"
             if max(0, last - first) > len(seen) or (keys.doc[seen] != queries.doc[query]).any():
-                raise UserError(f"{said} {where} keys outside of its document; let its interval end there")
+                raise UserError(f"{fault} {where} keys outside of its document; let its interval end there")
             if causal and (keys.position[seen] > queries.position[query]).any():
-                raise UserError(f"{said} {where} later keys; end its interval where it stands, if causal")
+                raise UserError(f"{fault} {where} later keys; end its interval at its own position, if causal")
 
 
 @dataclass(frozen=True)
@@ -128,17 +127,17 @@ class AttentionBlock:
 
     Attributes:
         name: its parameters are ``{name}_local``, ``{name}_global``, ``{name}_gate``, ``{name}_layer_norm``.
-        scopes: for each attention module (one, or two joined by the gate of Eq. 10) the scopes that its heads look at;
-            what they find at several scopes is concatenated in front of the module's output projection.
+        scopes: for each attention module (one, or two joined by the gate of Eq. 10) its scopes; the results of several
+            scopes are concatenated before the module's output projection.
         memory: whose states are the keys: None for the layer's own (self-attention), or the name of a memory.
-        causal: whether no query sees what comes after it.
+        causal: whether no query sees later keys.
         relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
-        gated: a gate stands in place of the residual connection around the block (Zhang et al. 2018, Eq. 21).
-        numbered: what sees whole documents and nothing else receives the numbers of sentences (``SentenceNumbers``).
-        gate_bias: of the gate of Eq. 10 at first.
-        recurrent: an SSRU (``modules/ssru.py``) is in place of the first attention module, within its scope.
+        gated: a gate replaces the residual connection around the block (Zhang et al. 2018, Eq. 21).
+        numbered: modules that see whole documents only receive the numbers of sentences (``SentenceNumbers``).
+        gate_bias: initial bias of the gate of Eq. 10.
+        recurrent: an SSRU (``modules/ssru.py``) replaces the first attention module, within its scope.
 
-    Raises ValueError for what is no name, for scopes that are no tuple of tuples, for more than two modules, and for
+    Raises ValueError for an invalid name, for scopes that are no tuple of tuples, for more than two modules, and for
     two in a gated block: one gate is enough.
     """
 
@@ -170,7 +169,7 @@ class AttentionBlock:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """Names of the attention modules; attention that is alone is ``{name}_local``, whatever it sees."""
+        """Names of the attention modules; a single module is ``{name}_local``, whatever it sees."""
         return tuple(f"{self.name}_{end}" for end in ("local", "global")[: len(self.scopes)])
 
     @cached_property
@@ -180,5 +179,5 @@ class AttentionBlock:
 
     @cached_property
     def residual_gate(self) -> str | None:
-        """Name of the gate in place of the residual connection."""
+        """Name of the gate that replaces the residual connection."""
         return f"{self.name}_gate" if self.gated else None

@@ -1,4 +1,4 @@
-"""What every document model of this package can be configured with; names are fairseq's and the authors' release's."""
+"""Options of every document model of this package; names are fairseq's and the authors' release's."""
 
 import copy
 from collections.abc import Callable
@@ -24,7 +24,7 @@ ON, OFF = SWITCH = ("on", "off")
 
 
 def option(default, help: str):
-    """A dataclass field with the help text that fairseq shows on the command line."""
+    """Return a dataclass field with the help text that fairseq shows on the command line."""
     return field(default=default, metadata={"help": help})
 
 
@@ -45,7 +45,7 @@ def with_options(cfg, **values):
 def check_sizes(cfg) -> None:
     """Raise UserError for heads that do not divide their dimension, and for a dropout that is no probability.
 
-    ``cfg``: what has a model's options as attributes; those that it lacks are passed over.
+    ``cfg``: any object with a model's options as attributes; missing ones are not checked.
     """
     for side in ("encoder", "decoder"):
         channels, heads = (getattr(cfg, f"{side}_{name}", None) for name in ("embed_dim", "attention_heads"))
@@ -62,7 +62,7 @@ def check_sizes(cfg) -> None:
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class DocumentModelConfig(FairseqDataclass):
-    """A Transformer's structure; sizes default to the base model of Bao et al. (2021), section 2."""
+    """The structure of a Transformer; sizes default to the base model of Bao et al. (2021), section 2."""
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation in the feed-forward blocks")
     dropout: float = option(0.1, "dropout probability")
@@ -99,21 +99,21 @@ class DocumentModelConfig(FairseqDataclass):
     checkpoint_activations: bool = option(False, "recompute activations in the backward pass to save memory")
     autocast: ChoiceEnum(AUTOCAST) = option(
         "none",
-        "do matrix products in this precision, parameters and residual states staying in float32 (CPU and GPU; "
-        "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX; float16 only translates, "
-        "training in it takes the loss scaling of fairseq's --fp16",
+        "compute matrix products in this precision; parameters and residual states stay in float32 (CPU and GPU; "
+        "fairseq's --bf16 is for TPUs); bfloat16 is faster on CPUs with AVX512-BF16 or AMX; float16 is for translation "
+        "only: training in it needs the loss scaling of fairseq's --fp16",
     )
     load_partial: bool = option(
         False,
         "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
-        "--doc-mode full, mBART): its attention becomes that of this model (of G-Transformer group attention); what it "
-        "has not, global attention and gates for instance, starts fresh",
+        "--doc-mode full, mBART): its attention becomes that of this model (of G-Transformer group attention); its "
+        "missing parameters, such as global attention and gates, start from random values",
     )
     marks_loss: ChoiceEnum(SWITCH) = option(
         ON,
-        "off: <s> between sentences and the language symbol do not count in the loss. They leave no choice in "
-        "translations that keep to the source's sentences (--sentence-rule), and a sentence model has never predicted "
-        "<s>: learning to would come before all else (set by --sentence-model)",
+        "off: <s> between sentences and the language symbol do not count in the loss. They have no alternative in "
+        "translations with the source's sentences (--sentence-rule). A sentence model has never predicted <s>: "
+        "learning this would dominate the first updates (set by --sentence-model)",
     )
     doc_mode: str = II("task.doc_mode")
     max_source_positions: int = II("task.max_source_positions")

@@ -1,4 +1,4 @@
-"""The decoder of documents: embeddings, layers as they declare themselves, output layer; and how decoding begins."""
+"""The decoder of documents: embeddings, the declared layers, output layer; and the start of decoding."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from gtransformer.modules.ragged import Memory, Ragged
 
 logger = logging.getLogger(__name__)
 
-STATE = "document_state"  # its place in fairseq's dictionary
-# What decoding with caches does in a way of its own; of these, what an ``input_step`` can do for one token.
+STATE = "document_state"  # its key in fairseq's dictionary
+# Methods that caching replaces by others; INPUT: those that an ``input_step`` can replace.
 INPUT = ("embed_batch", "token_positions", "extract_ragged")
 FULL_PASS = ("layout", "tags", "view", "run_layers", "run_some", "output_layer")
 
 
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
-    """Predicts whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
+    """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
-    Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
-    layers that do, goes through the whole prefix at every step, and the log says so. ``caches`` set to False has that
-    effect on any decoder. ``pack`` makes what decoding keeps of the weights of linear layers with one input;
-    ``input_step`` is ``embed_batch`` step by step, as the class has it that names it.
+    Decoding uses caches if they compute the same as the full pass. A subclass that overrides a part of the full pass,
+    or has layers that do, recomputes the whole prefix at every step, and a warning is logged. ``caches`` False does
+    this for any decoder. ``pack`` prepares the weights of linear layers with one input for decoding. ``input_step`` is
+    ``embed_batch`` step by step, for the class that defines it.
 
-    Raises UserError for a scope that declares another cached attention than its reach, for self-attention that is not
+    Raises UserError for a scope whose declared cached attention differs from its reach, for self-attention that is not
     causal, and for a ``forward`` of its own.
     """
 
@@ -95,16 +95,16 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         """Predict the next token at every position, or at the last one when ``incremental_state`` is given.
 
         Args:
-            prev_output_tokens: (batch, length) int64, padded on either side; with an incremental state (rows, length),
-                unpadded prefixes whose last token is new.
+            prev_output_tokens: (batch, length) int64, padded on either side; with an incremental state (hypotheses,
+                length), unpadded prefixes whose last token is new.
             encoder_out: the encoder's output.
             incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
             features_only: top states instead of logits.
             ragged: top states of the real tokens only, (tokens, channels), and their ``layout`` among the extras.
-            layout: of the tokens, where it has been made.
+            layout: of the tokens, if already made.
 
         Returns:
-            logits (batch, length, vocabulary), zero at padding, or (rows, 1, vocabulary); and a dictionary whose
+            logits (batch, length, vocabulary), zero at padding, or (hypotheses, 1, vocabulary); and a dictionary whose
             ``attn`` is [None].
         """
         memory: Memory = encoder_out["memory"][0]
@@ -120,16 +120,16 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
 
     def words(self, tokens: Tensor) -> Tensor:
-        """As of all; with the mark ``end``, ``</s>`` is read in place of ``<s>``: fairseq's decoders begin with it."""
+        """Embed words; with the mark ``end``, ``</s>`` is read instead of ``<s>``: fairseq's decoders begin with it."""
         return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.marks == END_MARK else tokens)
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Top states of all real tokens, (N, channels)."""
-        x = self.embed_batch(prev_output_tokens, layout, memory.known)
+        """Return the top states of all real tokens, (N, channels)."""
+        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         return self.run_layers(x, self.view(layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
-        """tokens (rows, length) -> top states of the last token, (rows, channels)."""
+        """Compute tokens (hypotheses, length) -> top states of the last token, (hypotheses, channels)."""
         state: DecodingState | None = incremental_state.get(STATE)
         if state is None:
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
@@ -144,31 +144,31 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return x
 
     def why_uncached(self, memory: Memory) -> str | None:
-        """Return why decoding with caches is not what the full pass of this decoder is with such a memory; None: it is.
+        """Return why caches would not compute this decoder's full pass with such a memory; None: they do.
 
-        It names the layer and the scope.
+        The reason names the layer and the scope.
         """
         steps = next(base for base in type(self).__mro__ if "input_step" in vars(base))
         reason = overridden(self, steps, *INPUT)
         if reason is not None:
             reason += " and names no input_step that does the same for one token"
         reason = reason or overridden(self, DocumentDecoder, *FULL_PASS) or self._output_is_more()
-        known = memory.by_name().keys()
+        names = memory.by_name().keys()
         for number, layer in enumerate(self.layers, 1):
-            if reason is None and (found := why_uncached(layer, known)) is not None:
+            if reason is None and (found := why_uncached(layer, names)) is not None:
                 reason = f"decoder layer {number}: {found}"
         return reason
 
     def scopes(self, memory: str | None) -> set[Scope]:
-        """All scopes of the layers' blocks with this memory."""
+        """Return all scopes of the layers' blocks with this memory."""
         blocks = [block for layer in self.layers for block in layer.blocks if block.memory == memory]
         return {scope for block in blocks for scopes in block.scopes for scope in scopes}
 
     @property
-    def minds_length(self) -> bool:
-        """Whether a prefix of a target computes something else than it does within the target."""
+    def depends_on_length(self) -> bool:
+        """Whether a prefix of a target has other states than the same tokens within the target."""
         memories = {block.memory for layer in self.layers for block in layer.blocks}
-        return any(scope.minds_length for memory in memories for scope in self.scopes(memory))
+        return any(scope.depends_on_length for memory in memories for scope in self.scopes(memory))
 
     @property
     def output_is_product(self) -> bool:
@@ -180,7 +180,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return not_plain(self, "output_projection") or (found and f"output_projection: {found}")
 
     def output_product(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what a loss makes of top states (n, channels) and targets (n,) int64: the logits as a plain product.
+        """Prepare top states (n, channels) and targets (n,) int64 for a loss whose logits are a plain product.
 
         Returns:
             states (n, inner), weights (words, inner) of the words that can be predicted, and targets among these. A
@@ -194,45 +194,45 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return features, weight, targets - first if first else targets
 
     def mask_unpredictable(self, logits: Tensor) -> Tensor:
-        """Logits (..., vocabulary), minus infinity for what can never be predicted."""
+        """Set logits (..., vocabulary) to minus infinity for words that can never be predicted."""
         if not self.predicts_some:
             return logits
         (first, last), words = self.predictable, logits.shape[-1]
         return torch.nn.functional.pad(logits[..., first:last], (first, words - last), value=-torch.inf)
 
-    def begin(self, memory: Memory, rows: int) -> DecodingState:
-        """The state from which ``rows`` rows are decoded token by token.
+    def begin(self, memory: Memory, hypotheses: int) -> DecodingState:
+        """Return the state from which so many hypotheses are decoded token by token.
 
-        Where there are caches, weights are laid out for decoding; with ``--autocast`` they are converted, too
-        (bfloat16 on a CPU without instructions for it is not used).
+        With caches, weights are packed for decoding; with ``--autocast`` they are converted, too (but not to bfloat16
+        on a CPU without instructions for it).
         """
         reason = self.why_uncached(memory) if self.caches else None
         if reason is not None and not self._warned:
             self._warned = True
             logger.warning("decoding without caches, which is slow: %s", reason)
         if reason is not None or not self.caches:
-            return self.begin_uncached(memory, rows)
+            return self.begin_uncached(memory, hypotheses)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             usable = usable and name == "bfloat16" and has_bfloat16()
-        return CachedState(self, memory, rows, partial(self.pack, dtype=getattr(torch, name) if usable else None))
+        return CachedState(self, memory, hypotheses, partial(self.pack, dtype=getattr(torch, name) if usable else None))
 
-    def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
-        """As ``begin``, for decoding through the whole prefix."""
-        return PrefixState(self, memory, rows)
+    def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
+        """Begin as ``begin`` does, for decoding through the whole prefix."""
+        return PrefixState(self, memory, hypotheses)
 
     def hold_weights(self) -> None:
-        """Lay weights out for decoding once and for all; from now on they must not change."""
+        """Pack weights for decoding once; from now on they must not change."""
         self.pack = cache(PackedLinear)
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
-        """(..., channels) -> (..., vocabulary) logits."""
+        """Compute logits, (..., channels) -> (..., vocabulary)."""
         return self.mask_unpredictable(self.output_projection(features))
 
     def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Let row i continue what row ``new_order[i]`` was (called by fairseq's beam search)."""
+        """Let hypothesis i continue what hypothesis ``new_order[i]`` was (called by fairseq's beam search)."""
         state: DecodingState | None = incremental_state.get(STATE)
         if state is not None:
             state.reorder(new_order)

@@ -1,4 +1,4 @@
-"""What encoder and decoder share: group tags, ragged layout and embeddings."""
+"""The common part of encoder and decoder: group tags, ragged layout and embeddings."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is f
 
 
 class DocumentEmbedding(LayerStack):
-    """Mixed into encoder and decoder, ``side`` says which; parameter names are the release's.
+    """A mixin for encoder and decoder (``side``); parameter names are the release's.
 
     Args:
         cfg: the model's configuration.
         dictionary: of the side, ending in the language symbols and ``<mask>``.
         embed_tokens: token embedding, (vocabulary, channels of the side).
-        blocks: the attention of each layer, lowest first; a decoder's block with a memory reads ``source``, or what
-            stands beside it in the encoder's ``Memory``.
+        blocks: the attention of each layer, lowest first; a decoder's block with a memory reads ``source``, or an extra
+            memory of the encoder's ``Memory``.
     """
 
     side = ""
@@ -47,8 +47,8 @@ class DocumentEmbedding(LayerStack):
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
         self.marks = str(getattr(cfg, "sentence_marks", BOTH_MARKS))  # what layers see of ``<s>`` and ``</s>``
         self.embed_tokens = embed_tokens
-        self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
-        self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence
+        self.shares_output = cfg.share_all_embeddings  # whether the output layer shares the table
+        self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # at each sentence
         self.longest = cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
@@ -63,40 +63,40 @@ class DocumentEmbedding(LayerStack):
         self.init_layers(cfg, self.side, blocks, cfg.encoder_embed_dim)
 
     def autocast(self) -> AbstractContextManager:
-        """The context of ``--autocast``, for whatever device the parameters are on."""
+        """Return the context of ``--autocast``, for the device of the parameters."""
         name = str(self.cfg.autocast)
         if name == "none":
             return nullcontext()
         return torch.autocast(self.embed_tokens.weight.device.type, dtype=getattr(torch, name))
 
     def tags(self, tokens: Tensor) -> Tensor:
-        """Group tags of (batch, length) tokens."""
+        """Return group tags of (batch, length) tokens."""
         return group_tags(tokens, self.bos, self.padding)
 
     def layout(self, tokens: Tensor) -> Ragged:
-        """The ragged layout of a padded batch of tokens."""
+        """Return the ragged layout of a padded batch of tokens."""
         return Ragged(tokens.ne(self.padding), self.tags(tokens))
 
-    def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
-        """What goes into the first layer of (batch, length) tokens, (N, channels); ``known`` as in ``Memory``."""
+    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
+        """Return the first layer's input (N, channels) of (batch, length) tokens; ``per_document`` as in ``Memory``."""
         return self.embed(layout.pack(tokens), *self.token_positions(layout))
 
     def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
-        """The position (N,) int64 of each token, from 0, and a number that all are below."""
+        """Return the position (N,) int64 of each token, from 0, and an upper bound of all."""
         if not self.restarts:
             return layout.offset, layout.length
         return on_device(layout.within, layout.device), int(layout.within.max(initial=-1)) + 1
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
-        """tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
-        return dropout(self.placed(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
+        """Embed tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
+        return dropout(self.add_positions(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
 
     def words(self, tokens: Tensor) -> Tensor:
-        """tokens (n,) -> (n, channels), scaled, without positions."""
+        """Embed tokens (n,) -> (n, channels), scaled, without positions."""
         return self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
 
-    def placed(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
-        """x (n, channels) with positions, ``more`` (n, channels) and norm, as far as there are such."""
+    def add_positions(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
+        """Add positions and ``more`` (n, channels) to x (n, channels), then normalise, each if there is such."""
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if more is not None:
@@ -106,14 +106,14 @@ class DocumentEmbedding(LayerStack):
         return x
 
     def max_positions(self) -> int:
-        """Longest document in tokens, as fairseq asks for it: not longer than ``--max-source-positions`` and so on."""
+        """Return the longest document in tokens for fairseq: at most ``--max-source-positions`` and so on."""
         return self.positions() if self.restarts else min(self.longest, self.positions())
 
     def positions(self) -> int:
-        """How many positions there are for a document; where they begin anew with each sentence, it has no end."""
+        """Return the number of positions for a document; it is unlimited if positions restart at each sentence."""
         return UNLIMITED_POSITIONS if self.restarts else self.sentence_positions()
 
     def sentence_positions(self) -> int:
-        """How many there are for a sentence: sinusoidal ones, and none at all, have no end that it could reach."""
+        """Return the number of positions for a sentence: without learned positions it is unlimited."""
         table = self.embed_positions
         return table.positions if isinstance(table, LearnedPositions) else UNLIMITED_POSITIONS

@@ -1,4 +1,4 @@
-"""The encoder of documents: embeddings, then layers as they declare themselves."""
+"""The encoder of documents: embeddings, then the declared layers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gtransformer.modules.ragged import Memory, Ragged
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
-    """Encodes whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2)."""
+    """Encoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2)."""
 
     side = "encoder"
 
     def layout(self, tokens: Tensor) -> Ragged:
-        """As of all; where layers see no ``<s>`` of the source, it counts for tags alone."""
+        """Return the layout; where layers see no ``<s>``, it only counts in the tags."""
         if self.marks == BOTH_MARKS:
             return super().layout(tokens)
         return Ragged(tokens.ne(self.padding) & tokens.ne(self.bos), self.tags(tokens))
@@ -26,37 +26,37 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
 
         Args:
             src_tokens: (batch, length) int64, padded on either side.
-            src_lengths: unused; the tokens say it.
+            src_lengths: unused.
 
         Returns:
-            fairseq's dictionary: ``encoder_out`` [(length, batch, channels)], ``encoder_padding_mask``
-            [(batch, length), True at padding], ``encoder_tags`` [(batch, length)], and ``memory`` [Memory], the ragged
-            states that our decoder reads.
+            fairseq's dictionary: ``encoder_out`` [(length, batch, channels)], ``encoder_padding_mask`` [(batch,
+            length), True at padding], ``encoder_tags`` [(batch, length)], and ``memory`` [Memory], the ragged states
+            that our decoder reads.
         """
         with self.autocast():
             return self.encode(src_tokens, {})
 
     def encode(self, tokens: Tensor, memories: dict[str, Memory]) -> dict[str, list]:
-        """``forward`` of (batch, length) tokens whose layers attend to further memories."""
+        """Encode (batch, length) tokens as ``forward`` does, with layers that may attend to further memories."""
         layout = self.layout(tokens)
         x = self.embed_batch(tokens, layout, {})
         return self.output(tokens, layout, self.run_layers(x, self.view(layout, memories)))
 
     def output(
-        self, tokens: Tensor, layout: Ragged, x: Tensor, known: dict[str, Tensor] | None = None
+        self, tokens: Tensor, layout: Ragged, x: Tensor, per_document: dict[str, Tensor] | None = None
     ) -> dict[str, list]:
-        """What ``forward`` returns of the top states x (N, channels) of (batch, length) tokens."""
+        """Return the result of ``forward`` for the top states x (N, channels) of (batch, length) tokens."""
         return {
             "encoder_out": [layout.pad(x).transpose(0, 1)],
             "encoder_padding_mask": [tokens.eq(self.padding)],
             "encoder_tags": [layout.tags],
-            "memory": [Memory(x, layout, known=known or {})],
+            "memory": [Memory(x, layout, per_document=per_document or {})],
         }
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:
-        """Let decoder rows point at documents; only ``memory`` remains, since nothing else is read while decoding."""
+        """Select the documents of decoder hypotheses; only ``memory`` remains, as decoding reads nothing else."""
         return {"memory": [encoder_out["memory"][0].reorder(new_order)]}
 
     def sentence_positions(self) -> int:
-        """As of all, ``<s>`` counted: it takes none where no layer has a token of it."""
+        """Return the positions for a sentence, ``<s>`` counted: it needs none if no layer sees it."""
         return super().sentence_positions() + (self.marks != BOTH_MARKS)

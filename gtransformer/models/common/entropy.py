@@ -1,10 +1,10 @@
-"""Entropy of attention in bits, how far it spreads: low where a query looks at few keys, log2 n if flat over n.
+"""Entropy of attention in bits: low if a query attends to few keys, log2 n if attention is flat over n keys.
 
-What Bao et al. (2021) draw in Figures 4, 5 and 8 and read as the sign of a local minimum (section 3.2, "Attention
-Distribution"). For one query with weights p over the keys that it may see, H = -sum p_i log2 p_i, where p is the mean
-over the heads of their weights (Eq. 4 or 6), as in the authors' release, or, on request, those of each head alone.
+Bao et al. (2021) plot it in Figures 4, 5 and 8 and read it as the sign of a local minimum (section 3.2, "Attention
+Distribution"). For one query with weights p over its visible keys, H = -sum p_i log2 p_i. p is the mean over the heads
+of their weights (Eq. 4 or 6), as in the authors' release, or, on request, the weights of each head.
 
-Left out: padding, and queries that may see no key.
+Padding and queries without a visible key are left out.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from gtransformer.modules.attention import MultiheadAttention, Pattern
 
 
 def entropy_bits(weights: Tensor) -> Tensor:
-    """-sum p log2 p over the last dimension, with 0 log 0 = 0; (..., keys) probabilities -> (...)."""
+    """Return -sum p log2 p over the last dimension, with 0 log 0 = 0; (..., keys) probabilities -> (...)."""
     return torch.special.entr(weights).sum(dim=-1) / math.log(2)
 
 
 def query_entropies(
     q: Tensor, k: Tensor, pattern: Pattern, per_head: bool = False, relative: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Entropy of each query's attention.
+    """Compute the entropy of each query's attention.
 
     Args:
         q, k, pattern, relative: as of ``watching.per_query``.
         per_head: an entropy for each head instead of one of the mean over heads.
 
     Returns:
-        bits (Nq, 1 or heads), 0 for a query that may see no key; and how many keys each may see, (Nq,) int64.
+        bits (Nq, 1 or heads), 0 for a query without a visible key; and the number of visible keys, (Nq,) int64.
     """
 
     def bits(weights: Tensor, *_) -> Tensor:
@@ -51,8 +51,8 @@ def query_entropies(
 class Tally:
     """Sums over the queries of one attention layer.
 
-    bits: (1 or heads,) float64; flat: the sum of log2 n, what the entropies would be if each query attended evenly to
-    the n keys that it may see; queries: how many were counted.
+    bits: (1 or heads,) float64; flat: the sum of log2 n, the entropies of flat attention over the n visible keys;
+    queries: how many were counted.
     """
 
     bits: Tensor
@@ -60,13 +60,13 @@ class Tally:
     queries: int = 0
 
     def mean(self) -> list[float]:
-        """Mean entropy over queries, in bits: one number, or one for each head."""
+        """Return the mean entropy over queries, in bits: one number, or one for each head."""
         return (self.bits / max(self.queries, 1)).tolist()
 
 
 @dataclass
 class EntropyMeter:
-    """Collects the entropy of every attention layer over all batches that a model sees while it is watched."""
+    """A meter of the entropy of every attention layer over all batches that a watched model sees."""
 
     per_head: bool = False
     tallies: dict[AttentionSite, Tally] = field(default_factory=dict)
@@ -80,41 +80,41 @@ class EntropyMeter:
             yield
 
     @torch.no_grad()
-    def see(
-        self, place: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern
-    ) -> None:
+    def see(self, site: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
         """Add the queries of one call of an attention module."""
         q, k, relative = projections(module, x, memory, pattern.reach)
         bits, keys = query_entropies(q, k, pattern, self.per_head, relative)
         counted = keys > 0
         bits, keys = bits[counted].double(), keys[counted].double()
-        tally = self.tallies.setdefault(place, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))
+        tally = self.tallies.setdefault(site, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))
         tally.bits += bits.sum(dim=0).cpu()
         tally.flat += float(keys.log2().sum())
         tally.queries += len(keys)
 
     def by_kind(self) -> dict[tuple[str, str], Tally]:
-        """Layers of the same part and reach together: every query counts once for each of its layers."""
+        """Merge layers of the same part and reach: every query counts once for each of its layers."""
         kinds: dict[tuple[str, str], Tally] = {}
-        for place, tally in self.tallies.items():
-            kind = kinds.setdefault((place.part, place.reach), Tally(torch.zeros_like(tally.bits)))
+        for site, tally in self.tallies.items():
+            kind = kinds.setdefault((site.part, site.reach), Tally(torch.zeros_like(tally.bits)))
             kind.bits += tally.bits
             kind.flat += tally.flat
             kind.queries += tally.queries
         return kinds
 
     def to_json(self) -> list[dict]:
-        """For a result file, a record for each layer; ``bits`` is a list of one mean entropy, or one for each head."""
+        """Return a record for each layer, for a result file; ``bits`` is a list of one mean entropy, or one for each
+        head.
+        """
         return [
             {
-                "part": place.part,
-                "reach": place.reach,
-                "layer": place.layer,
+                "part": site.part,
+                "reach": site.reach,
+                "layer": site.layer,
                 "queries": tally.queries,
                 "bits": [round(value, 6) for value in tally.mean()],
                 "flat": round(tally.flat / max(tally.queries, 1), 6),
             }
-            for place, tally in sorted(
+            for site, tally in sorted(
                 self.tallies.items(), key=lambda item: (item[0].part, item[0].reach, item[0].layer)
             )
         ]

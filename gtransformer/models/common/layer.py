@@ -1,4 +1,4 @@
-"""A layer of encoder or decoder: the attention blocks that it declares, then feed-forward; and going through layers."""
+"""A layer of encoder or decoder, its declared attention blocks and feed-forward; stacks of layers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gtransformer.modules.ssru import Ssru
 
 
 class View:
-    """What the blocks of all layers look at in one pass over a batch: each pattern is made once.
+    """The layouts and memories of one pass over a batch, for the blocks of all layers: each pattern is made once.
 
     Args:
         engine: of attention, a key of ``modules.attention.ENGINES``.
@@ -39,7 +39,7 @@ class View:
         return own if block.memory is None else self.memories[block.memory].states
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
-        """Return who sees whom at a scope of a block."""
+        """Return the pattern of a block's scope."""
         wanted = scope, block.memory, block.causal
         if wanted not in self._patterns:
             keys = self.layout if block.memory is None else self.memories[block.memory].layout
@@ -64,7 +64,7 @@ class Layer(nn.Module):
         cfg: the model's configuration.
         side: "encoder" or "decoder", whose sizes the layer has.
         blocks: the attention, in this order; those with a memory have keys of ``memory_channels``.
-        memory_channels: by default as wide as the layer.
+        memory_channels: default: the width of the layer.
     """
 
     def __init__(
@@ -105,30 +105,30 @@ class Layer(nn.Module):
             self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels, cfg.layer_norm_eps))
 
     def modules_of(self, block: AttentionBlock) -> list[MultiheadAttention | Ssru]:
-        """The attention modules of one of the layer's blocks, or what is in place of the first."""
+        """Return the attention modules of one of the layer's blocks; the first may be an SSRU."""
         return [getattr(self, name) for name in block.modules]
 
     def gate_of(self, block: AttentionBlock) -> Gate | None:
-        """The gate of a block that has one."""
+        """Return the gate of a block; None if it has none."""
         return None if block.gate is None else getattr(self, block.gate)
 
     def residual_gate_of(self, block: AttentionBlock) -> ResidualGate | None:
-        """The gate in place of a block's residual connection, if it has one."""
+        """Return the gate that replaces a block's residual connection; None if it has none."""
         return None if block.residual_gate is None else getattr(self, block.residual_gate)
 
     def norm_of(self, block: AttentionBlock) -> nn.LayerNorm:
-        """The norm of a block."""
+        """Return the norm of a block."""
         return getattr(self, f"{block.name}_layer_norm")
 
     def forward(self, x: Tensor, view: View) -> Tensor:
-        """x (N, channels) ragged -> (N, channels)."""
+        """Compute x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
             gate = self.residual_gate_of(block)
             x = self.residual(x, lambda h, block=block: self.attend(block, h, view), self.norm_of(block), gate)
         return self.residual(x, self.feed_forward, self.final_layer_norm)
 
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
-        """The attention of a block, without residual and norm; Eq. 10 of Bao et al. (2021) where there is a gate."""
+        """Compute a block's attention, without residual and norm; with a gate, Eq. 10 of Bao et al. (2021)."""
         keys = view.keys(block, h)
         found = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
@@ -142,7 +142,7 @@ class Layer(nn.Module):
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
 
     def feed_forward(self, h: Tensor) -> Tensor:
-        """The position-wise block without residual and norm, (..., channels) -> (..., channels)."""
+        """Compute the position-wise block without residual and norm, (..., channels) -> (..., channels)."""
         return self.fc2(dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training))
 
     def residual(
@@ -152,11 +152,11 @@ class Layer(nn.Module):
         norm: nn.LayerNorm,
         gate: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """x + dropout(block(x)), normalised after it (as in the paper) or before the block.
+        """Return x + dropout(block(x)), normalised after it (as in the paper) or before the block.
 
-        With a ``gate`` Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C. With norms
-        before the blocks what is mixed is the state, and the gate reads what attention reads (our choice; the paper has
-        norms after them).
+        With a ``gate``, return Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C. If norms
+        precede the blocks, the state is mixed, and the gate reads what attention reads (our choice; the paper has norms
+        after the blocks).
         """
         h = norm(x) if self.norm_before else x
         found = block(h)
@@ -168,7 +168,7 @@ class Layer(nn.Module):
 
 
 class LayerStack(nn.Module):
-    """Layers of one side, and a norm behind the last one where norms stand before the blocks."""
+    """Layers of one side, with a final norm if norms precede the blocks."""
 
     def init_layers(
         self,
@@ -177,7 +177,7 @@ class LayerStack(nn.Module):
         blocks: Iterable[tuple[AttentionBlock, ...]],
         memory_channels: int | None = None,
     ) -> None:
-        """Make the layers, with these blocks each, lowest first; the other arguments are those of ``Layer``.
+        """Make the layers with these blocks each, lowest first; the other arguments are those of ``Layer``.
 
         Raises UserError for a scope whose reach leaves its document.
         """
@@ -190,16 +190,16 @@ class LayerStack(nn.Module):
         self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
 
     def view(self, layout: Ragged, memories: dict[str, Memory] | None = None) -> View:
-        """What the layers look at in one pass over queries of this layout."""
+        """Return the view of one pass over queries of this layout."""
         return View(str(self.cfg.group_attention), layout, memories or {})
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:
-        """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
+        """Apply all layers and the final norm, (N, channels) -> (N, channels)."""
         x = self.run_some(self.layers, x, view)
         return x if self.layer_norm is None else self.layer_norm(x)
 
     def run_some(self, layers: Iterable[nn.Module], x: Tensor, view: View) -> Tensor:
-        """Some of the layers, (N, channels) -> (N, channels)."""
+        """Apply some of the layers, (N, channels) -> (N, channels)."""
         for layer in layers:
             if self.cfg.checkpoint_activations and self.training:
                 x = checkpoint(layer, x, view, use_reentrant=False)

@@ -1,4 +1,4 @@
-"""What all document models are to fairseq: encoder and decoder over whole documents."""
+"""The base of all document models in fairseq: encoder and decoder over whole documents."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from gtransformer.modules.fused_loss import LOSSES
 
 @dataclass(frozen=True)
 class Needs:
-    """What a model wants from a batch, and what it computes an instance from.
+    """A model's requirements for batches, and the inputs that an instance's result depends on.
 
     Attributes:
-        last_sentence_only: it translates the last sentence of its source alone; those in front of it are context.
-        batch: what it computes for an instance depends on the others of its batch, which must therefore be consecutive
-            sentences of a document (its encoder takes ``document_index`` and ``last_rows``).
-        sources, targets, contexts: of these others, it depends on their sources; on their targets (its decoder has
-            ``last_rows``); on their contexts, not on their current sentences alone.
-        future: it depends on what is not there yet while they are translated.
+        last_sentence_only: it translates only the last sentence of its source; those before it are context.
+        batch: the result of an instance depends on the others of its batch. So these must be consecutive sentences of a
+            document. Its encoder takes ``document_index`` and ``last_instances``.
+        sources, targets, contexts: whether it depends on the others' sources; on their targets (its decoder has
+            ``last_instances``); on their contexts, not on their current sentences alone.
+        future: it depends on parts that do not exist yet while they are translated.
         numbers: its encoder takes the numbers that sentences have in their document (``data.batch_fields``).
-        order: its encoder takes whether instances stand among those of their document.
+        order: its encoder takes whether instances are among those of their document.
     """
 
     last_sentence_only: bool = False
@@ -47,14 +47,14 @@ class Needs:
 
 
 def needs_of(model: nn.Module) -> Needs:
-    """What any model wants from a batch; models that do not say it want nothing."""
+    """Return any model's requirements for batches; models without ``needs`` have none."""
     return getattr(model, "needs", Needs())
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
     """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
 
-    ``needs`` says what an instance of it wants from a batch.
+    ``needs`` are its requirements for batches.
     """
 
     encoder_class = DocumentEncoder
@@ -67,7 +67,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def needs_of(cls, cfg: DocumentModelConfig) -> Needs:
-        """What a model of this configuration wants from a batch."""
+        """Return the requirements of a model with this configuration."""
         return Needs()
 
     @classmethod
@@ -83,34 +83,34 @@ class DocumentModel(FairseqEncoderDecoderModel):
         inner, outer = cls.encoder_blocks(own), cls.decoder_blocks(cfg)
         for side, blocks, layers in (("encoder", inner, own.encoder_layers), ("decoder", outer, cfg.decoder_layers)):
             if len(blocks) != layers:
-                said = f"blocks of {len(blocks)} layers, but --{side}-layers is {layers}; give a tuple for each layer"
-                raise ValueError(f"{cls.__name__}.{side}_blocks: {said}")
+                fault = f"blocks of {len(blocks)} layers, but --{side}-layers is {layers}; give a tuple for each layer"
+                raise ValueError(f"{cls.__name__}.{side}_blocks: {fault}")
         encoder = cls.encoder_class(own, task.source_dictionary, source, inner)
         return cls(cfg, encoder, cls.decoder_class(cfg, task.target_dictionary, target, outer))
 
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:
-        """UserError for options that do not go together."""
+        """Raise UserError for options that contradict each other."""
 
     @classmethod
     def check_training(cls, cfg: DocumentModelConfig) -> None:
-        """UserError for options that models had before and no training is begun with any more."""
+        """Raise UserError for options of earlier models with which no training may start any more."""
 
     @classmethod
     def encoder_config(cls, cfg: DocumentModelConfig) -> DocumentModelConfig:
-        """The configuration that the encoder is built with."""
+        """Return the configuration that the encoder is built with."""
         return cfg
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        """The attention of each encoder layer."""
+        """Return the attention of each encoder layer."""
         raise NotImplementedError
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        """The attention of each decoder layer; what reads the source has the memory ``source``.
+        """Return the attention of each decoder layer; a block that reads the source has the memory ``source``.
 
-        Further memories are what the encoder puts beside it.
+        The encoder may provide further memories.
         """
         raise NotImplementedError
 
@@ -122,47 +122,47 @@ class DocumentModel(FairseqEncoderDecoderModel):
         ragged: bool = False,
         **more,
     ) -> tuple[Tensor, dict]:
-        """Logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments.
+        """Compute logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments.
 
-        ``more`` is what else the encoder may read of a batch.
+        ``more``: further batch fields for the encoder.
 
-        With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
-        extras, for losses that make logits themselves; and ``losses`` where the encoder has some of its own: by name
-        logits and truth, both (instances,), the truth bool.
+        With ``ragged``, return the top states (tokens, channels) of the real target tokens instead, for losses that
+        compute logits themselves. The extras then have ``layout``. If the encoder has losses of its own, they have
+        ``losses``: by name logits and truth (bool), both (instances,).
         """
-        layout = self.decoder.layout(prev_output_tokens)  # read now: behind the encoder the host would wait for it
+        layout = self.decoder.layout(prev_output_tokens)  # read now: after the encoder the host would wait for it
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
         found, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
         return found, extra | {LOSSES: encoder_out[LOSSES][0]} if LOSSES in encoder_out else extra
 
     @property
-    def leaves_marks_out(self) -> bool:
+    def leaves_unpredicted_out(self) -> bool:
         """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
         return self.decoder.predicts_some or str(self.cfg.marks_loss) == OFF
 
     def is_pretrained(self, name: str) -> bool:
-        """Whether a pretrained model has this parameter; what it has not starts fresh and learns as new.
+        """Return whether a pretrained model has this parameter; others start from random values and learn as new.
 
-        By default what any Transformer has; a system that is pretrained otherwise overrides this.
+        By default these are the parameters of any Transformer; a system with another pretrained model overrides this.
         """
         return is_transformers(name)
 
     def learns_as_new(self, name: str) -> bool:
-        """Whether this parameter learns at ``--lr`` with ``--doc-double-lr``, since nothing pretrained is put there."""
+        """Return whether this parameter learns at ``--lr`` with ``--doc-double-lr``, as it has no pretrained value."""
         return not self.is_pretrained(name)
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A complete state of this model with a Transformer's parameters."""
+        """Return a complete state of this model with a Transformer's parameters."""
         return from_transformer(state, self)
 
     def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg=None, args=None):
-        """As fairseq's; with ``--load-partial``, parameters of a Transformer, too (see ``pretrained``)."""
+        """Load as fairseq does; with ``--load-partial``, also parameters of a Transformer (see ``pretrained``)."""
         if self.cfg.load_partial or getattr(self.cfg, "load_partial_global_from_local", False):
             state_dict = self.from_transformer(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
-        """(Log) probabilities in float32 (float64 stays), whatever the model's precision."""
+        """Return (log) probabilities in float32 (float64 stays), whatever the model's precision."""
         logits = net_output[0]
         dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
         normalise = torch.log_softmax if log_probs else torch.softmax
@@ -170,20 +170,20 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
 
 def check_task(task: object) -> None:
-    """UserError for one of fairseq's own tasks, which would give a document model single sentences without marks."""
+    """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary tokens."""
     if isinstance(task, FairseqTask) and not hasattr(task, "language_symbols"):
         name = str(getattr(task.cfg, "_name", None) or getattr(task.cfg, "task", None) or type(task).__name__)
         raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
 
 
 def make_embeddings(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> tuple[nn.Embedding, ...]:
-    """The token embeddings of encoder and decoder; one and the same where all embeddings are shared."""
+    """Make the token embeddings of encoder and decoder; one and the same if all embeddings are shared."""
     own = make_embedding(source, cfg.encoder_embed_dim)
     return own, own if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
 
 
 def make_embedding(dictionary, channels: int) -> nn.Embedding:
-    """(vocabulary, channels) normal embedding of variance 1 / channels, zero at padding."""
+    """Make a (vocabulary, channels) normal embedding of variance 1 / channels, zero at padding."""
     embedding = nn.Embedding(len(dictionary), channels, dictionary.pad())
     nn.init.normal_(embedding.weight, std=channels**-0.5)
     nn.init.zeros_(embedding.weight[dictionary.pad()])
@@ -191,7 +191,7 @@ def make_embedding(dictionary, channels: int) -> nn.Embedding:
 
 
 def check_choices(cfg: DocumentModelConfig) -> None:
-    """UserError for an option whose value is not one of its choices, as --model-overrides can give it."""
+    """Raise UserError for an option whose value is not one of its choices, as --model-overrides can give it."""
     for option in fields(OmegaConf.get_type(cfg) if OmegaConf.is_config(cfg) else cfg):
         given = str(getattr(cfg, option.name))
         names = [one.value for one in option.type] if isinstance(option.type, EnumType) else [given]
@@ -200,7 +200,7 @@ def check_choices(cfg: DocumentModelConfig) -> None:
 
 
 def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> None:
-    """UserError where ``--share-all-embeddings`` cannot be."""
+    """Raise UserError if ``--share-all-embeddings`` is impossible."""
     if cfg.share_all_embeddings:
         if source != target:
             raise UserError(

@@ -1,8 +1,8 @@
-"""Every attention of a model watched while it runs, and attention weights computed beside it; it goes on as it is.
+"""Observation of every attention of a running model, and attention weights computed separately from it.
 
-What a model must offer: an encoder or a decoder whose ``layers`` declare ``blocks`` of attention
-(``models.common.blocks.AttentionBlock``) and give their modules (``modules_of``, ``gate_of`` of
-``models.common.layer.Layer``). Others cannot be watched; ``can_be_watched`` says so.
+A model must have an encoder or a decoder whose ``layers`` declare ``blocks`` of attention
+(``models.common.blocks.AttentionBlock``) and return their modules (``modules_of``, ``gate_of`` of
+``models.common.layer.Layer``). ``can_be_watched`` checks this.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from gtransformer.modules.relative import clipped_distance
 from gtransformer.modules.ssru import Ssru
 
 PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder, and the decoder's to the source
-# Self-attention of an encoder of the context, and what encoder and decoder find there.
+# Self-attention of a context encoder, and the attention of encoder and decoder to the context.
 CONTEXT_PARTS = ("context", "encoder_context", "decoder_context")
-# Across the instances of a batch, in front of the first layer of encoder and decoder: a single one, counted as layer 1.
+# Across the instances of a batch, before the first layer of encoder and decoder: a single one, counted as layer 1.
 BATCH_PARTS = ("encoder_batch", "decoder_batch")
 WEIGHTS_AT_ONCE = 1 << 24  # attention weights in memory at a time: 64 MiB in float32
 
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """Which attention of a model: part, reach (the scope's name, "group" or "global"), layer from 1.
+    """One attention of a model: part, reach (the scope's name, "group" or "global"), layer from 1.
 
     The part is one of PARTS, CONTEXT_PARTS and BATCH_PARTS, or names the side and another memory that it attends to.
     """
@@ -44,10 +44,14 @@ class AttentionSite:
 
 
 def declared(model: nn.Module) -> Iterator[tuple[str, int, Layer, AttentionBlock]]:
-    """Part, number from 1, layer and block of all attention that a model declares, lowest layer first."""
+    """Iterate over part, number from 1, layer and block of all declared attention, lowest layer first."""
     encoder = getattr(model, "encoder", None)
-    beside = getattr(encoder, "context_encoder", None)
-    for side, stack in (("encoder", encoder), ("context", beside), ("decoder", getattr(model, "decoder", None))):
+    context_encoder = getattr(encoder, "context_encoder", None)
+    for side, stack in (
+        ("encoder", encoder),
+        ("context", context_encoder),
+        ("decoder", getattr(model, "decoder", None)),
+    ):
         for number, layer in enumerate(getattr(stack, "layers", ()), 1):
             for block in getattr(layer, "blocks", ()):
                 other = "cross" if block.memory == "source" else f"{side}_{block.memory}"
@@ -56,7 +60,7 @@ def declared(model: nn.Module) -> Iterator[tuple[str, int, Layer, AttentionBlock
 
 
 def across_batch(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Part and module (with its ``attention``) of what attends across the instances of a batch."""
+    """Iterate over part and module (with its ``attention``) of attention across the instances of a batch."""
     for part in BATCH_PARTS:
         front = getattr(getattr(model, part.removesuffix("_batch"), None), "batch_front", None)
         if front is not None and front.across is not None:
@@ -64,7 +68,7 @@ def across_batch(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def can_be_watched(model: nn.Module) -> bool:
-    """Whether any layer of the model declares its attention."""
+    """Return whether any layer of the model declares its attention."""
     return next(declared(model), None) is not None
 
 
@@ -75,11 +79,11 @@ def watching(
     """Call these while the model runs.
 
     Args:
-        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given, once for
-            each of its scopes: states of queries (Nq, channels) and keys (Nk, channels), and the engine's pattern.
-        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10 (Bao et al. 2021), and
-            of Eq. 22 (Zhang et al. 2018) around attention to another memory than the source, and of Eq. 8 and 9 (Wu
-            et al. 2023) behind attention across a batch.
+        see: called as ``see(site, module, x, memory, pattern)`` with the inputs of an attention module, once for each
+            of its scopes: states of queries (Nq, channels) and keys (Nk, channels), and the engine's pattern.
+        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10 (Bao et al. 2021), of
+            Eq. 22 (Zhang et al. 2018) around attention to another memory than the source, and of Eq. 8 and 9 (Wu et al.
+            2023) after attention across a batch.
     """
     handles = []
 
@@ -124,7 +128,7 @@ def watching(
 def projections(
     module: MultiheadAttention, x: Tensor, memory: Tensor, reach: Reach
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Queries (Nq, heads, dim), keys (Nk, heads, dim) and vectors of relative positions, as exact as the parameters."""
+    """Return queries (Nq, heads, dim), keys (Nk, heads, dim) and relative positions, as exact as the parameters."""
     dtype = module.q_proj.weight.dtype
     with torch.autocast(x.device.type, enabled=False):
         q, k = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
@@ -139,14 +143,14 @@ def per_query(
     Args:
         q: (Nq, heads, dim) and k: (Nk, heads, dim), packed; computed in float32, or float64 if they are.
         pattern: who sees whom, of any engine.
-        numbers: how many ``measure`` gives for a query.
+        numbers: how many ``measure`` returns for a query.
         measure: called as ``measure(weights, allowed, queries, keys)`` -> (segments, Lq, numbers) with a block of
-            segments: weights (segments, heads, Lq, Lk), zero where nothing is seen, float32 or float64; who sees whom,
-            (segments, Lq, Lk) bool; and which packed tokens these are, (segments, Lq) and (segments, Lk) int64.
+            segments: weights (segments, heads, Lq, Lk), zero for invisible keys, float32 or float64; who sees whom,
+            (segments, Lq, Lk) bool; and the packed tokens, (segments, Lq) and (segments, Lk) int64.
         relative: (2c + 1, dim), vectors of relative positions.
 
     Returns:
-        (Nq, numbers), 0 for a query that may see no key.
+        (Nq, numbers), 0 for a query without a visible key.
     """
     if q.dtype != torch.float64:
         q, k = q.float(), k.float()
@@ -160,12 +164,12 @@ def per_query(
         for bucket in plan.buckets:
             sides = bucket.query_index, bucket.key_index
             found.append(_in_blocks(q, k, reach, *sides, _allowed(bucket), measure, relative).flatten(0, 1))
-        # Behind the buckets stands the row of the queries that see nothing.
+        # The last row is for queries that see nothing.
         return torch.cat([*found, q.new_zeros(1, numbers)]).index_select(0, plan.position)
 
 
 def _allowed(bucket: Bucket) -> Tensor:
-    """Who sees whom in a bucket of an engine, (segments, queries, keys) bool, nothing copied."""
+    """Return who sees whom in a bucket of an engine, (segments, queries, keys) bool, without copies."""
     (segments, queries), keys = bucket.query_index.shape, bucket.key_index.shape[1]
     if bucket.causal:
         mask = torch.ones(queries, keys, dtype=torch.bool, device=bucket.key_index.device).tril()
@@ -186,7 +190,7 @@ def _in_blocks(
     measure: Callable[..., Tensor],
     relative: Tensor | None,
 ) -> Tensor:
-    """What ``measure`` finds in segments, (segments, Lq, numbers); a block has at least one query of one segment."""
+    """Return the results of ``measure`` for segments, (segments, Lq, numbers), in blocks of at least one query."""
     rows = max(1, WEIGHTS_AT_ONCE // (q.shape[1] * keys.shape[1]))  # queries of one segment at a time
     several = max(1, rows // queries.shape[1])  # short segments at a time
     found = []

@@ -1,9 +1,9 @@
 """G-Transformer + BERT: the encoder is BERT's, initialised from a checkpoint of Hugging Face transformers (Table 2).
 
-BERT's encoder (Devlin et al. 2019) is a Transformer with layer norm behind each block, learned positions, a layer norm
-on the embeddings and no embedding scale. Its segment embedding is constant here and goes into the positions; its pooler
-has no counterpart. Each sentence of a document is ``[CLS] words [SEP]`` to BERT and ``<s> words </s>`` here. The
-decoder is the usual one.
+BERT's encoder (Devlin et al. 2019) is a Transformer with layer norm after each block, learned positions, a layer norm
+on the embeddings and no embedding scale. Its segment embedding is constant here and is added to the positions; its
+pooler has no counterpart. Each sentence of a document is ``[CLS] words [SEP]`` for BERT and ``<s> words </s>`` here.
+The decoder is the usual one.
 """
 
 import logging
@@ -71,7 +71,7 @@ class GTransformerBertModel(GTransformerModel):
 
     @classmethod
     def build_model(cls, cfg: GTransformerBertConfig, task):
-        """Build; UserError if one dictionary is asked for both sides, or more positions than BERT has."""
+        """Build; raise UserError for a dictionary shared by both sides, or for more positions than BERT has."""
         if cfg.share_all_embeddings:
             raise UserError("--share-all-embeddings: BERT's wordpieces are the source's alone; leave it out")
         if cfg.max_source_positions > BERT_POSITIONS:
@@ -86,15 +86,18 @@ class GTransformerBertModel(GTransformerModel):
 
     @classmethod
     def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:
-        """BERT's structure; the decoder keeps what was chosen."""
+        """Return BERT's structure; the decoder keeps the given options."""
         return with_options(cfg, **STRUCTURE)
 
     def is_pretrained(self, name: str) -> bool:
-        """Of the encoder, all but global attention and gates; the decoder is fresh."""
+        """Return True for the encoder's parameters except global attention and gates; the decoder starts from random
+        values.
+        """
         return name.startswith("encoder.") and super().is_pretrained(name)
 
     def load_bert(self, folder: str | Path) -> None:
-        """Initialise the encoder from a BERT checkpoint; global attention, gates and language symbols stay fresh.
+        """Initialise the encoder from a BERT checkpoint; global attention, gates and language symbols keep their
+        values.
 
         Raises UserError if transformers is not installed, the folder holds no BERT, or names, sizes or words do not
         fit.
@@ -143,9 +146,9 @@ class GTransformerBertModel(GTransformerModel):
 
 
 def read_bert(transformers: ModuleType, folder: Path):
-    """(BertModel, index by word) of a folder; special tokens stand under fairseq's names.
+    """Read (BertModel, index by word) from a folder; special tokens have fairseq's names.
 
-    Raises UserError if the folder is none, holds another model than BERT, or lacks parameters.
+    Raises UserError if the folder does not exist, holds another model than BERT, or lacks parameters.
     """
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder}: no BERT checkpoint (config.json); save one with transformers' save_pretrained")
@@ -172,7 +175,9 @@ def read_bert(transformers: ModuleType, folder: Path):
 
 
 def _foreign_symbols(dictionary: Dictionary) -> set[int]:
-    """What BERT has not: padding, and the language symbols ``[xx]`` at the dictionary's end (before ``<mask>``)."""
+    """Return symbols that BERT lacks: padding, and the language symbols ``[xx]`` at the dictionary's end (before
+    ``<mask>``).
+    """
     symbols = {dictionary.pad()}
     for index in range(len(dictionary) - 1, -1, -1):
         symbol = dictionary[index]
@@ -185,7 +190,7 @@ def _foreign_symbols(dictionary: Dictionary) -> set[int]:
 
 
 def _by_our_names(bert: nn.Module) -> dict[str, Tensor]:
-    """BERT's parameters under the names of our encoder, word embeddings excepted."""
+    """Return BERT's parameters with the names of our encoder, without word embeddings."""
     theirs = bert.state_dict()
     segment = theirs["embeddings.token_type_embeddings.weight"][0]
     given = {"embed_positions.weight": theirs["embeddings.position_embeddings.weight"] + segment}

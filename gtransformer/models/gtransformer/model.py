@@ -1,8 +1,8 @@
 """The G-Transformer (Bao et al. 2021) as a fairseq model, with its named sizes.
 
-Attention stands in a layer by group, over the document, or both combined (section 4.2). The paper's model has group
-attention below and combined attention on the top layers; ``--doc-mode full`` has attention over the document
-everywhere. What lies between them are the ablations of its Tables 5 and 6.
+Attention in a layer is by group, over the document, or both combined (section 4.2). The paper's model has group
+attention on the lower and combined attention on the top layers. With ``--doc-mode full`` all attention is over the
+document. Other combinations are the ablations of its Tables 5 and 6.
 """
 
 from dataclasses import dataclass
@@ -54,31 +54,31 @@ class GTransformerConfig(DocumentModelConfig):
     positions: ChoiceEnum(POSITION_KINDS) = option(
         DOCUMENT,
         "document: positions run through the instance, as in the paper; sentence: they restart at each sentence, "
-        "and global attention is told the sentences' numbers, which it learns to use",
+        "and global attention receives the sentences' numbers, which it learns to use",
     )
     gate_bias: Optional[float] = option(  # noqa: UP045
-        None, "bias that gates begin with; the larger, the less of global attention they let through (default: 0)"
+        None, "initial bias of gates; the larger, the less of global attention passes (default: 0)"
     )
     neutral_gates: bool = option(
         False,
-        "with --load-partial, gates change nothing at first, however open: global attention begins at zero, and group "
-        "attention is scaled up by what gates take from it (with --gate-bias 0 unless given)",
+        "with --load-partial, identity-initialised gates, which change nothing at first: global attention starts at "
+        "zero, and group attention is scaled up by the inverse of the gate (with --gate-bias 0 unless given)",
     )
     sentence_model: Optional[str] = option(  # noqa: UP045
         None,
-        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, exactly "
-        "where it is: structure, marks of sentences and vocabulary are its own, with --positions sentence and, unless "
-        "--gate-bias is given, --neutral-gates; the data must have its dictionary",
+        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
+        "equal outputs at first: its structure, boundary tokens and vocabulary are used, with --positions sentence "
+        "and, unless --gate-bias is given, --neutral-gates; the data must have its dictionary",
     )
     sentence_marks: ChoiceEnum(SENTENCE_MARKS) = option(
         BOTH_MARKS,
-        "what layers see of <s> and </s> around each sentence. both; end: as models of fairseq's task translation do, "
-        "</s> alone on the source side, in front of a target sentence </s> in place of <s>; start: </s> alone on the "
-        "source side, as Marian's models do (set by --sentence-model)",
+        "which boundary tokens layers see around each sentence. both: <s> and </s>; end: as in fairseq's task "
+        "translation, only </s> on the source side, and </s> instead of <s> before a target sentence; start: as in "
+        "Marian, only </s> on the source side, and <s> before a target sentence (set by --sentence-model)",
     )
     output_words: Optional[int] = option(  # noqa: UP045
         None,
-        "only the first N entries of the dictionary can be predicted, what is behind them was added to the sentence "
+        "only the first N entries of the dictionary can be predicted: the later ones were added to the sentence "
         "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
     )
     first_output_word: Optional[int] = option(  # noqa: UP045
@@ -99,8 +99,9 @@ class GTransformerConfig(DocumentModelConfig):
     )
     trained_parameters: ChoiceEnum(TRAINED_PARAMETERS) = option(
         ALL_PARAMETERS,
-        "what fine-tuning trains; the rest stays as it begins, its dropout still on. new: what that "
-        "has not, global attention, gates and maps of sentence numbers; top: all of the layers that have something new",
+        "what fine-tuning trains; the rest keeps its values, with dropout still on. new: parameters that the "
+        "pretrained model does not have: global attention, gates and maps of sentence numbers; top: all of the layers "
+        "with new parameters",
     )
 
 
@@ -115,7 +116,7 @@ SCOPES = {
 
 
 def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
-    """GROUP, COMBINED or GLOBAL for every layer, lowest first.
+    """Return GROUP, COMBINED or GLOBAL for every layer, lowest first.
 
     Args:
         part: "encoder" or "decoder" (self-attention), or "cross" (the decoder's attention to the source).
@@ -129,7 +130,7 @@ def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
 
 
 def _block(cfg: GTransformerConfig, name: str, kind: str, **more) -> AttentionBlock:
-    """Attention of a kind, with what global attention knows, and how much of it gates let through at first."""
+    """Return attention of a kind, with its sentence numbers and initial gate bias."""
     numbered, bias = str(cfg.positions) == SENTENCE, cfg.gate_bias or 0.0
     return AttentionBlock(name, SCOPES[kind], numbered=numbered, gate_bias=bias, **more)
 
@@ -143,7 +144,7 @@ class GTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
-        """UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
+        """Raise UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
         if cfg.doc_mode not in DOC_MODES:
             raise UserError(f"--doc-mode {cfg.doc_mode} is unknown; choose one of {', '.join(DOC_MODES)}")
         depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
@@ -154,12 +155,12 @@ class GTransformerModel(DocumentModel):
 
     @classmethod
     def encoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        """Self-attention (group: Eq. 8 with G_Q = G_K = G_X)."""
+        """Return self-attention (group: Eq. 8 with G_Q = G_K = G_X)."""
         return [(_block(cfg, "self_attn", kind),) for kind in attention_kinds(cfg, "encoder")]
 
     @classmethod
     def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        """Self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
+        """Return self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
         of_self = {"causal": True, "recurrent": str(cfg.decoder_unit) == SSRU}
         return [
             (_block(cfg, "self_attn", own, **of_self), _block(cfg, "encoder_attn", cross, memory="source"))
@@ -167,11 +168,11 @@ class GTransformerModel(DocumentModel):
         ]
 
     def learns_as_new(self, name: str) -> bool:
-        """As for any document model; a copy of group attention counts as pretrained, as in the release."""
+        """See the base class; a copy of group attention counts as pretrained, as in the release."""
         return super().learns_as_new(name) and not (self.cfg.load_partial_global_from_local and is_copied(name))
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As for any document model; global attention may be a copy of group attention, and gates neutral."""
+        """See the base class; global attention may be a copy of group attention, and gates identity-initialised."""
         found = from_transformer(state, self, self.cfg.load_partial_global_from_local)
         if self.cfg.neutral_gates:
             make_neutral(found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0)
@@ -182,7 +183,7 @@ MBART_LARGE = "gtransformer_mbart_large"
 ARCHITECTURES = {f"gtransformer_{size}": sizes for size, sizes in SIZES.items()}
 ARCHITECTURES[MBART_LARGE] = both_sides(1024, 4096, 12, 16)
 
-# What mBART25 is besides its sizes (Liu et al. 2020, section 2.2, and its checkpoint): it can be nothing else.
+# The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its sizes.
 MBART = {
     "activation_fn": "gelu",
     "encoder_normalize_before": True,

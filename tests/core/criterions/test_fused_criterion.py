@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.batch_fields import CONTEXT, without_context_loss, without_forced
+from gtransformer.data.batch_fields import CONTEXT, without_context_loss, without_unpredicted
 from tests.support import pad_batch, random_document, tiny_model
 
 
@@ -95,15 +95,15 @@ def test_context_does_not_count(dictionary, sample, kind, smoothing):
 def test_validation_says_what_words_cost(dictionary, sample, left_out):
     """The same by hand, <s> and language symbol left out; also where the batch has left them out already."""
     model = tiny_model(dictionary).double().eval()
-    forced = [dictionary.bos(), dictionary.index("[de]")]
-    task = Namespace(target_dictionary=dictionary, forced_symbols=forced)
+    unpredicted = [dictionary.bos(), dictionary.index("[de]")]
+    task = Namespace(target_dictionary=dictionary, unpredicted_symbols=unpredicted)
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     logits, _ = model(**sample["net_input"])
     nll = -logits.detach().log_softmax(dim=2).gather(2, sample["target"].unsqueeze(2)).squeeze(2)
-    words = sample["target"].ne(dictionary.pad()) & ~torch.isin(sample["target"], torch.tensor(forced))
+    words = sample["target"].ne(dictionary.pad()) & ~torch.isin(sample["target"], torch.tensor(unpredicted))
     assert int(words.sum()) == 8 + 3 + 3  # words and </s> of three sentences, and of one
 
-    seen = without_forced(sample, forced, dictionary.pad()) if left_out else sample
+    seen = without_unpredicted(sample, unpredicted, dictionary.pad()) if left_out else sample
     _, _, logs = criterion(model, seen)
     assert float(logs["word_nll"]) == pytest.approx(float(nll[words].sum()), rel=1e-6)
     assert logs["words"] == 14 and logs["ntokens"] == (14 if left_out else 14 + 2 + 2)

@@ -1,4 +1,4 @@
-"""Which sentences stand together: each grouping by hand, and what holds for all of them."""
+"""Which sentences stand together: each scheme by hand, and what holds for all of them."""
 
 import random
 import time
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gtransformer.data.instances import (
-    GROUPINGS,
+    INSTANCE_KINDS,
     KINDS,
     InstanceScheme,
     build_instances,
@@ -24,9 +24,9 @@ RUNS = [(0, 3), (3, 5), (5, 9)]
 
 
 def made(kind, tokens=None, context=None, target_context=None, target=TARGET):
-    grouping = InstanceScheme(kind, tokens, context, target_context)
-    grouping.check()
-    found = build_instances(grouping, SOURCE, target, RUNS)
+    scheme = InstanceScheme(kind, tokens, context, target_context)
+    scheme.check()
+    found = build_instances(scheme, SOURCE, target, RUNS)
     return [list(map(tuple, ranges.tolist())) for ranges in (found.source, found.target, found.current)]
 
 
@@ -124,9 +124,9 @@ def test_long_documents_are_cut_in_reasonable_time():
     assert max(sizes) <= 100 and min(sizes) > 40 and np.mean(sizes) > 80
 
 
-@pytest.mark.parametrize("kind", GROUPINGS[1:])
+@pytest.mark.parametrize("kind", INSTANCE_KINDS[1:])
 def test_every_sentence_is_current_once_and_context_stands_before_it(kind):
-    draw = random.Random(GROUPINGS.index(kind))
+    draw = random.Random(INSTANCE_KINDS.index(kind))
     for _ in range(100):
         sizes = [draw.randint(1, 9) for _ in range(draw.randint(1, 6))]
         ends = np.cumsum(sizes).tolist()
@@ -164,17 +164,17 @@ def test_the_greedy_rule_takes_a_number_of_sentences_too():
     ],
 )
 def test_how_many_sentences_an_instance_may_have(options, most, is_unequal):
-    grouping = InstanceScheme(*options)
-    assert (grouping.max_sentences, grouping.is_unequal) == (most, is_unequal)
+    scheme = InstanceScheme(*options)
+    assert (scheme.max_sentences, scheme.is_unequal) == (most, is_unequal)
     if most is not None:
-        found = build_instances(grouping, SOURCE, TARGET, [(0, 9)])
+        found = build_instances(scheme, SOURCE, TARGET, [(0, 9)])
         sides = [np.diff(side).ravel() for side in (found.source, found.target)]
         assert max(map(max, sides)) == most and (sides[0] != sides[1]).any() == is_unequal
-        assert grouping.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
+        assert scheme.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
 
 
 def test_nothing_to_group():
-    for kind in GROUPINGS[1:]:
+    for kind in INSTANCE_KINDS[1:]:
         found = build_instances(InstanceScheme(kind, tokens=9, context=1), np.zeros(0, int), np.zeros(0, int), [])
         assert len(found) == 0 and found.source.shape == found.current.shape == (0, 2)
 
@@ -202,13 +202,13 @@ def test_options_that_cannot_be(options, named):
         InstanceScheme(*options).check()
 
 
-@pytest.mark.parametrize("grouping", [InstanceScheme("greedy", 13), InstanceScheme("disjoint", context=2)])
-def test_drawn_lengths(grouping):
+@pytest.mark.parametrize("scheme", [InstanceScheme("greedy", 13), InstanceScheme("disjoint", context=2)])
+def test_drawn_lengths(scheme):
     """Runs are covered in order; no instance is longer than the rule would make it there, and all lengths come up."""
     draw, lengths = np.random.RandomState(1), {}
-    ends = KINDS[grouping.kind].furthest(grouping, np.maximum(SOURCE, TARGET))
+    ends = KINDS[scheme.kind].furthest(scheme, np.maximum(SOURCE, TARGET))
     for _ in range(200):
-        found = build_instances(grouping, SOURCE, TARGET, RUNS, draw)
+        found = build_instances(scheme, SOURCE, TARGET, RUNS, draw)
         cuts = list(map(tuple, found.current.tolist()))
         assert found.source is found.target is found.current
         assert [i for one, other in cuts for i in range(one, other)] == list(range(9))

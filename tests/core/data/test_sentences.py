@@ -9,9 +9,9 @@ import torch
 from fairseq.data import ListDataset, indexed_dataset
 
 from gtransformer.data import stored as module
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
 from gtransformer.data.sentences import RunDataset, Sentences, SentenceSpan, regrouped_spans, tokens_between
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
 
@@ -43,15 +43,15 @@ def side(stored, folder=None, prepend_bos=False):
     return InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos)
 
 
-def sidecar(spans=PLACES, documents=2, dropped=()):
-    return Sidecar("test", "en", "de", documents, list(spans), list(dropped))
+def instance_index(spans=PLACES, documents=2, dropped=()):
+    return InstanceIndex("test", "en", "de", documents, list(spans), list(dropped))
 
 
 @pytest.mark.parametrize("twice", [True, False])
 @pytest.mark.parametrize("binarised", [False, True])
 def test_sentences_of_documents(tmp_path, binarised, twice):
     one = side(lines(twice=twice), tmp_path if binarised else None)
-    view = Sentences(one, one, "x", sidecar())
+    view = Sentences(one, one, "x", instance_index())
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
     assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
     assert len(view) == 5
@@ -60,7 +60,7 @@ def test_sentences_of_documents(tmp_path, binarised, twice):
     assert [view.source.tokens(i, i + 1).tolist() for i in (0, 2, 3)] == [[S, A, E], [S, E], [S, C, C, C, E]]
 
 
-def test_without_a_sidecar_an_instance_is_a_document():
+def test_without_an_instance_index_an_instance_is_a_document():
     view = Sentences(side(lines()), None, "x")
     assert view.document.tolist() == [0, 0, 1, 2, 3] and view.position.tolist() == [0, 1, 0, 0, 0]
     assert view.runs() == [(0, 2), (2, 3), (3, 4), (4, 5)] and view.target is None
@@ -68,19 +68,19 @@ def test_without_a_sidecar_an_instance_is_a_document():
 
 def test_a_sentence_that_was_dropped_breaks_a_run():
     spans = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    view = Sentences(side(lines(spans)), None, "x", sidecar(spans, dropped=[(0, 1)]))
+    view = Sentences(side(lines(spans)), None, "x", instance_index(spans, dropped=[(0, 1)]))
     assert view.position.tolist() == [0, 2, 0, 1] and view.runs() == [(0, 1), (1, 2), (2, 4)]
 
 
 def test_instances_may_be_stored_in_any_order():
     spans = [PLACES[i] for i in (3, 1, 0, 2)]
-    view = Sentences(side(lines(spans)), side(lines(spans)), "x", sidecar(spans))
+    view = Sentences(side(lines(spans)), side(lines(spans)), "x", instance_index(spans))
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.runs() == [(0, 3), (3, 5)]
     assert view.target.tokens(0, 5).tolist() == [t for line in lines(twice=False) for t in line]
 
 
 def test_runs_of_sentences_have_exact_sizes(tmp_path):
-    view = Sentences(side(lines(), tmp_path), None, "x", sidecar())
+    view = Sentences(side(lines(), tmp_path), None, "x", instance_index())
     ranges = np.array([(0, 1), (0, 2), (0, 3), (3, 5), (1, 3)])
     dataset = RunDataset(view.source, ranges)
     assert len(dataset) == 5 and dataset.sizes.tolist() == [3, 7, 9, 9, 6]
@@ -118,7 +118,7 @@ def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepen
 
 
 def test_nothing_stored():
-    view = Sentences(side([]), side([]), "x", sidecar([], documents=0))
+    view = Sentences(side([]), side([]), "x", instance_index([], documents=0))
     assert len(view) == 0 and view.runs() == []
 
 
@@ -134,7 +134,11 @@ def test_nothing_stored():
 def test_files_that_do_not_belong_together(source, target, given, message):
     with pytest.raises(UserError, match=message):
         Sentences(
-            side(lines(source)), target and side(lines(target)), "x", given and sidecar(given), given and Path("y")
+            side(lines(source)),
+            target and side(lines(target)),
+            "x",
+            given and instance_index(given),
+            given and Path("y"),
         )
 
 
@@ -142,41 +146,41 @@ def test_files_that_do_not_belong_together(source, target, given, message):
 def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, binarised):
     opened = [[S, A, E, E], [S, E, E]]
     found = side([[S, A, E], [A], [B, A, E, E], [S]], tmp_path if binarised else None)
-    assert found.first_unopened() == 1
-    assert side(opened).first_unopened() is None and side([[A, E]], prepend_bos=True).first_unopened() is None
-    assert side([*opened, []]).first_unopened() == 2
-    assert found.foreign_token(B + 1) is None and found.foreign_token(B) == B
+    assert found.first_without_bos() == 1
+    assert side(opened).first_without_bos() is None and side([[A, E]], prepend_bos=True).first_without_bos() is None
+    assert side([*opened, []]).first_without_bos() == 2
+    assert found.invalid_token(B + 1) is None and found.invalid_token(B) == B
 
 
 def word_view(spans, dropped=()):
     """Sentences of one word in stored instances (document, first sentence, sentences)."""
     one = side([[S, A, E] * count for *_, count in spans])
-    return Sentences(one, one, "x", sidecar(spans, 3, dropped))
+    return Sentences(one, one, "x", instance_index(spans, 3, dropped))
 
 
-def grouped_spans(sentences, *grouping):
+def spans_of_scheme(sentences, *scheme):
     made = build_instances(
-        InstanceScheme(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs()
+        InstanceScheme(*scheme), sentences.source.lengths, sentences.target.lengths, sentences.runs()
     )
     return regrouped_spans(sentences, made)
 
 
-def test_places_are_those_of_the_sidecar():
+def test_spans_are_those_of_the_instance_index():
     """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
     sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
-    assert grouped_spans(sentences, "sliding", None, 1) == [
+    assert spans_of_scheme(sentences, "sliding", None, 1) == [
         SentenceSpan(0, 0, 1, (0, 1)),
         SentenceSpan(0, 0, 2, (1, 1)),
         SentenceSpan(0, 3, 1, (3, 1)),
         SentenceSpan(2, 0, 1, (0, 1)),
     ]
-    assert grouped_spans(sentences, "current", None, 2, 0) == [
+    assert spans_of_scheme(sentences, "current", None, 2, 0) == [
         SentenceSpan(0, 0, 1, (0, 1)),
         SentenceSpan(0, 1, 1, (1, 1)),
         SentenceSpan(0, 3, 1, (3, 1)),
         SentenceSpan(2, 0, 1, (0, 1)),
     ]
-    whole = grouped_spans(sentences, "greedy", 100)
+    whole = spans_of_scheme(sentences, "greedy", 100)
     assert whole == [SentenceSpan(0, 0, 2, (0, 2)), SentenceSpan(0, 3, 1, (3, 1)), SentenceSpan(2, 0, 1, (0, 1))]
     numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
     assert all(type(number) is int for number in numbers)  # what a file of translations can hold

@@ -14,7 +14,7 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from gtransformer.cli.score import main as score
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe
@@ -88,19 +88,19 @@ def test_manifest_counts_recomputed(raw, prepared):
 def test_every_sentence_comes_back_from_the_binaries(prepared):
     """Binaries -> dictionary words -> sentences -> documents are the text again, sentence by sentence."""
     for split in ("train", "valid", "test"):
-        sidecar = Sidecar.load(prepared / "bin" / f"{split}.en-de.instances.json")
+        instance_index = InstanceIndex.load(prepared / "bin" / f"{split}.en-de.instances.json")
         for lang in ("en", "de"):
             dictionary = Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt"))
             data = data_utils.load_indexed_dataset(str(prepared / "bin" / f"{split}.en-de.{lang}"), dictionary)
             words = [[dictionary.symbols[index] for index in row] for row in data]
             assert all(row[-2:] == ["</s>", "</s>"] for row in words)
-            found = join(sidecar, [split_instance(" ".join(row[:-1])) for row in words])
+            found = join(instance_index, [split_instance(" ".join(row[:-1])) for row in words])
             text, tokens = (
                 documents(prepared / "text" / f"{split}.{lang}"),
                 documents(prepared / "tok" / f"{split}.{lang}"),
             )
             processor = Postprocessor(lang)
-            dropped = set(sidecar.dropped)
+            dropped = set(instance_index.dropped)
             assert len(dropped) == (1 if split == "train" else 2)
             assert [len(document) for document in found] == [len(document) for document in text]
             for number, (document, tok, plain) in enumerate(zip(found, tokens, text, strict=True)):
@@ -123,16 +123,19 @@ def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
         assert len(text) == len(given) and [number for number, line in enumerate(text, 1) if not line] == empty
         assert f"warning: {path}: 2 sentences without text (line {empty[0]}, {empty[1]})" in err
         assert "concatenated_en2de_train" not in err
-    sidecar, target = Sidecar.load(output / "bin" / "test.en-de.instances.json"), documents(output / "text" / "test.de")
+    instance_index, target = (
+        InstanceIndex.load(output / "bin" / "test.en-de.instances.json"),
+        documents(output / "text" / "test.de"),
+    )
     with open(tmp_path / "gen.jsonl", "w") as stream:
-        for number, (document, first, count) in enumerate(sidecar.instances):
+        for number, (document, first, count) in enumerate(instance_index.instances):
             sentences = [f"{document} {position}" for position in range(first, first + count)]
             place = {"id": number, "document": document, "first_sentence": first, "sentences": count}
             stream.write(json.dumps(place | {"hypotheses": [{"score": -1.0, "sentences": sentences}]}) + "\n")
     assert score([str(output), "--hypotheses", str(tmp_path / "gen.jsonl"), "--metrics", "bleu"]) == 0
     assert "2 sentences are in no instance" in capfd.readouterr().out
     assert documents(tmp_path / "gen.txt") == [
-        ["" if (number, at) in sidecar.dropped else f"{number} {at}" for at in range(len(document))]
+        ["" if (number, at) in instance_index.dropped else f"{number} {at}" for at in range(len(document))]
         for number, document in enumerate(target)
     ]
 
@@ -241,4 +244,4 @@ def test_moses_scripts_and_the_opposite_direction(raw, prepared, tmp_path):
     tokens = [line for document in documents(output / "tok" / "test.de") for line in document]
     assert any("[de]" in line for line in plain) and not any("[de]" in line for line in tokens)
     assert ["".join(line.split()).lower() for line in plain] == ["".join(line.split()).lower() for line in tokens]
-    assert Sidecar.load(output / "bin" / "test.de-en.instances.json").source_lang == "de"
+    assert InstanceIndex.load(output / "bin" / "test.de-en.instances.json").source_lang == "de"

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.postprocess import main as postprocess
 from gtransformer.cli.prepare import main
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import ReleaseText
 from gtransformer.evaluation.score import score_translations
@@ -66,14 +66,14 @@ def moses(raw, tmp_path_factory) -> Path:
 
 def perfect(prepared: Path, path: Path) -> Path:
     """The reference as a model's translation."""
-    sidecar = Sidecar.load(prepared / "bin" / "test.en-de.instances.json")
+    instance_index = InstanceIndex.load(prepared / "bin" / "test.en-de.instances.json")
     lines = (prepared / "instances" / "test.de").read_text(encoding="utf-8").splitlines()
     rows = [
         {
             "id": number, "document": document, "first_sentence": first, "sentences": count,
             "hypotheses": [{"score": -1.0, "sentences": split_instance(line)}],
         }
-        for number, (line, (document, first, count)) in enumerate(zip(lines, sidecar.instances, strict=True))
+        for number, (line, (document, first, count)) in enumerate(zip(lines, instance_index.instances, strict=True))
     ]  # fmt: skip
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path

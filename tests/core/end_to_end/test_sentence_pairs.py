@@ -27,9 +27,9 @@ def pairs(prepared, tmp_path_factory):
 
 def test_every_pair_is_a_document(pairs):
     counts = json.loads((pairs / "manifest.json").read_text())["splits"]["train"]
-    sidecar = json.loads((pairs / "bin" / "train.en-de.instances.json").read_text())["instances"]
-    assert counts["sentences"] == counts["documents"] == counts["instances"] == len(sidecar) > 20
-    assert [row[1:] for row in sidecar] == [[0, 1]] * len(sidecar)
+    instance_index = json.loads((pairs / "bin" / "train.en-de.instances.json").read_text())["instances"]
+    assert counts["sentences"] == counts["documents"] == counts["instances"] == len(instance_index) > 20
+    assert [row[1:] for row in instance_index] == [[0, 1]] * len(instance_index)
 
 
 def test_both_steps_beside_documents(prepared, pairs, tmp_path):

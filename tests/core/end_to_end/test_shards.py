@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli import merge
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.preprocess.manifest import other_vocabulary
 from gtransformer.preprocess.settings import Settings
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -76,8 +76,8 @@ def test_an_epoch_a_shard(corpus, order):
         ).next_epoch_itr(shuffle=True)
         numbers = sorted(number for batch in batches for number in read(batch)[0])
         assert numbers == list(range(len(dataset)))
-        sidecar = Sidecar.load(corpus / f"{(epoch - 1) % SHARDS}" / "bin" / "train.en-de.instances.json")
-        assert {place.document for place in dataset.spans()} == set(range(sidecar.documents))
+        instance_index = InstanceIndex.load(corpus / f"{(epoch - 1) % SHARDS}" / "bin" / "train.en-de.instances.json")
+        assert {place.document for place in dataset.spans()} == set(range(instance_index.documents))
         if epoch <= SHARDS:
             found += [sentences_of(task, dataset[number]["source"])[-1] for number in numbers]
     whole = TranslationDocTask.setup_task(task_config(data=str(corpus / "whole" / "bin"), **options))

@@ -65,8 +65,8 @@ def test_the_same_corpus(folder):
     for name in ("bin/dict.en.txt", "bpe.codes", "truecase.de", "text/train.en", "text/test.de"):
         one, other = ((folder / f"prepared-{way}" / name).read_bytes() for way in WAYS)
         assert one == other
-    sidecars = [json.loads((folder / f"prepared-{w}/bin/train.en-de.instances.json").read_text()) for w in WAYS]
-    assert sidecars[0]["dropped"] == sidecars[1]["dropped"] != []
+    instance_indexes = [json.loads((folder / f"prepared-{w}/bin/train.en-de.instances.json").read_text()) for w in WAYS]
+    assert instance_indexes[0]["dropped"] == instance_indexes[1]["dropped"] != []
 
 
 def test_the_same_model(folder):

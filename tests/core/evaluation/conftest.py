@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 
 INSTANCES = [(0, 0, 2), (0, 2, 1), (1, 0, 2)]
 TEXT = {
@@ -93,7 +93,7 @@ def prepared(tmp_path) -> Path:
             write_documents(folder / name / f"test.{lang}", documents)
     (folder / "bin").mkdir()
     write_pieces(folder, PIECES)
-    Sidecar("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
+    InstanceIndex("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
     return folder
 
 

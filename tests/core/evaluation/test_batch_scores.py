@@ -173,7 +173,7 @@ def test_candidates_of_a_batch_by_numpy(dictionary, name, max_tokens):
 
 
 @pytest.mark.parametrize("name", ["continuous both", "ABD decoder", "MBE both"])
-def test_layers_see_the_last_rows_alone(dictionary, name):
+def test_layers_see_the_last_instances_alone(dictionary, name):
     """The candidates of a batch at once."""
     kinds, options = SYSTEMS[name]
     model = made(dictionary, *kinds, **options)

@@ -159,7 +159,7 @@ def test_items_of_another_corpus(model, dictionary, encode, read, place, said):
 class Untrained:
     """In place of a scorer where its scores do not matter."""
 
-    minds_length, together = False, 1
+    depends_on_length, together = False, 1
 
     def score(self, requests, progress):
         return [[0.0] * len(request.asked) for request in requests]

@@ -86,8 +86,8 @@ def test_what_stands_behind_matters(dictionary, encode):
     for system in SYSTEMS:
         scorer = SentenceScorer(make_system(system, dictionary), dictionary, dictionary)
         (one, other), (alone,) = (found.scores for found in score_examples(scorer, examples, encode, encode))
-        assert scorer.minds_length == (system == "window linear")
-        assert (one == pytest.approx(other, abs=1e-9)) != scorer.minds_length
+        assert scorer.depends_on_length == (system == "window linear")
+        assert (one == pytest.approx(other, abs=1e-9)) != scorer.depends_on_length
         if system in ("transformer", "lst"):
             assert abs(one - alone) > 1e-4
 

@@ -13,8 +13,8 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtransformer.cli.contrastive import main
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.sentences import SentenceSpan
-from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import IN_VIEW, Item, read_items, score_items
 from gtransformer.evaluation.instances import Capacity, capacity_of, corpus_instances, usual_place
@@ -44,13 +44,13 @@ def fairseq_task() -> TranslationTask:
     return TranslationTask.setup_task(TranslationConfig(data=str(PREPARED / "bin"), **PAIR))
 
 
-def text(task, split: str) -> tuple[Sidecar, list[list[list[list[int]]]]]:
-    """The sidecar, and of both sides the stored instances as sentences of indices, read from the text."""
+def text(task, split: str) -> tuple[InstanceIndex, list[list[list[list[int]]]]]:
+    """The instance index, and of both sides the stored instances as sentences of indices, read from the text."""
     sides = []
     for lang, dictionary in (("en", task.source_dictionary), ("de", task.target_dictionary)):
         lines = map(split_instance, read_lines(PREPARED / "instances" / f"{split}.{lang}"))
         sides.append([[[dictionary.index(w) for w in sentence.split()] for sentence in one] for one in lines])
-    return Sidecar.load(PREPARED / "bin" / f"{split}.en-de.instances.json"), sides
+    return InstanceIndex.load(PREPARED / "bin" / f"{split}.en-de.instances.json"), sides
 
 
 @pytest.mark.parametrize("make", [doc_task, fairseq_task])
@@ -58,17 +58,17 @@ def text(task, split: str) -> tuple[Sidecar, list[list[list[list[int]]]]]:
 def test_as_prepared(make, split):
     """Every instance that lies there, in training, too, where words are dropped otherwise; and of fairseq's task."""
     task = make(doc_noise_mask=0.9) if make is doc_task else make()
-    sidecar, (sources, targets) = text(task, split)
+    instance_index, (sources, targets) = text(task, split)
     found = corpus_instances(task, PREPARED, split)
-    assert list(found.spans) == [SentenceSpan(*row) for row in sidecar.instances]
+    assert list(found.spans) == [SentenceSpan(*row) for row in instance_index.instances]
     assert [found.read(number) for number in range(len(found.spans))] == list(zip(sources, targets, strict=True))
 
 
 def test_context_of_the_source_alone():
     task = doc_task(instances="current", context_sentences=2, doc_mode="full")
-    sidecar, sides = text(task, "test")
+    instance_index, sides = text(task, "test")
     found = corpus_instances(task, PREPARED, "test")
-    source, target = (join(sidecar, side) for side in sides)
+    source, target = (join(instance_index, side) for side in sides)
     place = next(number for number, place in enumerate(found.spans) if place.current[0] == 3)
     document = found.spans[place].document
     assert found.spans[place] == SentenceSpan(document, 3, 1, (3, 1))
@@ -80,12 +80,12 @@ def test_what_is_missing_or_damaged(tmp_path):
         corpus_instances(doc_task(), PREPARED, "dev")
     prepared = shutil.copytree(PREPARED, tmp_path / "prepared")
     path = prepared / "bin" / "test.en-de.instances.json"
-    sidecar = Sidecar.load(path)
-    document, first, count = sidecar.instances[0]
-    sidecar.instances[0] = (document, first, count + 1)
-    for instances in (sidecar.instances, sidecar.instances[:-1]):
-        sidecar.instances = instances
-        sidecar.save(path)
+    instance_index = InstanceIndex.load(path)
+    document, first, count = instance_index.instances[0]
+    instance_index.instances[0] = (document, first, count + 1)
+    for instances in (instance_index.instances, instance_index.instances[:-1]):
+        instance_index.instances = instances
+        instance_index.save(path)
         with pytest.raises(UserError, match="prepare the corpus again"):
             corpus_instances(doc_task(prepared), prepared, "test").read(0)
 
@@ -114,9 +114,9 @@ KINDS = {
 
 def sentences_of(split: str) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
     """By document and place in it, source and target, from the text files."""
-    sidecar, sides = text(doc_task(), split)
+    instance_index, sides = text(doc_task(), split)
     found = {}
-    for (document, first, count), source, target in zip(sidecar.instances, *sides, strict=True):
+    for (document, first, count), source, target in zip(instance_index.instances, *sides, strict=True):
         for number in range(count):
             found[document, first + number] = source[number], target[number]
     return found

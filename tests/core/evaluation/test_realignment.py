@@ -10,7 +10,7 @@ from itertools import combinations_with_replacement, pairwise
 import pytest
 
 from gtransformer.cli.score import main
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import cut_points, realign
@@ -145,6 +145,6 @@ def test_the_signature_says_what_was_cut_anew():
     text = [["a", "b"]]
     levels = ("sentences", "instances", "documents")
     for count, dropped, expected in ((2, [], levels[:2]), (1, [(0, 1)], levels)):
-        sidecar = Sidecar("test", "en", "de", 1, [(0, 0, count)], dropped)
-        assert segments_of_text(text, text, "13a", sidecar, "mwer").realigned == expected
-    assert segments_of_text(text, text, "13a", sidecar).realigned == ()
+        instance_index = InstanceIndex("test", "en", "de", 1, [(0, 0, count)], dropped)
+        assert segments_of_text(text, text, "13a", instance_index, "mwer").realigned == expected
+    assert segments_of_text(text, text, "13a", instance_index).realigned == ()

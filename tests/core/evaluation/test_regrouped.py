@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gtransformer.cli.score import main as score
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_documents, read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
@@ -18,7 +18,7 @@ from gtransformer.evaluation.score import score_translations
 REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
 RUNS = [(0, 3), (3, 5)]
-GROUPINGS = {
+SCHEMES = {
     "single": InstanceScheme("disjoint", context=0),
     "documents": InstanceScheme("greedy", tokens=1000),
     "pairs": InstanceScheme("disjoint", context=1),
@@ -30,12 +30,12 @@ TILES = {"single", "documents", "pairs"}
 
 @pytest.fixture
 def regrouped(tmp_path, helpers):
-    """make(grouping): the file's lines with the same sentences in other instances; what is not current is rubbish."""
+    """make(scheme): the file's lines with the same sentences in other instances; what is not current is rubbish."""
     sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
     lengths = np.array([len(sentence.split()) + 2 for sentence in sentences])
 
     def make(kind):
-        made = build_instances(GROUPINGS[kind], lengths, lengths, RUNS)
+        made = build_instances(SCHEMES[kind], lengths, lengths, RUNS)
         lines = []
         for number, ((first, last), (begin, end)) in enumerate(
             zip(made.target.tolist(), made.current.tolist(), strict=True)
@@ -64,7 +64,7 @@ def direct(tmp_path, helpers, prepared):
         pieces = dict(zip(PLACES, [sentence for instance in helpers.PIECES for sentence in instance], strict=True))
         places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
         helpers.write_pieces(folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places])
-        Sidecar("test", "en", "de", 2, places).save(folder / "bin" / "test.en-de.instances.json")
+        InstanceIndex("test", "en", "de", 2, places).save(folder / "bin" / "test.en-de.instances.json")
         plain = [{key: value for key, value in line.items() if key != "current"} for line in lines]
         helpers.write_jsonl(tmp_path / "direct.jsonl", plain)
         return folder
@@ -83,13 +83,13 @@ def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers
     assert found.counts == expected.counts and found.counts["instances"] == len(lines)
 
 
-@pytest.mark.parametrize("kind", sorted(GROUPINGS.keys() - TILES))
+@pytest.mark.parametrize("kind", sorted(SCHEMES.keys() - TILES))
 def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, prepared, hypotheses, regrouped):
     lines = regrouped(kind)
     assert any("not this" in line["hypotheses"][0]["sentences"] for line in lines)
     path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
     sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
-    documents = read_documents(path, Sidecar("test", "en", "de", 2, helpers.INSTANCES))
+    documents = read_documents(path, InstanceIndex("test", "en", "de", 2, helpers.INSTANCES))
     assert documents == [sentences[first:last] for first, last in RUNS]
     found = score_translations(prepared, "test", path, REFERENCES)
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)
@@ -196,11 +196,11 @@ def change(number, **fields):
 def test_damaged_files(damage, line, tmp_path, helpers, regrouped):
     path = helpers.write_jsonl(tmp_path / "r.jsonl", damage(regrouped("sliding")))
     with pytest.raises(UserError, match="r.jsonl: 2 of 5 sentences" if line is None else f"r.jsonl, line {line}: "):
-        read_translations(path, Sidecar("test", "en", "de", 2, helpers.INSTANCES))
+        read_translations(path, InstanceIndex("test", "en", "de", 2, helpers.INSTANCES))
 
 
 def test_context_that_was_dropped_is_refused(tmp_path, helpers, regrouped):
     """An instance is an unbroken run."""
     path = helpers.write_jsonl(tmp_path / "r.jsonl", [line for line in regrouped("sliding") if line["id"] != 1])
     with pytest.raises(UserError, match="instance 2 holds sentence 1 of document 0"):
-        read_translations(path, Sidecar("test", "en", "de", 2, [(0, 0, 1), (0, 2, 1), (1, 0, 2)], [(0, 1)]))
+        read_translations(path, InstanceIndex("test", "en", "de", 2, [(0, 0, 1), (0, 2, 1), (1, 0, 2)], [(0, 1)]))

@@ -9,7 +9,7 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.cli.score import main
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import cut_when_detokenised, reference_option
 from gtransformer.evaluation.score import score_translations
 
@@ -109,8 +109,8 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     for path in prepared.rglob("test.de"):
         path.rename(path.with_name("test.de_DE"))
     (prepared / "bin" / "test.en-de.instances.json").unlink()
-    sidecar = Sidecar("test", "en", "de_DE", 2, helpers.INSTANCES)
-    sidecar.save(prepared / "bin" / "test.en-de_DE.instances.json")
+    instance_index = InstanceIndex("test", "en", "de_DE", 2, helpers.INSTANCES)
+    instance_index.save(prepared / "bin" / "test.en-de_DE.instances.json")
     (prepared / "tok" / "test.de_DE").unlink()
     pieces = [["▁Er ▁sagt ▁: ▁„ ▁Ja “ .", "▁Das ▁Haus boot"], ["▁x"], ["▁y", "▁z"]]
     helpers.write_pieces(prepared, pieces, "de_DE")

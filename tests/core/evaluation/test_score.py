@@ -10,7 +10,7 @@ import pytest
 import sacrebleu
 
 from gtransformer.cli.score import main
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import REFERENCES, reference_option
 from gtransformer.evaluation.score import score_translations
@@ -66,7 +66,7 @@ def test_misaligned_instances(prepared, tmp_path, helpers):
 
 def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers):
     places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    Sidecar("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
+    InstanceIndex("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
     (a, _, c), (d, e) = helpers.TOK["de"]
     helpers.write_pieces(prepared, [[a], [c], [d, e]])
     path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], places))

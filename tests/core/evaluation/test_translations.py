@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TranslatedInstance, align_sentences, read_translations
 from gtransformer.errors import UserError
 
@@ -24,7 +24,7 @@ def read(tmp_path, helpers):
     def run(lines: list):
         path = tmp_path / "some.jsonl"
         path.write_text("".join((x if isinstance(x, str) else json.dumps(x)) + "\n" for x in lines), encoding="utf-8")
-        return read_translations(path, Sidecar("test", "en", "de", 2, helpers.INSTANCES))
+        return read_translations(path, InstanceIndex("test", "en", "de", 2, helpers.INSTANCES))
 
     return run
 

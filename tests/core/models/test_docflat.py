@@ -147,7 +147,7 @@ def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     torch.manual_seed(3)
     own, found = (torch.randn(5, 16, dtype=torch.double, requires_grad=True) for _ in range(2))
     weights = torch.randn(5, 16, dtype=torch.double)
-    result = attention.taken_in(own, found)
+    result = attention.merged(own, found)
     sure = torch.sigmoid(attention.gate(found)).detach()
     opened = sure >= 0.5
     assert 0 < opened.sum() < opened.numel()

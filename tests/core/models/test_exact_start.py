@@ -164,7 +164,7 @@ def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dicti
     documents = [random_document(random.Random(1), dictionary, [2, 1, 3])]
     for marks, kept in (("on", False), ("off", True)):
         model = tiny_model(dictionary, doc_mode="full", marks_loss=marks)
-        assert model.leaves_marks_out is kept
+        assert model.leaves_unpredicted_out is kept
         translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2)
         assert (translate.generator.rule is not None) is kept
     assert len(translate.sentences(translate(documents)[0][0])) == 3

@@ -39,8 +39,8 @@ class TopicStep(InputStep):
     def step(self, tokens, offsets, opens, tags):
         return super().step(tokens, offsets, opens, tags) + self.decoder.topic.weight[0]
 
-    def force(self, forced):
-        return super().force(forced) + self.decoder.topic.weight[0]
+    def force(self, forced_prefixes):
+        return super().force(forced_prefixes) + self.decoder.topic.weight[0]
 
 
 class TopicDecoder(DocumentDecoder):
@@ -52,8 +52,8 @@ class TopicDecoder(DocumentDecoder):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.topic = nn.Embedding(1, cfg.decoder_embed_dim)
 
-    def embed_batch(self, tokens, layout, known):
-        return super().embed_batch(tokens, layout, known) + self.topic.weight[0]
+    def embed_batch(self, tokens, layout, per_document):
+        return super().embed_batch(tokens, layout, per_document) + self.topic.weight[0]
 
 
 class TopicModel(InstanceTransformerModel):

@@ -149,7 +149,7 @@ def test_a_sentence_model_of_this_package(tmp_path, dictionary):
     assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
     assert relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
     assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (0.0, "sentence", "off")
-    assert model.leaves_marks_out and not model.decoder.predicts_some
+    assert model.leaves_unpredicted_out and not model.decoder.predicts_some
 
 
 def spread(model, dictionary, documents):

@@ -9,7 +9,7 @@ import pytest
 from fairseq.data import Dictionary
 
 from gtransformer.data.dictionaries import dictionary_words
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from tests.support import ROOT
@@ -27,7 +27,7 @@ def instances(tmp_path):
     for split in ("train", "test"):
         for lang, lines in LINES.items():
             (folder / f"{split}.{lang}").write_text("".join(f"{line}\n" for line in lines))
-        Sidecar(split, "en", "de", 2, [(0, 0, 2), (1, 0, 1)]).save(folder / f"{split}.en-de.instances.json")
+        InstanceIndex(split, "en", "de", 2, [(0, 0, 2), (1, 0, 1)]).save(folder / f"{split}.en-de.instances.json")
     return folder
 
 
@@ -89,7 +89,7 @@ def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_pat
     assert sorted(path.name for path in (tmp_path / "bin").iterdir()) == sorted(names)
     for name in names:
         if name.endswith(".json"):
-            assert Sidecar.load(tmp_path / "bin" / name).instances == [(0, 0, 2), (1, 0, 1)]
+            assert InstanceIndex.load(tmp_path / "bin" / name).instances == [(0, 0, 2), (1, 0, 1)]
         else:
             assert (tmp_path / "bin" / name).read_bytes() == (tmp_path / "fairseq" / name).read_bytes(), name
 

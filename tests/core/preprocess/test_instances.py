@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.preprocess.instances import (
     document_instances,
@@ -101,7 +101,7 @@ def test_lines_that_are_no_instances(line):
 
 
 def test_what_is_written_is_the_documents_again(tmp_path):
-    """Of random documents, by the sidecar; and counted."""
+    """Of random documents, by the instance index; and counted."""
     random.seed(2)
     for trial in range(10):
         documents = [
@@ -120,11 +120,13 @@ def test_what_is_written_is_the_documents_again(tmp_path):
         report = write_instances(
             folder / "source", folder / "target", folder, "test", ("en", "de"), **limits, max_sentence_tokens=longest
         )
-        sidecar = Sidecar.load(folder / "test.en-de.instances.json")
-        assert report.instances == len(sidecar.instances) and report.dropped_too_long == len(sidecar.dropped)
+        instance_index = InstanceIndex.load(folder / "test.en-de.instances.json")
+        assert report.instances == len(instance_index.instances) and report.dropped_too_long == len(
+            instance_index.dropped
+        )
         for side, lang in enumerate(("en", "de")):
             instances = [split_instance(line) for line in (folder / f"test.{lang}").read_text().splitlines()]
-            for found, document in zip(join(sidecar, instances), documents, strict=True):
+            for found, document in zip(join(instance_index, instances), documents, strict=True):
                 assert found == [
                     None if longest and max(len(part.split()) for part in pair) > longest else pair[side]
                     for pair in document

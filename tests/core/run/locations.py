@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gtransformer.cli import run as command
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.files import write_json
 from gtransformer.run.run import Run, make_run
 
@@ -44,7 +44,7 @@ def prepare(folder: Path, borrowed: str | None = None, **files: str) -> Path:
         (folder / name).touch()
     for split in ("train", "test"):
         (folder / "bin" / f"{split}.en-de.en.idx").touch()
-    Sidecar("test", "en", "de", 0).save(folder / "bin" / "test.en-de.instances.json")
+    InstanceIndex("test", "en", "de", 0).save(folder / "bin" / "test.en-de.instances.json")
     return folder
 
 

@@ -48,14 +48,14 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
     task = {"doc_constraint": True, "langs": "en,de"}
     plain = Translator(dictionary, [model], task, **SEARCH, unnormalized=True)
     source, chosen = sentences_of(dictionary, document), []
-    for first, forced, new, last in ways:
-        prefix = sum(chosen[forced:new], [])
+    for first, prefix_start, new, last in ways:
+        prefix = sum(chosen[prefix_start:new], [])
         begun = [[*prefix, dictionary.bos()][1:]] if prefix else None
         ((best, *_),) = plain([sum(source[first:last], [])], begun)
         written = [dictionary.bos(), *best["tokens"].tolist()[:-1]]
         found = sentences_of(dictionary, written)
-        assert found[: new - forced] == chosen[forced:new]
-        chosen += found[new - forced :]
+        assert found[: new - prefix_start] == chosen[prefix_start:new]
+        chosen += found[new - prefix_start :]
         assert len(chosen) == last
     model.decoder.caches = True
     return [*sum(chosen, [])[1:], dictionary.index("[de]")]
@@ -202,7 +202,7 @@ def test_searches_that_cannot_be(dictionary, options, message):
 
 
 def test_models_that_cannot_be(dictionary):
-    with pytest.raises(UserError, match="TransformerModelBase knows nothing of documents"):
+    with pytest.raises(UserError, match="TransformerModelBase is no document model"):
         translated(dictionary, [fairseqs_model(dictionary)], Strategy(SEQUENTIAL), [])
 
 

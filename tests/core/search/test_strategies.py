@@ -41,7 +41,7 @@ def test_every_sentence_is_new_once(kind, seed):
     assert [one.new for one in windows] == [0, *(one.last for one in windows[:-1])] and windows[-1].last == 40
     for one in windows:
         tokens = sum(lengths[one.first : one.last])
-        assert one.first == one.forced <= one.new < one.last and tokens <= most
+        assert one.first == one.prefix_start <= one.new < one.last and tokens <= most
         assert one.first == 0 or sum(lengths[one.first - 1 : one.new + 1]) > most
         if kind == SLIDING and one.last < 40:
             assert tokens + lengths[one.last] > most
@@ -58,11 +58,11 @@ def test_a_sentence_longer_than_a_window():
     ("options", "message"),
     [
         ({"kind": "iterative"}, "--strategy iterative is unknown; choose one of full, sequential, sliding"),
-        ({"kind": FULL, "tokens": 5}, "--window-tokens 5 means nothing with --strategy full"),
-        ({"kind": FULL, "context": 2}, "--context-sentences 2 means nothing with --strategy full"),
+        ({"kind": FULL, "tokens": 5}, "--window-tokens 5 has no effect with --strategy full"),
+        ({"kind": FULL, "context": 2}, "--context-sentences 2 has no effect with --strategy full"),
         ({"kind": SLIDING}, "--strategy sliding needs --window-tokens W"),
         ({"kind": SLIDING, "tokens": 0}, "--window-tokens 0: give at least 1"),
-        ({"kind": SLIDING, "tokens": 9, "context": 2}, "--context-sentences 2 means nothing with --strategy sliding"),
+        ({"kind": SLIDING, "tokens": 9, "context": 2}, "--context-sentences 2 has no effect with --strategy sliding"),
         ({"kind": SEQUENTIAL, "context": 0}, "--context-sentences 0: --strategy sequential"),
         ({"kind": SEQUENTIAL, "context": 1, "target_context": 0}, "--target-context-sentences 0: --strategy"),
         ({"kind": SEQUENTIAL, "context": 1, "tokens": 9}, "takes --context-sentences or --window-tokens, not both"),

@@ -6,7 +6,7 @@ from fairseq import options as fairseq_options
 from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import ROOT, task_config
 
@@ -38,10 +38,10 @@ def built(data, folder, arch, *arguments):
 
 def documents(split: str, lang: str) -> dict[tuple[int, int], list[str]]:
     """Sentences of a split as it was prepared, by document and place: words."""
-    sidecar = Sidecar.load(LEN48 / "bin" / f"{split}.en-de.instances.json")
+    instance_index = InstanceIndex.load(LEN48 / "bin" / f"{split}.en-de.instances.json")
     found = {}
     lines = (LEN48 / "instances" / f"{split}.{lang}").read_text(encoding="utf-8").splitlines()
-    for (document, first, _), line in zip(sidecar.instances, lines, strict=True):
+    for (document, first, _), line in zip(instance_index.instances, lines, strict=True):
         for number, sentence in enumerate(line.split("<s>")[1:]):
             found[document, first + number] = sentence.split()
     return found

@@ -18,7 +18,7 @@ from tests.core.models.batch_documents import made
 from tests.core.search.conftest import Translator
 from tests.core.tasks.loaded import load
 from tests.core.tasks.test_document_batches import DOCFLAT, iterator
-from tests.core.tasks.test_grouping import Optimizer
+from tests.core.tasks.test_instance_schemes import Optimizer
 from tests.support import tiny_task
 
 pytestmark = pytest.mark.slow

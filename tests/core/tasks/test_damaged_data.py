@@ -1,4 +1,4 @@
-"""Binaries that were cut short, and sidecars of other data: said when they are loaded, with the file's name."""
+"""Binaries that were cut short, and instance indexes of other data: said when they are loaded, with the file's name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import torch
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.sentences import SentenceSpan
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import check_binary
 from gtransformer.errors import UserError
 from tests.core.tasks.loaded import load, setup
@@ -30,9 +30,9 @@ HEAD = 26  # bytes before the lengths
         ("idx", lambda old: old[:9] + struct.pack("<Q", 7) + old[17:], "idx: cut short or damaged"),
         ("idx", lambda old: old[:17] + b"\x63" + old[18:], "idx: cut short or damaged"),
         ("idx", lambda old: old[:HEAD] + struct.pack("<i", -3) + old[HEAD + 4 :], "idx: cut short or damaged"),
-        ("bin", lambda old: b"", "bin: has 0 bytes, its index says "),
-        ("bin", lambda old: old[:-4], "bin: has .* bytes, its index says "),
-        ("bin", lambda old: old + b"\0", "bin: has .* bytes, its index says "),
+        ("bin", lambda old: b"", "bin: has 0 bytes, but "),
+        ("bin", lambda old: old[:-4], "bin: has .* bytes, but "),
+        ("bin", lambda old: old + b"\0", "bin: has .* bytes, but "),
         ("bin", None, "bin: no such file"),
     ],
 )
@@ -57,7 +57,7 @@ def test_instances_that_are_all_empty(tmp_path):
 def test_a_dictionary_that_is_damaged(corpus):
     path = corpus(train=1) / "dict.de.txt"
     path.write_text(path.read_text() + "w1 1\n")
-    with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' stands in line \d+ already; keep one"):
+    with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' is already in line \d+; keep one"):
         setup(path.parent)
 
 
@@ -89,14 +89,14 @@ def test_words_that_the_dictionary_has_not(corpus, lang):
             load(folder=folder)
 
 
-def test_a_sidecar_with_other_counts(corpus):
+def test_an_instance_index_with_other_counts(corpus):
     """What fairseq-generate writes would be put back in wrong places."""
     folder = corpus(test=3)
     task, dataset = load("test", folder)
     counts = [int((dataset.src[number] == task.source_dictionary.bos()).sum()) for number in range(3)]
     path = folder / "test.en-de.instances.json"
     rows = [(number, 0, count) for number, count in enumerate(counts)]
-    Sidecar("test", "en", "de", 3, rows).save(path)
+    InstanceIndex("test", "en", "de", 3, rows).save(path)
     assert dataset.spans() == [SentenceSpan(*row) for row in rows]
     value = json.loads(path.read_text())
     value["instances"][1][2] += 1

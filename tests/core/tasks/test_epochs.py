@@ -143,10 +143,10 @@ def test_instances_that_the_model_cannot_take_are_counted(make_task, caplog):
     assert f"{INSTANCES - len(kept)} of {INSTANCES} instances are longer than the (15, " in caplog.text
 
 
-@pytest.mark.parametrize("grouping", [{}, {"instances": "greedy", "instance_tokens": 12}])
-def test_instances_with_a_sentence_that_positions_are_too_few_for_are_counted(make_task, caplog, grouping):
+@pytest.mark.parametrize("scheme", [{}, {"instances": "greedy", "instance_tokens": 12}])
+def test_instances_with_a_sentence_that_positions_are_too_few_for_are_counted(make_task, caplog, scheme):
     """Learned ones that restart at each sentence, whatever the instance's length."""
-    task = make_task(**grouping)
+    task = make_task(**scheme)
     learned = {"encoder_learned_pos": True, "max_source_positions": 5, "share_all_embeddings": False}
     task.build_model(model_options(positions="sentence", **learned))
     dataset = task.dataset("train")

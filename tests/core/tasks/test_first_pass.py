@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
@@ -80,12 +80,12 @@ def test_batches_and_what_each_translation_begins_with(given):
         lengths = [sum(place.document == number for place in dataset.spans()) for number in range(3)]
         assert sizes == [min(4, length - at) for length in lengths for at in range(0, length, 4)]
         for batch in batches_of(task, dataset):
-            for number, forced in zip(batch["id"].tolist(), generator.contexts(batch), strict=True):
+            for number, prefix in zip(batch["id"].tolist(), generator.contexts(batch), strict=True):
                 place = dataset.spans()[number]
                 begun = [reference[number]["prev_output_tokens"], dataset[number]["prev_output_tokens"]]
                 whole, own = (words(task, one) for one in begun)
                 assert own == ["<s>", *expected[place.document, place.first_sentence]]
-                assert [*words(task, forced), *own] == whole
+                assert [*words(task, prefix), *own] == whole
     assert [len(ids) for ids in epoch_of(iterator(*loaded(given["some.txt"])[:2]), shuffle=False)] == lengths
 
 
@@ -98,8 +98,8 @@ def test_translated_and_written(given, tmp_path):
         for nbest in task.inference_step(generator, [model], batch):
             assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
     assert not task.told_of_overlap
-    sidecar = Sidecar.load(LEN48 / "bin" / "test.en-de.instances.json")
-    translations = read_translations(prefix.with_suffix(".jsonl"), sidecar)
+    instance_index = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json")
+    translations = read_translations(prefix.with_suffix(".jsonl"), instance_index)
     assert len(translations) == 22 and all(one.sentences == 1 and not one.misaligned for one in translations)
 
 

@@ -66,7 +66,7 @@ def test_whole_instances_and_others_come_with_their_numbers(kind, order):
 
 
 def test_other_models_are_not_told():
-    """The sidecar need not be read for them."""
+    """The instance index need not be read for them."""
     task = setup()
     task.load_dataset("train")
     assert "first_sentence" not in next(iterator(task, task.dataset("train")).next_epoch_itr(shuffle=True))

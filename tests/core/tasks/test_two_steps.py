@@ -76,10 +76,10 @@ def test_typed_lines_hold_what_their_writer_put_there(built):
     model, task = built
     grouped(task, "stored").datasets.clear()
     assert task.build_generator([model], Namespace(beam=1)).rule is not None
-    task.options.walks = True
+    task.options.by_window = True
     with pytest.raises(UserError, match="--strategy: the model translates sentence by sentence"):
         task.build_generator([model], Namespace(beam=1))
-    task.options.walks = False
+    task.options.by_window = False
     with pytest.raises(UserError, match="--sentence-rule off: the model translates one sentence at a time"):
         task.build_generator([model], Namespace(beam=1, sentence_rule="off"))
 

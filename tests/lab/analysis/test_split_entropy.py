@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq.data import indexed_dataset
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.lab.cli.entropy import main
 from gtransformer.tasks.trained import load_trained
 from tests.lab.analysis import share_oracle
@@ -34,10 +34,10 @@ GROUPED = {
 
 def documents(lang: str) -> list[list[list[str]]]:
     """The test set as it was prepared: documents of sentences of pieces."""
-    sidecar = Sidecar.load(LEN48 / "bin" / "test.en-de.instances.json")
+    instance_index = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json")
     lines = (LEN48 / "instances" / f"test.{lang}").read_text(encoding="utf-8").splitlines()
-    found = [[] for _ in range(sidecar.documents)]
-    for (document, _, _), line in zip(sidecar.instances, lines, strict=True):
+    found = [[] for _ in range(instance_index.documents)]
+    for (document, _, _), line in zip(instance_index.instances, lines, strict=True):
         found[document] += [sentence.split()[:-1] for sentence in line.split("<s>")[1:]]
     return found
 
@@ -53,7 +53,7 @@ def expected(model, task, target: list[list[list[str]]], context) -> tuple[float
     for number, (one, other) in enumerate(zip(documents("en"), target, strict=True)):
         ranges = [(n, n + 1) for n in range(len(one))] if isinstance(context, tuple) else [(0, len(one))]
         if context == "stored":
-            stored = Sidecar.load(LEN48 / "bin" / "test.en-de.instances.json").instances
+            stored = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json").instances
             ranges = [(first, first + count) for document, first, count in stored if document == number]
         before = context if isinstance(context, tuple) else (0, 0)
         for first, last in ranges:
@@ -74,9 +74,9 @@ def measured(tmp_path, checkpoint, *options: str, prepared=LEN48) -> dict:
 
 def write_translations(path, texts: list[list[list[str]]]) -> str:
     """As generation writes them, a line for each stored instance."""
-    sidecar = Sidecar.load(LEN48 / "bin" / "test.en-de.instances.json")
+    instance_index = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json")
     lines = []
-    for number, (document, first, count) in enumerate(sidecar.instances):
+    for number, (document, first, count) in enumerate(instance_index.instances):
         sentences = [" ".join(pieces) for pieces in texts[document][first : first + count]]
         place = {"id": number, "document": document, "first_sentence": first, "sentences": count}
         lines.append(json.dumps({**place, "hypotheses": [{"score": -1.0, "sentences": sentences}]}) + "\n")

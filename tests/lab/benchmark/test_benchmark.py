@@ -127,17 +127,17 @@ def test_a_stretch_of_a_document():
 @pytest.mark.parametrize("name", BATCHED)
 def test_what_is_decoded_stands_behind_given_translations(name, monkeypatch):
     """The batch is searched once, each sentence behind its three, and made as long as its source."""
-    calls, behind = [], DocumentGenerator.behind
+    calls, original = [], DocumentGenerator.continue_prefixes
 
-    def seen(self, net_input, forced, new):
-        calls.append((net_input["src_tokens"], torch.stack(list(forced)), new.tolist()))
-        return behind(self, net_input, forced, new)
+    def seen(self, net_input, forced_prefixes, new):
+        calls.append((net_input["src_tokens"], torch.stack(list(forced_prefixes)), new.tolist()))
+        return original(self, net_input, forced_prefixes, new)
 
-    monkeypatch.setattr(DocumentGenerator, "behind", seen)
+    monkeypatch.setattr(DocumentGenerator, "continue_prefixes", seen)
     found = System(Setting(name, 8, 80, sentence=8, **SIZES)).decode(documents=5, beam=2)
-    ((source, forced, new),) = calls
+    ((source, forced_prefixes, new),) = calls
     stretch = make_stretch(5, 8, 3, make_dictionary(100))["net_input"]
-    assert source.equal(stretch["src_tokens"]) and forced.equal(stretch["prev_output_tokens"][:, :24])
+    assert source.equal(stretch["src_tokens"]) and forced_prefixes.equal(stretch["prev_output_tokens"][:, :24])
     assert new == [1] * 5 and found["tokens"] == 40
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.files import write_json
 from gtransformer.lab.studies.data import Corpora, long_documents, sampled, sampled_documents, write_part
@@ -109,7 +109,7 @@ INSTANCES = {
     "en": ["<s> a b </s> <s> c </s>", "<s> d e f </s>", "<s> g </s>"],
     "de": ["<s> A B C </s> <s> D </s>", "<s> E F </s>", "<s> G H </s>"],
 }
-SIDECAR = Sidecar("train", "en", "de", documents=2, instances=[(0, 0, 2), (0, 2, 1), (1, 0, 1)])
+INSTANCE_INDEX = InstanceIndex("train", "en", "de", documents=2, instances=[(0, 0, 2), (0, 2, 1), (1, 0, 1)])
 
 
 @pytest.fixture
@@ -129,28 +129,30 @@ def written(folder) -> dict[str, list[str]]:
 def test_documents_by_length(prepared):
     """Costs: max(2, 3) + 2, 1 + 2 and 3 + 2 tokens in the first document, 2 + 2 in the second."""
     for tokens, documents in ((4, {0, 1}), (5, {0}), (13, {0}), (14, set())):
-        assert set(long_documents(SIDECAR, prepared, ("en", "de"), tokens)) == documents
+        assert set(long_documents(INSTANCE_INDEX, prepared, ("en", "de"), tokens)) == documents
     write_part(prepared, prepared / "part", ("en", "de"), {0: [(0, None)]})
     assert written(prepared / "part") == {lang: lines[:4] for lang, lines in TEXT.items()}
 
 
 def test_sampled_instances_become_documents(prepared):
-    cuts = sampled(SIDECAR, 3)
+    cuts = sampled(INSTANCE_INDEX, 3)
     assert cuts == {0: [(0, 2), (2, 1)], 1: [(0, 1)]}
     write_part(prepared, prepared / "part", ("en", "de"), cuts)
     assert written(prepared / "part") == {
         "en": ["<d>", "a b", "c", "<d>", "d e f", "<d>", "g"],
         "de": ["<d>", "A B C", "D", "<d>", "E F", "<d>", "G H"],
     }
-    assert sampled(SIDECAR, 1) == sampled(SIDECAR, 1), "the draw can be repeated"
-    draws = [sampled(Sidecar("train", "en", "de", 100, [(i, 0, 1) for i in range(100)]), n) for n in (10, 50)]
+    assert sampled(INSTANCE_INDEX, 1) == sampled(INSTANCE_INDEX, 1), "the draw can be repeated"
+    draws = [sampled(InstanceIndex("train", "en", "de", 100, [(i, 0, 1) for i in range(100)]), n) for n in (10, 50)]
     assert [len(draw) for draw in draws] == [10, 50] and list(draws[1]) != list(range(50))
     with pytest.raises(UserError, match="3"):
-        sampled(SIDECAR, 4)
+        sampled(INSTANCE_INDEX, 4)
 
 
 def test_sampled_documents_are_whole_and_a_smaller_share_is_part_of_a_larger():
-    sidecar = Sidecar("train", "en", "de", 20, [(document, first, 2) for document in range(20) for first in (0, 2)])
-    shares = [sampled_documents(sidecar, share) for share in (0.01, 0.1, 0.5)]
+    instance_index = InstanceIndex(
+        "train", "en", "de", 20, [(document, first, 2) for document in range(20) for first in (0, 2)]
+    )
+    shares = [sampled_documents(instance_index, share) for share in (0.01, 0.1, 0.5)]
     assert [len(one) for one in shares] == [1, 2, 10] and set(shares[0]) < set(shares[1]) < set(shares[2])
     assert all(cut == [(0, None)] for cut in shares[2].values())

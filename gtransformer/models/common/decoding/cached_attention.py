@@ -1,7 +1,7 @@
-"""Attention of the newest tokens of all hypotheses, with keys and values that decoding keeps.
+"""Attention of the newest tokens of all hypotheses to cached keys and values.
 
-Here self-attention, whose keys are the target prefix (history.py says what each hypothesis sees of it); attention to a
-memory is in cached_memory.py.
+This module has self-attention, whose keys are the target prefix (history.py tells what each hypothesis sees of it).
+Attention to a memory is in cached_memory.py.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
 from gtransformer.modules.ragged import on_device
 from gtransformer.modules.relative import clipped_distance
 
 
 class CachedAttention:
-    """One attention of a layer while decoding; what has nothing to do when hypotheses change does nothing."""
+    """One attention of a layer in decoding; by default, its methods do nothing when hypotheses change."""
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         """Attend with q (documents, heads, beam, dim) of the newest tokens; the result has the shape of q.
 
-        ``new``: their keys and values (rows, heads, dim), to be kept; nothing for attention to a memory.
+        ``new``: their keys and values (hypotheses, heads, dim), to be cached; empty for attention to a memory.
         """
         raise NotImplementedError
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
-        """Take in the keys and values (N, heads, dim) of what all hypotheses of a document begin with."""
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
+        """Cache the keys and values (N, heads, dim) of the forced prefixes."""
 
     def promote(self, moves: list) -> None:
-        """Move what hypotheses agree on to the prefix that they share; ``moves`` are ``History.agreed``'s."""
+        """Move tokens that hypotheses share to the shared prefix; ``moves`` are ``History.agreed``'s."""
 
     def reorder(self, groups: Tensor, beams: Tensor) -> None:
         """Let hypotheses change places, for what ``History`` does not say of them: see ``CachedState.reorder``."""
 
     def select(self, groups: Tensor) -> None:
-        """Only these documents go on."""
+        """Keep only these groups."""
 
     def replace(self, group: int, document: int) -> None:
-        """Let another document take the place of one."""
+        """Replace a group's document by another one."""
 
 
 class CachedPrefix(CachedAttention):
@@ -50,34 +50,34 @@ class CachedPrefix(CachedAttention):
         self.sides: list[Tensor] | None = None
 
     def write(self, new: list[Tensor], history: History) -> None:
-        """Store keys and values (rows, heads, dim) of the newest token."""
+        """Store keys and values (hypotheses, heads, dim) of the newest token."""
         # (documents, heads, beam, dim)
         grouped = [side.unflatten(0, (-1, history.beam)).transpose(1, 2) for side in new]
         if self.sides is None:
             shape = (*grouped[0].shape[:2], history.capacity, *grouped[0].shape[2:])
             self.sides = [side.new_zeros(shape) for side in grouped]
         if history.dropped:
-            kept = self.sides[0].shape[2] - history.dropped
+            remaining = self.sides[0].shape[2] - history.dropped
             for side in self.sides:
-                side[:, :, :kept] = side[:, :, history.dropped :].clone()
+                side[:, :, :remaining] = side[:, :, history.dropped :].clone()
         if self.sides[0].shape[2] < history.capacity:
             self.sides = [widened(side, history.capacity) for side in self.sides]
         for side, value in zip(self.sides, grouped, strict=True):
             side[:, :, history.slots - 1] = value
 
     def read(self, first: int, history: History) -> list[Tensor]:
-        """Keys and values from slot ``first`` on, (documents, heads, slots * beam, dim)."""
+        """Return keys and values from slot ``first`` on, (documents, heads, slots * beam, dim)."""
         return [side[:, :, first : history.slots].flatten(2, 3) for side in self.sides]
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
-        """Store the forced tokens in reach, each once for all hypotheses."""
-        history = forced.history
-        if len(forced.slot):
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
+        """Store the prefix tokens that later tokens see, each once for all hypotheses."""
+        history = forced_prefixes.history
+        if len(forced_prefixes.slot):
             groups, beam = history.ancestor.shape[:2]
             shape = groups, new[0].shape[1], history.capacity, beam, new[0].shape[2]
             self.sides = [side.new_zeros(shape) for side in new]
             for side, value in zip(self.sides, new, strict=True):
-                side[forced.group, :, forced.slot, 0] = value.index_select(0, forced.token)
+                side[forced_prefixes.group, :, forced_prefixes.slot, 0] = value.index_select(0, forced_prefixes.token)
 
     def select(self, groups: Tensor) -> None:
         if self.sides is not None:
@@ -85,7 +85,7 @@ class CachedPrefix(CachedAttention):
 
 
 class CachedSentences(CachedPrefix):
-    """Self-attention to the last ``number`` sentences of the prefix: what was before them is not looked at."""
+    """Self-attention to the last ``number`` sentences of the prefix."""
 
     def __init__(self, number: int):
         super().__init__()
@@ -111,7 +111,7 @@ class CachedTokens(CachedPrefix):
         first, mask = masks.tokens[self.number]
         keys, values = self.read(first, history)
         if self.relative is not None:
-            # Keys lie slot by slot, all hypotheses of a slot together; all queries are at the newest.
+            # Keys are ordered by slot, then hypothesis; all queries are at the newest slot.
             slots = torch.arange(first, history.slots, device=q.device).repeat_interleave(history.beam)
             newest = torch.tensor([history.slots - 1], device=q.device)
             rows = clipped_distance(newest, slots, self.relative)[0]
@@ -121,7 +121,7 @@ class CachedTokens(CachedPrefix):
 
 
 class CachedDocument(CachedPrefix):
-    """Self-attention to the whole prefix: what hypotheses share, once for all, and behind it the slots.
+    """Self-attention to the whole prefix: the part that hypotheses share, once for all, and after it the slots.
 
     ``shared``: keys and values (documents, heads, capacity, dim).
     """
@@ -138,13 +138,15 @@ class CachedDocument(CachedPrefix):
         shared_keys, shared_values = (side[:, :, : masks.shared_width] for side in self.shared)
         return attend(q, [shared_keys, keys], [shared_values, values], [masks.shared, masks.tail])
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
         self.shared = [
-            side.new_zeros(len(forced.history.steps), *side.shape[1:2], forced.layout.length, side.shape[2])
+            side.new_zeros(
+                len(forced_prefixes.history.steps), *side.shape[1:2], forced_prefixes.layout.length, side.shape[2]
+            )
             for side in new
         ]
         for shared, value in zip(self.shared, new, strict=True):
-            shared[forced.groups] = forced.layout.pad(value).transpose(1, 2)
+            shared[forced_prefixes.groups] = forced_prefixes.layout.pad(value).transpose(1, 2)
 
     def promote(self, moves: list[tuple[int, int, int, np.ndarray]]) -> None:
         needed = max(length + len(ancestors) for _, _, length, ancestors in moves)
@@ -166,14 +168,14 @@ class CachedDocument(CachedPrefix):
 
 
 def widened(cache: Tensor, capacity: int) -> Tensor:
-    """(documents, heads, old capacity, ...) with room for more, zeros behind."""
+    """Return a cache (documents, heads, old capacity, ...) of larger capacity, filled up with zeros."""
     wide = cache.new_zeros(*cache.shape[:2], capacity, *cache.shape[3:])
     wide[:, :, : cache.shape[2]] = cache
     return wide
 
 
 def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], masks: list[Tensor | None]) -> Tensor:
-    """Softmax attention of few queries over keys that lie in several places.
+    """Attend with few queries over keys in several tensors.
 
     Args:
         q: (documents, heads, beam, dim); keys, values: (documents, heads, n_i, dim) each; masks: added to the scores,

@@ -1,7 +1,7 @@
-"""Attention of the newest tokens to a memory (the source, say), whose keys and values are projected once a document.
+"""Attention of the newest tokens to a memory, such as the source; keys and values are projected once a document.
 
-A ``CachedMemory`` says what every hypothesis sees at the moment, for one scope and all layers; each attention module
-has its own keys and values (``CachedMemory.attention``).
+A ``CachedMemory`` tells what every hypothesis sees now, for one scope and all layers. Each attention module has its own
+keys and values (``CachedMemory.attention``).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_attention import CachedAttention, attend
-from gtransformer.models.common.decoding.history import Forced, Masks, visible_to_score
+from gtransformer.models.common.decoding.history import ForcedPrefixes, Masks, visible_to_score
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.ragged import Memory, on_device
 
-ROUND = 8  # what is read of sentences is as wide as a multiple of this
+ROUND = 8  # the width that is read of sentences is a multiple of this
 
 
 class CachedMemory:
-    """What hypotheses see of a memory at a scope.
+    """The part of a memory that hypotheses see at a scope.
 
     Args:
         scope: the ``blocks.Scope``.
@@ -36,22 +36,22 @@ class CachedMemory:
         self.device = memory.states.device
 
     def attention(self, module: MultiheadAttention) -> CachedAttention:
-        """Return what attends with a module's projections."""
+        """Return the attention with a module's projections."""
         raise NotImplementedError
 
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
-        """Go on to the next token of every hypothesis.
+        """Advance to the next token of every hypothesis.
 
         Args:
             opens: (groups, beam) bool, whether it is ``<s>``; tags: (groups, beam), the sentence that it is in.
-            position: (groups,) its place in the document, from 0.
+            position: (groups,) its position in the document, from 0.
         """
 
-    def force(self, forced: Forced) -> None:
-        """Take note of what all hypotheses of a document begin with."""
+    def force(self, forced_prefixes: ForcedPrefixes) -> None:
+        """Read the forced prefixes."""
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+        """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
         self.documents = self.documents[groups]
 
     def replace(self, group: int, document: int) -> None:
@@ -61,8 +61,8 @@ class CachedMemory:
 
 
 @dataclass
-class Newest:
-    """Tokens as queries of ``Scope.reach``, (n,) int64 each: document, sentence, place in the document."""
+class NewestTokens:
+    """Tokens as queries of ``Scope.reach``, (n,) int64 each: document, sentence, position in the document."""
 
     doc: np.ndarray
     tag: np.ndarray
@@ -76,26 +76,26 @@ class Newest:
 
 
 class CachedIntervals(CachedMemory):
-    """For rules that depend on a query's own document, sentence and position: asked anew for the newest tokens.
+    """For rules that depend on a query's own document, sentence and position: applied again to the newest tokens.
 
-    After ``advance``: ``index`` (groups, beam or 1, width) int64 into the memory's tokens, 1 where all hypotheses of
-    every group see the same; ``mask`` (groups * (beam or 1), 1, 1, width) is added to scores; ``blind`` (groups, beam
-    or 1) bool, True where nothing is seen, or None.
+    After ``advance``: ``index`` (groups, beam or 1, width) int64 into the memory's tokens, 1 if all hypotheses of every
+    group see the same; ``mask`` (groups * (beam or 1), 1, 1, width) is added to scores; ``blind`` (groups, beam or 1)
+    bool, True if nothing is seen, or None.
     """
 
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
         each = [np.repeat(one, self.beam) for one in (self.documents, position)]
-        reach = self.scope.reach(Newest(each[0], tags.ravel(), each[1]), self.memory.layout, False)
+        reach = self.scope.reach(NewestTokens(each[0], tags.ravel(), each[1]), self.memory.layout, False)
         first, last = (side.reshape(tags.shape)[..., None] for side in (reach.first, reach.last))
         if (first == first[:, :1]).all() and (last == last[:, :1]).all():
             first, last = first[:, :1], last[:, :1]
-        place = first + np.arange(max(1, int((last - first).max(initial=1))))
-        self.look(reach.order[np.minimum(place, len(reach.order) - 1)], place < last)
+        rank = first + np.arange(max(1, int((last - first).max(initial=1))))
+        self.look(reach.order[np.minimum(rank, len(reach.order) - 1)], rank < last)
 
     def look(self, index: np.ndarray, there: np.ndarray) -> None:
-        """See these tokens of the memory, where they are ``there``; both (groups, beam or 1, width)."""
+        """Select these tokens of the memory where ``there`` is True; both (groups, beam or 1, width)."""
         blind = ~there.any(axis=-1)
-        seen = there | blind[..., None]  # what comes of it is thrown away
+        seen = there | blind[..., None]  # the result is discarded
         self.index = on_device(index, self.device)
         scores = visible_to_score(seen.reshape(-1, 1, 1, seen.shape[-1]), self.device, torch.float32)
         self.mask = torch.zeros((), device=self.device) if scores is None else scores
@@ -113,25 +113,25 @@ class _OfIntervals(CachedAttention):
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         index, mask, blind = self.seen.index, self.seen.mask, self.seen.blind
         together = index.shape[1] == 1  # all hypotheses of a document see the same
-        rows = q.shape[0] * index.shape[1]
-        # (rows, heads, queries, dim)
-        asked = q if together else q.transpose(1, 2).flatten(0, 1).unsqueeze(2)
+        batch = q.shape[0] * index.shape[1]
+        # (batch, heads, queries, dim)
+        queries = q if together else q.transpose(1, 2).flatten(0, 1).unsqueeze(2)
         keys, values = (
-            side.index_select(0, index.flatten()).unflatten(0, (rows, -1)).transpose(1, 2) for side in self.sides
+            side.index_select(0, index.flatten()).unflatten(0, (batch, -1)).transpose(1, 2) for side in self.sides
         )
-        found = attend(asked, [keys], [values], [mask.to(q.dtype)])
+        found = attend(queries, [keys], [values], [mask.to(q.dtype)])
         found = found if together else found.squeeze(2).unflatten(0, (q.shape[0], -1)).transpose(1, 2)
         return found if blind is None else found.masked_fill(blind[:, None, :, None], 0.0)
 
 
 class CachedMemorySentence(CachedMemory):
-    """Of group attention: for each document, the part of the memory that covers the sentences its hypotheses are at.
+    """Group attention: for each document, the part of the memory that covers its hypotheses' current sentences.
 
     ``sort``: the memory's tokens by (document, tag). ``starts`` and ``lengths`` (documents, sentences + 2) of the
-    sentences among them: column k is sentence k, of length 0 where there is none; the last column is always empty, and
-    so is the first, since tags count from 1. After ``advance``: ``changed``, the groups whose part is another one, with
+    sentences among them: column k is sentence k, of length 0 if there is none. The first and the last column are always
+    empty, since tags count from 1. After ``advance``: ``changed``, the groups with another part than before, with
     ``index`` (changed, width) into the sorted tokens; ``mask`` (groups, 1, beam, width) or None; ``blind`` (groups,
-    beam) bool, True where a hypothesis sees nothing, or None.
+    beam) bool, True if a hypothesis sees nothing, or None.
     """
 
     def __init__(self, scope, memory: Memory, documents: np.ndarray, beam: int):
@@ -146,9 +146,9 @@ class CachedMemorySentence(CachedMemory):
         backwards = np.arange(len(order))[::-1]  # the first token of a sentence is written last
         self.starts[doc[backwards], tag[backwards]] = backwards
         self.sort = on_device(order, self.device)
-        self._read_anew()
+        self._reset()
 
-    def _read_anew(self) -> None:
+    def _reset(self) -> None:
         self.first, self.width = np.full(len(self.documents), -1), 0
 
     def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
@@ -168,14 +168,14 @@ class CachedMemorySentence(CachedMemory):
             self.index = on_device(np.minimum(column[changed], len(self.sort) - 1), self.device)
         seen = (column[:, None] >= start[..., None]) & (column[:, None] < (start + length)[..., None])
         blind = length == 0
-        seen[blind] = True  # what comes of it is thrown away
+        seen[blind] = True  # the result is discarded
         self.mask = visible_to_score(seen[:, None], self.device, torch.float32)
         self.blind = on_device(blind, self.device) if blind.any() else None
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        if not goes_on(groups, self.documents):
+        if not same_documents(groups, self.documents):
             super().reorder(groups, beams)
-            self._read_anew()
+            self._reset()
 
     def replace(self, group: int, document: int) -> None:
         super().replace(group, document)
@@ -205,11 +205,11 @@ class _OfSentence(CachedAttention):
         return found if seen.blind is None else found.masked_fill(seen.blind[:, None, :, None], 0.0)
 
     def select(self, groups: Tensor) -> None:
-        self.held = []  # of another document, the part is read anew when it moves
+        self.held = []  # the parts of other documents are read again
 
 
 class CachedMemoryDocument(CachedMemory):
-    """Of global attention: ``mask`` (groups, 1, 1, longest document) ends each document, None if all are as long."""
+    """Global attention: ``mask`` (groups, 1, 1, longest document) ends each document, None if all have equal length."""
 
     def __init__(self, scope, memory: Memory, documents: np.ndarray, beam: int):
         super().__init__(scope, memory, documents, beam)
@@ -221,7 +221,7 @@ class CachedMemoryDocument(CachedMemory):
         self.mask = visible_to_score(real[:, None, None], self.device, self.memory.states.dtype)
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        if not goes_on(groups, self.documents):
+        if not same_documents(groups, self.documents):
             super().reorder(groups, beams)
             self._measure()
 
@@ -234,7 +234,7 @@ class CachedMemoryDocument(CachedMemory):
 
 
 class _OfDocument(CachedAttention):
-    """Keys and values (groups, heads, longest document, dim)."""
+    """Attention with keys and values (groups, heads, longest document, dim)."""
 
     def __init__(self, seen: CachedMemoryDocument, module: MultiheadAttention):
         self.module, self.seen = module, seen
@@ -255,13 +255,13 @@ class _OfDocument(CachedAttention):
         self._read(np.array([group]), np.array([document]))
 
     def _read(self, groups: np.ndarray, documents: np.ndarray) -> None:
-        """Let these groups (n,) look at these documents (n,): one product for all."""
+        """Let these groups (n,) read these documents (n,): one product for all."""
         layout = self.seen.memory.layout
         lengths = layout.doc_lengths[documents]
         offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
-        tags = layout.tag[places[0]]
-        token, group, offset = (on_device(one, self.seen.device) for one in places)
+        indices = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
+        tags = layout.tag[indices[0]]
+        token, group, offset = (on_device(one, self.seen.device) for one in indices)
         keys, values = self.module.split_parts(self.project(self.seen.memory.states.index_select(0, token)))
         for held, side in zip(
             self.sides, (self.module.add_sentence_embedding(keys, self.module.key_numbers, tags), values), strict=True
@@ -269,6 +269,6 @@ class _OfDocument(CachedAttention):
             held[group, :, offset] = side
 
 
-def goes_on(groups: np.ndarray, documents: np.ndarray) -> bool:
-    """Whether the same documents go on in their places."""
+def same_documents(groups: np.ndarray, documents: np.ndarray) -> bool:
+    """Return whether the groups keep their documents and their order."""
     return len(groups) == len(documents) and (groups == np.arange(len(groups))).all()

@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
-from gtransformer.models.common.decoding.history import Forced, History
+from gtransformer.models.common.decoding.history import ForcedPrefixes, History
 from gtransformer.modules.ragged import on_device
 
 
@@ -38,12 +38,12 @@ class CachedRecurrence(CachedAttention):
         self.state = state.view_as(self.state)
         return state
 
-    def force(self, new: list[Tensor], forced: Forced) -> None:
+    def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
         """Take in the states (N, channels) of what all hypotheses of a document begin with."""
-        groups, beam = forced.history.ancestor.shape[:2]
+        groups, beam = forced_prefixes.history.ancestor.shape[:2]
         self.state = new[0].new_zeros(groups, beam, new[0].shape[1])
-        ends = on_device(forced.layout.doc_starts[1:] - 1, self.state.device)
-        self.state[forced.groups] = new[0].index_select(0, ends).unsqueeze(1).expand(-1, beam, -1)
+        ends = on_device(forced_prefixes.layout.doc_starts[1:] - 1, self.state.device)
+        self.state[forced_prefixes.groups] = new[0].index_select(0, ends).unsqueeze(1).expand(-1, beam, -1)
 
     def reorder(self, groups: Tensor, beams: Tensor) -> None:
         if self.state is not None:

@@ -1,9 +1,9 @@
-"""What decoding remembers of the target: keys and values that are never moved when beam search reorders its rows.
+"""The history of decoding: keys and values of the target, which never move when beam search reorders hypotheses.
 
-Rows are hypotheses; the ``beam`` rows of one document stand together as a group. All rows write a step's keys and
-values into the same slot and leave them there. Which of them belong to a row's own prefix is said by one small table
-of ancestors for all layers: when rows change places, only that table does. What all beams of a group agree on moves to
-a shared prefix that the group keeps once.
+The ``beam`` hypotheses of one document form a group. All hypotheses write a step's keys and values into the same slot
+of the cache, where they stay. One small table of ancestors for all layers tells which of them belong to a hypothesis's
+own prefix: only this table is reordered. Tokens that all hypotheses of a group share move to a shared prefix, which the
+group stores once.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import torch
 from gtransformer.modules.ragged import Ragged
 
 FIRST_CAPACITY = 64
-SHARED_BLOCK = 16  # tokens that all rows must have in common before these move to the shared prefix; and how often
+SHARED_BLOCK = 16  # tokens that hypotheses must share before these move to the shared prefix; steps between checks
 
 
 class History:
-    """Who wrote what a row may see: bookkeeping on the host, the same for all layers.
+    """Who wrote the tokens that a hypothesis sees: bookkeeping on the host, the same for all layers.
 
-    ``ancestor`` (groups, beam, capacity): the beam that wrote a slot of this row's prefix. ``starts`` (most of
-    ``sentences``, groups, beam): slot in which the row's current sentence begins, the one before it, and so on; of
-    sentences that are not there, the document's first. ``shared_end`` (groups,): first slot of the document that is not
-    in the shared prefix; ``shared_length`` (groups,): tokens there.
+    ``ancestor`` (groups, beam, capacity): the hypothesis that wrote a slot of this prefix. ``starts`` (most of
+    ``sentences``, groups, beam): first slot of the hypothesis's current sentence, of the one before it, and so on; the
+    document's first slot for sentences that do not exist. ``shared_end`` (groups,): first slot of the document that is
+    not in the shared prefix; ``shared_length`` (groups,): tokens there.
 
     Args:
-        groups, beam: number of documents and of rows for each.
-        sentences: how many sentences, the current one included, some attention sees; each from 1.
+        groups, beam: number of documents, and of hypotheses for each.
+        sentences: how many sentences, the current one included, attention sees; one entry a scope, each from 1.
         document: whether some attention sees the whole prefix.
-        tokens: how many tokens, the newest one included, some attention sees.
+        tokens: how many tokens, the newest one included, attention sees; one entry a scope.
     """
 
     def __init__(
@@ -43,26 +43,26 @@ class History:
         self.starts = np.zeros((max(sentences, default=0), groups, beam), dtype=np.int64)
         self.shared_end = np.zeros(groups, dtype=np.int64)
         self.shared_length = np.zeros(groups, dtype=np.int64)
-        self.steps = np.zeros(groups, dtype=np.int64)  # tokens taken in of each document
+        self.steps = np.zeros(groups, dtype=np.int64)  # tokens read of each document
         self.slots = 0  # slots in use
         self.clock = 0
         self.dropped = 0  # slots dropped by the newest step
 
     @property
     def beam(self) -> int:
-        """Rows of a group."""
+        """Hypotheses of a group."""
         return self.ancestor.shape[1]
 
     @property
     def capacity(self) -> int:
-        """Slots there are."""
+        """Number of slots."""
         return self.ancestor.shape[2]
 
     def advance(self, opens: np.ndarray) -> None:
-        """One more token in every row: take a slot for it. ``opens`` (groups, beam): it is ``<s>``."""
+        """Add a slot for one more token of every hypothesis. ``opens`` (groups, beam): it is ``<s>``."""
         self.dropped = 0
         if self.slots == self.capacity:
-            self._make_room()
+            self._free_slots()
         slot, self.slots = self.slots, self.slots + 1
         self.ancestor[:, :, slot] = np.arange(self.ancestor.shape[1])
         fresh = self.steps == 0
@@ -74,7 +74,8 @@ class History:
         self.clock += 1
 
     def positions(self, restart: bool) -> np.ndarray:
-        """(groups * beam,) int64: position of each row's newest token, in its document or, ``restart``, its sentence.
+        """Return (groups * beam,) int64, the newest token's position in its document or, with ``restart``, its
+        sentence.
 
         For the latter ``sentences`` must not be empty.
         """
@@ -83,36 +84,37 @@ class History:
         return np.repeat(self.steps - 1, self.beam)
 
     def force(self, begins: Sequence[np.ndarray], lengths: np.ndarray) -> np.ndarray:
-        """Whole sentences in front of the first token, the same in all rows of a group: take slots for those in reach.
+        """Begin each group with whole sentences, the same for all hypotheses; fill slots for those that later tokens
+        see.
 
-        Slots end together, at the newest, and hold what attention by sentences or tokens will see behind the ``<s>``
-        that comes next; all rows see what beam 0 has there. What attends to the document has them in the shared prefix.
+        Slots end together, at the newest. They hold what attention by sentences or tokens will see after the following
+        ``<s>``; all hypotheses see those of beam 0. Attention to the whole document reads them from the shared prefix.
 
         Args:
-            begins: for each group the places of its ``<s>``; lengths: (groups,) int64, its tokens, perhaps none.
+            begins: for each group the positions of its ``<s>``; lengths: (groups,) int64, its tokens, possibly none.
 
         Returns:
-            (groups,) int64, how many of the last tokens stand in slots.
+            (groups,) int64, how many of the last tokens are in slots.
         """
         sentences, tokens = max(len(self.starts) - 1, 0), max(self.tokens, default=1) - 1
         oldest = [
             one[-sentences:][0] if sentences and len(one) else end for one, end in zip(begins, lengths, strict=True)
         ]
-        kept = np.minimum(lengths, np.maximum(lengths - np.array(oldest, dtype=np.int64), tokens))
-        self.slots = int(kept.max(initial=0))
+        stored = np.minimum(lengths, np.maximum(lengths - np.array(oldest, dtype=np.int64), tokens))
+        self.slots = int(stored.max(initial=0))
         wider = max(0, self.slots - self.capacity)
         self.ancestor = np.pad(self.ancestor, ((0, 0), (0, 0), (0, wider)))
         self.starts[:] = self.slots
-        for group, (places, length) in enumerate(zip(begins, lengths, strict=True)):
-            for back in range(sentences if len(places) else 0):
-                self.starts[back:, group] = self.slots - length + places[max(0, len(places) - 1 - back)]
+        for group, (positions, length) in enumerate(zip(begins, lengths, strict=True)):
+            for back in range(sentences if len(positions) else 0):
+                self.starts[back:, group] = self.slots - length + positions[max(0, len(positions) - 1 - back)]
         self.steps = lengths.copy()
         self.shared_end[:] = self.slots
         self.shared_length = lengths.copy()
-        return kept
+        return stored
 
-    def _make_room(self) -> None:
-        """Drop the slots that no row sees any more, or double the number of slots if too few can go."""
+    def _free_slots(self) -> None:
+        """Drop the slots that no hypothesis sees any more, or double the number of slots if too few can be dropped."""
         oldest = self.slots + 1 - max(self.tokens, default=1)
         if self.starts.size:
             oldest = min(oldest, int(self.starts[-1].min()))
@@ -128,33 +130,33 @@ class History:
             self.ancestor = np.concatenate([self.ancestor, np.zeros_like(self.ancestor)], axis=2)
 
     def view(self, starts: np.ndarray) -> tuple[int, np.ndarray]:
-        """Slots from the first one that any row sees, and (groups, beam, slots, beam) bool, who sees whose.
+        """Return the first visible slot and, for it and later ones, who sees whose, (groups, beam, slots, beam) bool.
 
-        ``starts`` (groups, beam or 1): first slot that a row sees.
+        ``starts`` (groups, beam or 1): first slot that a hypothesis sees.
         """
         first = int(starts.min())
         mine = self.ancestor[:, :, first : self.slots, None] == np.arange(self.ancestor.shape[1])
         return first, mine & (np.arange(first, self.slots) >= starts[..., None])[..., None]
 
     def first_of(self, tokens: int) -> np.ndarray:
-        """(groups, 1): the slot of the first of the last so many tokens of each document."""
+        """Return (groups, 1): the slot of the first of the last so many tokens of each document."""
         return np.maximum(self.slots - tokens, self.slots - self.steps)[:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+        """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
         self.ancestor = self.ancestor[groups[:, None], beams]
         self.starts = self.starts[:, groups[:, None], beams]
         self.shared_end, self.shared_length = self.shared_end[groups], self.shared_length[groups]
         self.steps = self.steps[groups]
 
     def restart(self, group: int) -> None:
-        """A new document takes the place of a finished one."""
+        """Replace a finished document by a new one."""
         self.steps[group] = self.shared_length[group] = 0
-        # Where it will begin; older slots are not kept for it.
+        # It begins here; older slots are not kept for it.
         self.starts[:, group] = self.shared_end[group] = self.slots
 
     def agreed(self) -> list[tuple[int, int, int, np.ndarray]]:
-        """Return (group, first slot, shared length before, ancestors) of what all rows share from now on."""
+        """Return (group, first slot, shared length before, ancestors) of the tokens that become shared."""
         if not self.document or self.clock % SHARED_BLOCK:
             return []
         same = (self.ancestor[:, :, : self.slots] == self.ancestor[:, :1, : self.slots]).all(axis=1)
@@ -171,14 +173,14 @@ class History:
 
 
 @dataclass
-class Forced:
-    """What decoding is made to begin with, and where the caches are to keep it; for all layers the same.
+class ForcedPrefixes:
+    """The forced prefixes of a batch, and their slots in the caches; the same for all layers.
 
     Attributes:
-        history: holds these tokens already.
-        tokens: (N,) int64 of the groups that begin with something, with their ``layout`` and the ``layer.View`` of a
-            full pass; ``dtype`` is that of the steps, whatever autocast does here.
-        groups: (begun,) int64, these groups.
+        history: already includes these tokens.
+        tokens: (N,) int64 of the groups with a prefix, with their ``layout`` and the ``layer.View`` of a full pass;
+            ``dtype`` is that of the steps, whatever autocast does here.
+        groups: (n,) int64, the groups with a prefix.
         group, slot, token: (n,) int64, tokens that have a slot of their group.
     """
 
@@ -194,13 +196,13 @@ class Forced:
 
 
 class Masks:
-    """What every row sees of slots and shared prefix at the current step, added to scores; the same for all layers.
+    """Which slots and shared tokens every hypothesis sees at the current step, added to scores; for all layers.
 
-    ``tags`` (rows,) int64: which sentence each row is at.
+    ``tags`` (hypotheses,) int64: the sentence of each hypothesis.
 
-    Masks are (groups, 1, beam or 1, keys), None where all is visible. ``sentences`` and ``tokens``, by their number:
-    the slot at which keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``shared``
-    is of the ``shared_width`` tokens of the shared prefix that are read.
+    Masks are (groups, 1, beam or 1, keys), None if all keys are visible. ``sentences`` and ``tokens`` map a number to
+    the first slot of the last so many, and the mask. Keys of ``tail`` begin at ``tail_first``; ``shared`` is the mask
+    of the ``shared_width`` tokens of the shared prefix that are read.
     """
 
     def __init__(self, history: History, tags: np.ndarray, device: torch.device, dtype: torch.dtype):
@@ -222,12 +224,12 @@ class Masks:
 
 
 def _for_heads(seen: np.ndarray) -> np.ndarray:
-    """(groups, beam, slots, beam) -> (groups, 1, beam, slots * beam)."""
+    """Reshape (groups, beam, slots, beam) -> (groups, 1, beam, slots * beam)."""
     return seen.reshape(*seen.shape[:2], -1)[:, None]
 
 
 def visible_to_score(visible: np.ndarray, device: torch.device, dtype: torch.dtype) -> torch.Tensor | None:
-    """0 where a key is visible, minus infinity elsewhere; None where all are."""
+    """Return 0 for visible keys, minus infinity for others; None if all are visible."""
     if visible.all():
         return None
     score = np.where(visible, np.float32(0), np.float32(-np.inf))

@@ -1,4 +1,4 @@
-"""A layer for one token of every hypothesis, as it follows from the blocks that the layer declares."""
+"""A layer for one token of every hypothesis, built from the declared blocks of the layer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope, tried_layout
+from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope, trial_layout
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
-from gtransformer.models.common.decoding.history import Forced, History, Masks
+from gtransformer.models.common.decoding.history import ForcedPrefixes, History, Masks
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, open_gate
 from gtransformer.modules.kernels import Linear, PackedLinear
@@ -25,24 +25,24 @@ from gtransformer.modules.ssru import Ssru
 Pack = Callable[..., PackedLinear]
 Readers = dict[tuple[str, Scope], CachedMemory]  # by memory and scope
 RECURRENT = ("forget_proj", "input_proj")  # the projections of an SSRU
-FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
+FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; the rest of a layer is used here as it is
 
 
 def overridden(module: nn.Module, base: type, *methods: str) -> str | None:
-    """Return what says that a module does not have one of these methods as ``base`` has it."""
+    """Return a text if a module does not have one of these methods as ``base`` has it; else None."""
     other = next((name for name in methods if getattr(type(module), name) is not getattr(base, name)), None)
     return None if other is None else f"{type(module).__name__} overrides {other}"
 
 
 def not_plain(owner: nn.Module, *names: str) -> str | None:
-    """Return what says that one of these modules computes more than a product with its weight, plus bias."""
+    """Return a text if one of these modules is more than a product with its weight, plus bias; else None."""
     kinds = {name: type(owner.get_submodule(name)) for name in names}
     plain = nn.Linear.forward, Linear.forward
     return next((f"{name} is a {kind.__name__}" for name, kind in kinds.items() if kind.forward not in plain), None)
 
 
 def hooked(module: nn.Module) -> str | None:
-    """Return what says that calling a module, or one in it, does more than its class says."""
+    """Return a text if calling a module, or one in it, does more than its class does; else None."""
     for name, one in module.named_modules():
         if one._forward_hooks or one._forward_pre_hooks or "forward" in vars(one):
             return f"{name or type(one).__name__} has a forward hook or a forward of its own"
@@ -50,9 +50,9 @@ def hooked(module: nn.Module) -> str | None:
 
 
 def why_uncached(layer: Layer, memories: Collection[str]) -> str | None:
-    """Return why a step through caches is not what the layer computes in the full pass; None: it is.
+    """Return why a step through caches differs from the layer's full pass; None: it does not.
 
-    ``memories``: the names of those that the encoder gives.
+    ``memories``: the names of those that the encoder provides.
     """
     return (
         overridden(layer, Layer, *FULL_PASS)
@@ -96,12 +96,12 @@ def _relative(module: MultiheadAttention) -> Tensor | None:
 
 
 class AttentionStep:
-    """One attention block: products with one input are one product, with weights laid out for few rows.
+    """One attention block: products with one input are one product, with weights packed for few rows.
 
     Args:
         layer, block: the layer and one of its blocks.
-        readers: what hypotheses see of memories.
-        pack: lays out the weights of linear layers with one input, as PackedLinear.
+        readers: cached memories.
+        pack: packs the weights of linear layers with one input, as PackedLinear.
     """
 
     def __init__(self, layer: Layer, block: AttentionBlock, readers: Readers, pack: Pack):
@@ -132,7 +132,7 @@ class AttentionStep:
         ]
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
-        """x (rows, channels), the newest token of every hypothesis, through the block."""
+        """Apply the block to x (hypotheses, channels), the newest token of every hypothesis."""
         return self.layer.residual(x, lambda h: self._attend(h, masks), self.norm, self.residual_gate)
 
     def _attend(self, h: Tensor, masks: Masks) -> Tensor:
@@ -151,33 +151,34 @@ class AttentionStep:
         return mixed(open_gate(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
 
     def _parts(self, h: Tensor) -> list[list[Tensor]]:
-        """What the projections of each module give, (n, channels) each."""
+        """Return the outputs of the projections of each module, (n, channels) each."""
         parts = iter(self.into(h).split(h.shape[-1], dim=-1))
         return [[next(parts) for _ in names] for names in self.inputs]
 
     def _numbered(self, module: MultiheadAttention, own: list[Tensor], tags: np.ndarray) -> list[Tensor]:
-        """Queries, and keys and values of own states, (n, heads, dim), of what an attention's projections give."""
+        """Return queries, and own keys and values, (n, heads, dim), from the outputs of a module's projections."""
         q, *new = map(module.split, own)
         new[:1] = [module.add_sentence_embedding(keys, module.key_numbers, tags) for keys in new[:1]]
         return [module.add_sentence_embedding(q, module.query_numbers, tags), *new]
 
-    def force(self, x: Tensor, forced: Forced) -> Tensor:
-        """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""
+    def force(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
+        """Apply the full pass, x (N, channels) -> (N, channels), to the forced prefixes; cache its keys."""
         gate = self.layer.residual_gate_of(self.block)
-        return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced), self.norm, gate)
+        return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced_prefixes), self.norm, gate)
 
-    def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
+    def _attend_and_keep(self, h: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         if self.block.memory is None:
             parts = self._parts(h)
             for module, attentions, own in zip(self.modules, self.attentions, parts, strict=True):
                 if isinstance(module, Ssru):
-                    first, longest = forced.view.segments(self.block.scopes[0][0])
-                    attentions[0].force([module.states(h, first, longest)], forced)
+                    first, longest = forced_prefixes.view.segments(self.block.scopes[0][0])
+                    attentions[0].force([module.states(h, first, longest)], forced_prefixes)
                     continue
-                _, *new = self._numbered(module, [part.to(forced.dtype) for part in own], forced.layout.tag)
+                own = [part.to(forced_prefixes.dtype) for part in own]
+                _, *new = self._numbered(module, own, forced_prefixes.layout.tag)
                 for one in attentions:
-                    one.force(new, forced)
-        return self.layer.attend(self.block, h, forced.view)
+                    one.force(new, forced_prefixes)
+        return self.layer.attend(self.block, h, forced_prefixes.view)
 
 
 class LayerStep:
@@ -189,22 +190,22 @@ class LayerStep:
         self.fc1, self.fc2 = (pack(linear) for linear in (layer.fc1, layer.fc2))
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
-        """x (rows, channels): the newest token of every hypothesis through the layer."""
+        """Apply the layer to x (hypotheses, channels), the newest token of every hypothesis."""
         layer = self.layer
         for block in self.blocks:
             x = block.step(x, masks)
         return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
 
-    def force(self, x: Tensor, forced: Forced) -> Tensor:
-        """The full pass of the layer over what hypotheses begin with, (N, channels) -> (N, channels)."""
+    def force(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
+        """Apply the layer's full pass to the forced prefixes, (N, channels) -> (N, channels)."""
         layer = self.layer
         for block in self.blocks:
-            x = block.force(x, forced)
+            x = block.force(x, forced_prefixes)
         return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
 
 
 def history_of(scopes: Collection[Scope], groups: int, beam: int, restarts: bool = False) -> History:
-    """Return the history that self-attention with these scopes needs; ``restarts``: of positions in the sentence."""
+    """Return the history that self-attention with these scopes needs; ``restarts``: with positions in the sentence."""
     sentences = {scope.prefix_sentences for scope in scopes} - {None}
     tokens = {scope.prefix_tokens for scope in scopes} - {None}
     numbers = sorted(sentences - {math.inf}) or [1] * restarts
@@ -212,20 +213,20 @@ def history_of(scopes: Collection[Scope], groups: int, beam: int, restarts: bool
 
 
 def check_declared(scope: Scope, memory: bool) -> None:
-    """Raise UserError where a scope's cached attention sees something else than its reach says.
+    """Raise UserError if a scope's cached attention sees other keys than its reach.
 
-    What it declares changes no training, only translations, and these silently; so it is tried out on the second of two
-    documents, whose sentences are more, and tokens longer, than what is declared. ``memory``: of attention to one, not
-    of the prefix.
+    A wrong declaration would change translations, but not training, and silently. So it is tested on the second of two
+    documents, with more sentences and tokens than declared. ``memory``: the scope attends to a memory, not to
+    the prefix.
     """
     declared = (scope.cached_memory,) if memory else (scope.prefix_sentences, scope.prefix_tokens)
     if any(one is not None for one in declared) and not _agrees(scope, memory, declared):
         names = ("cached_memory",) if memory else ("prefix_sentences", "prefix_tokens")
         given = zip(names, declared, strict=True)
-        said = ", ".join(f"{name} = {getattr(one, '__name__', one)}" for name, one in given if one is not None)
+        used = ", ".join(f"{name} = {getattr(one, '__name__', one)}" for name, one in given if one is not None)
         raise UserError(
-            f"scope {scope.name} ({type(scope).__name__}): decoding by {said} does not see what its reach says; "
-            "correct the declaration, or leave it out, and decoding goes through the whole prefix"
+            f"scope {scope.name} ({type(scope).__name__}): decoding by {used} sees other keys than its reach; "
+            "correct the declaration, or leave it out: decoding then recomputes the whole prefix"
         )
 
 
@@ -234,14 +235,14 @@ def check_declared(scope: Scope, memory: bool) -> None:
 def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     numbers = [one for one in declared if isinstance(one, int)]
     most = max(numbers, default=1)
-    if min(numbers, default=1) < 1:  # a token sees at least its own sentence, or itself
+    if min(numbers, default=1) < 1:  # a token always sees its own sentence, or itself
         return False
     tags = np.repeat(np.arange(most + 7) + 1, np.resize([2, 1, 3, 2], most + 7))
-    queries = tried_layout([1, 1, 2], tags)
+    queries = trial_layout([1, 1, 2], tags)
     queries.whole = False
     source = np.repeat([1, 2, 4, 5, 6], [3, 1, 2, 2, 3])  # one is missing
-    keys = tried_layout([1, 2], source) if memory else queries
-    with torch.random.fork_rng(devices=[]):  # building a model must draw as if nothing had been checked
+    keys = trial_layout([1, 2], source) if memory else queries
+    with torch.random.fork_rng(devices=[]):  # the check must not change the random numbers of model building
         torch.manual_seed(1)
         module = MultiheadAttention(4, 1).double()
         x, states = (torch.randn(side.total, 4, dtype=torch.float64) for side in (queries, keys))
@@ -252,13 +253,13 @@ def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     reader = scope.cached_memory(scope, Memory(states, keys), np.ones(1, dtype=np.int64), 1) if memory else None
     attention = reader.attention(module) if memory else scope.cached_prefix(None)
     begin = queries.doc_starts[1]
-    for place, tag in enumerate(tags):
-        opens = np.array([[place == 0 or tag != tags[place - 1]]])
+    for position, tag in enumerate(tags):
+        opens = np.array([[position == 0 or tag != tags[position - 1]]])
         history.advance(opens)
         if memory:
-            reader.advance(opens, np.array([[tag]]), np.array([place]))
+            reader.advance(opens, np.array([[tag]]), np.array([position]))
         masks = Masks(history, np.array([tag]), queries.device, q.dtype)
-        at = begin + place
+        at = begin + position
         new = [] if memory else [k[at : at + 1], v[at : at + 1]]
         found = attention.attend(q[at].view(1, 1, 1, 4), new, masks).flatten()
         if not torch.allclose(found, wanted[at], atol=1e-9):

@@ -1,10 +1,10 @@
-"""Decoding token by token: with caches, at a cost that grows with the sentence, or through the whole prefix again.
+"""Decoding token by token: with caches, at a cost that grows with the sentence, or by recomputing the whole prefix.
 
-Group attention never looks behind the ``<s>`` that opened a sentence, so what it remembers is dropped there. Only
-global self-attention keeps the whole prefix, most of it once for all hypotheses. Keys and values of cross-attention are
-projected once per document and shared by its hypotheses. Reordering hypotheses moves no key and no value.
+Group attention never looks before the ``<s>`` that opened a sentence, so earlier keys are dropped there. Only global
+self-attention keeps the whole prefix, most of it once for all hypotheses. Keys and values of cross-attention are
+projected once a document and shared by its hypotheses. Reordering hypotheses moves no key and no value.
 
-Rows are hypotheses; those of a document stand together as a group of ``beam`` rows.
+The ``beam`` hypotheses of a document are adjacent and form a group.
 """
 
 from __future__ import annotations
@@ -16,73 +16,73 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.cached_memory import goes_on
+from gtransformer.models.common.decoding.cached_memory import same_documents
 from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 
 class DecodingState:
-    """Everything that decoding remembers of its rows, and one step of it.
+    """The state of decoding: what it stores of its hypotheses, and one step.
 
     Args:
         decoder: the decoder, in evaluation mode.
-        memory: encoder output; ``rows`` says which document each row translates.
-        rows: number of rows.
+        memory: encoder output; its ``documents`` are those that each hypothesis translates.
+        hypotheses: number of hypotheses.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int):
         self.decoder, self.memory = decoder, memory
         self.device = memory.states.device
-        self.documents = documents_of(memory, rows)
-        self.beam = rows // max(1, len(self.documents))
+        self.documents = documents_of(memory, hypotheses)
+        self.beam = hypotheses // max(1, len(self.documents))
 
     @property
     def steps(self) -> int:
-        """Tokens of every row already taken in (of documents that began together)."""
+        """Tokens that have been read of every hypothesis (of documents that began together)."""
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """Take in a new last token of every row.
+        """Read a new last token of every hypothesis.
 
         Args:
-            tokens: (rows,) int64 on the device.
+            tokens: (hypotheses,) int64 on the device.
             opens: (groups, beam) bool, True at ``<s>``; tags: (groups, beam) int64, the number of its sentence.
 
         Returns:
-            top states of the new tokens, (rows, channels).
+            top states of the new tokens, (hypotheses, channels).
         """
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
-        """Take in what the rows of each group begin with, in front of the first step.
+        """Read what the hypotheses of each group begin with, before the first step.
 
         ``prefixes``: for each group (length,) int64 on the device, whole sentences; the next token will be ``<s>``.
         """
 
     def logits(self, features: Tensor) -> Tensor:
-        """(n, channels) -> (n, vocabulary)."""
+        """Compute logits, (n, channels) -> (n, vocabulary)."""
 
     def reorder(self, order: Tensor) -> None:
-        """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.
+        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap.
 
-        Raises ValueError if rows of several documents would become one group.
+        Raises ValueError if hypotheses of several documents would become one group.
         """
 
     def replace(self, group: int, document: int) -> None:
-        """Let the rows of a group begin another document of ``memory``."""
+        """Start another document of ``memory`` in a group."""
         self.documents = self.documents.copy()
         self.documents[group] = document
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """Take note of a document's translation, in front of the ``reorder`` that its rows leave by."""
+        """Receive a document's translation, before the ``reorder`` that removes it."""
 
 
 class CachedState(DecodingState):
-    """Decoding with caches; ``pack`` lays out the weights of linear layers with one input, as PackedLinear does."""
+    """Decoding with caches; ``pack`` packs the weights of linear layers with one input, as PackedLinear does."""
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int, pack: Pack):
-        super().__init__(decoder, memory, rows)
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, pack: Pack):
+        super().__init__(decoder, memory, hypotheses)
         self.inputs = decoder.input_step(decoder, memory, self.documents, self.beam, pack)
         self.history = history_of(decoder.scopes(None), len(self.documents), self.beam, decoder.restarts)
         self.readers = {
@@ -116,14 +116,14 @@ class CachedState(DecodingState):
         return x if norm is None else norm(x)
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
-        """As of all: one full pass for all rows of a group."""
-        forced = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
+        """Begin all hypotheses of a group by one full pass."""
+        forced_prefixes = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
         for reader in self.readers.values():
-            reader.force(forced)
+            reader.force(forced_prefixes)
         with self.decoder.autocast():
-            x = self.inputs.force(forced)
+            x = self.inputs.force(forced_prefixes)
             for layer in self.layers:
-                x = layer.force(x, forced)
+                x = layer.force(x, forced_prefixes)
 
     def logits(self, features: Tensor) -> Tensor:
         return self.decoder.mask_unpredictable(self.output(features))
@@ -133,10 +133,10 @@ class CachedState(DecodingState):
         for one in (self.history, self.inputs, *self.readers.values()):
             one.reorder(groups, beams)
         if self.recurrent:
-            places = on_device(groups, self.device), on_device(beams, self.device)
+            order = on_device(groups, self.device), on_device(beams, self.device)
             for one in self.recurrent:
-                one.reorder(*places)
-        if goes_on(groups, self.documents):
+                one.reorder(*order)
+        if same_documents(groups, self.documents):
             return
         self.documents = self.documents[groups]
         selected = on_device(groups, self.device)
@@ -154,16 +154,16 @@ class CachedState(DecodingState):
 
 
 class PrefixState(DecodingState):
-    """Decoding without caches: every step goes through the whole prefix again, by the decoder's ``extract_ragged``.
+    """Decoding without caches: every step recomputes the whole prefix, by the decoder's ``extract_ragged``.
 
-    Slow (a document of n tokens costs n full passes) and right for whatever a decoder does in its full pass: what a new
-    system decodes with until its scopes have caches, and what caches are tested against.
+    It is slow (a document of n tokens costs n full passes) but correct for any full pass. New systems decode with it
+    until their scopes have caches, and caches are tested against it.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
-        super().__init__(decoder, memory, rows)
-        self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens taken in of each document
-        self.tokens = torch.full((rows, FIRST_CAPACITY), decoder.padding, device=self.device)
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int):
+        super().__init__(decoder, memory, hypotheses)
+        self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens read of each document
+        self.tokens = torch.full((hypotheses, FIRST_CAPACITY), decoder.padding, device=self.device)
 
     @property
     def steps(self) -> int:
@@ -176,15 +176,15 @@ class PrefixState(DecodingState):
         self.tokens[torch.arange(len(tokens), device=self.device), last] = tokens
         self.lengths += 1
         prefixes = self.tokens[:, : self.steps]
-        rows = on_device(np.repeat(self.documents, self.beam), self.device)
+        documents = on_device(np.repeat(self.documents, self.beam), self.device)
         with self.decoder.autocast():
             layout = self.decoder.layout(prefixes)
             layout.whole = False
-            x = self.top_states(prefixes, layout, replace(self.memory, rows=rows).expanded())
+            x = self.top_states(prefixes, layout, replace(self.memory, documents=documents).expanded())
         return x[on_device(layout.doc_starts[1:] - 1, self.device)]
 
     def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Of all tokens of the prefixes (rows, length), (N, channels)."""
+        """Return the top states of all tokens of the prefixes (hypotheses, length), (N, channels)."""
         return self.decoder.extract_ragged(prefixes, layout, memory)
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
@@ -210,73 +210,78 @@ class PrefixState(DecodingState):
 
 
 class InputStep:
-    """``DocumentEmbedding.embed_batch`` step by step; a decoder with another one names its own as ``input_step``.
+    """``DocumentEmbedding.embed_batch`` step by step; a decoder with another one sets its own as ``input_step``.
 
     Args:
         decoder, memory: as of ``CachedState``.
-        documents: (groups,) int64, the document of ``memory`` that each group of rows translates.
-        beam: rows of a group.
-        pack: lays out the weights of linear layers with one input, as PackedLinear.
+        documents: (groups,) int64, the document of ``memory`` that each group translates.
+        beam: hypotheses of a group.
+        pack: packs the weights of linear layers with one input, as PackedLinear.
     """
 
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
         self.decoder = decoder
 
     def step(self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """The newest token of every row -> (rows, channels).
+        """Embed the newest token of every hypothesis -> (hypotheses, channels).
 
         Args:
-            tokens: (rows,) int64 on the device; offsets: (rows,) int64, their positions, from 0.
+            tokens: (hypotheses,) int64 on the device; offsets: (hypotheses,) int64, their positions, from 0.
             opens, tags: (groups, beam), as of ``DecodingState.step``.
         """
         where = on_device(offsets, tokens.device)
         return self.decoder.embed(tokens, where, int(offsets.max(initial=0)) + 1)
 
-    def force(self, forced: Forced) -> Tensor:
-        """What all rows of a group begin with -> (N, channels)."""
-        return self.decoder.embed(forced.tokens, *self.decoder.token_positions(forced.layout))
+    def force(self, forced_prefixes: ForcedPrefixes) -> Tensor:
+        """Embed what all hypotheses of a group begin with -> (N, channels)."""
+        return self.decoder.embed(forced_prefixes.tokens, *self.decoder.token_positions(forced_prefixes.layout))
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+        """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
 
     def replace(self, group: int, document: int) -> None:
-        """Let a group begin another document."""
+        """Start another document in a group."""
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """Take note of a translation: ``tokens`` (n,) int64 behind the given ``<s>``, without the language symbol."""
+        """Receive a translation: ``tokens`` (n,) int64 after the given ``<s>``, without the language symbol."""
 
 
 def force_prefixes(
     decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, prefixes: Sequence[Tensor], history: History
-) -> Forced:
-    """Prepare the full pass over what groups begin with; ``history`` holds it from now on.
+) -> ForcedPrefixes:
+    """Prepare the full pass over the forced prefixes and add them to ``history``.
 
     Args:
         decoder, memory, documents: as of ``InputStep``.
-        prefixes: for each group (length,) int64, whole sentences, perhaps none; at least one has some.
+        prefixes: for each group (length,) int64, whole sentences, possibly none; at least one has some.
     """
     lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
     groups = on_device(np.flatnonzero(lengths), memory.states.device)
-    begun = [prefix for prefix in prefixes if len(prefix)]
-    padded = torch.nn.utils.rnn.pad_sequence(begun, batch_first=True, padding_value=decoder.padding)
+    nonempty = [prefix for prefix in prefixes if len(prefix)]
+    padded = torch.nn.utils.rnn.pad_sequence(nonempty, batch_first=True, padding_value=decoder.padding)
     layout = decoder.layout(padded)
     layout.whole = False
-    memories = replace(memory, rows=on_device(documents, groups.device)[groups]).expanded().by_name()
+    memories = replace(memory, documents=on_device(documents, groups.device)[groups]).expanded().by_name()
     view = decoder.view(layout, memories)
-    kept = history.force([np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes], lengths)
-    group = np.repeat(np.arange(len(lengths)), kept)
-    within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
-    slot, token = np.repeat(history.slots - kept, kept) + within, np.repeat(np.cumsum(lengths) - kept, kept) + within
-    places = (on_device(side, groups.device) for side in (group, slot, token))
-    return Forced(history, layout.pack(padded), layout, view, decoder.embed_tokens.weight.dtype, groups, *places)
+    stored = history.force([np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes], lengths)
+    group = np.repeat(np.arange(len(lengths)), stored)
+    within = np.arange(stored.sum()) - np.repeat(np.cumsum(stored) - stored, stored)
+    slot, token = (
+        np.repeat(history.slots - stored, stored) + within,
+        np.repeat(np.cumsum(lengths) - stored, stored) + within,
+    )
+    indices = (on_device(side, groups.device) for side in (group, slot, token))
+    return ForcedPrefixes(
+        history, layout.pack(padded), layout, view, decoder.embed_tokens.weight.dtype, groups, *indices
+    )
 
 
-def documents_of(memory: Memory, rows: int) -> np.ndarray:
-    """The document of each group of ``rows`` rows, (groups,) int64.
+def documents_of(memory: Memory, hypotheses: int) -> np.ndarray:
+    """Return the document of each group, (groups,) int64.
 
-    Rows that stand in groups of equal size, document by document, are these groups; else each is one of its own.
+    Hypotheses in groups of equal size, document by document, form these groups; else each is a group of its own.
     """
-    documents = np.arange(rows) if memory.rows is None else memory.rows.cpu().numpy()
+    documents = np.arange(hypotheses) if memory.documents is None else memory.documents.cpu().numpy()
     if not len(documents):
         return documents
     begins = np.flatnonzero(np.diff(documents, prepend=documents[0] - 1))
@@ -286,13 +291,13 @@ def documents_of(memory: Memory, rows: int) -> np.ndarray:
 
 
 def regrouped(order: Tensor, beam: int) -> tuple[np.ndarray, np.ndarray]:
-    """Old group of each new one (groups,), and which of its rows each row was (groups, beam).
+    """Return the old group of each new one (groups,), and each hypothesis's old number in it (groups, beam).
 
-    Raises ValueError if rows of several documents would become one group.
+    Raises ValueError if hypotheses of several documents would become one group.
     """
     host = order.cpu().numpy()
     origin, beams = (host // beam).reshape(-1, beam), (host % beam).reshape(-1, beam)
     groups = origin[:, 0]
     if (origin != groups[:, None]).any():
-        raise ValueError("the rows of a document must stay together")
+        raise ValueError("the hypotheses of a document must stay together")
     return groups, beams

@@ -91,13 +91,13 @@ def test_in_bfloat16(dictionary, name):
         part.cfg.autocast = "bfloat16"
     memory = model.encoder(torch.tensor([random_document(draw, dictionary, [3, 2, 4])]))["memory"][0]
     begun = random_document(draw, dictionary, [5, 4])
-    forced, stepped = (model.decoder.begin(memory, 1) for _ in range(2))
-    forced.force([torch.tensor(begun)])
+    forced_prefixes, stepped = (model.decoder.begin(memory, 1) for _ in range(2))
+    forced_prefixes.force([torch.tensor(begun)])
     tokens = [*begun, *random_document(draw, dictionary, [3])]
     tags = model.decoder.tags(torch.tensor([tokens])).numpy()
     for place, token in enumerate(tokens):
         step = torch.tensor([token]), torch.tensor([[token == dictionary.bos()]]).numpy(), tags[:, place : place + 1]
         expected = stepped.logits(stepped.step(*step))
         if place >= len(begun):
-            found = forced.logits(forced.step(*step))
+            found = forced_prefixes.logits(forced_prefixes.step(*step))
             assert found.dtype == expected.dtype and relative_error(found, expected) < 0.05

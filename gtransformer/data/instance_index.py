@@ -1,4 +1,4 @@
-"""The sidecar of a set of instances: which sentences each one holds, and putting them back into their documents."""
+"""The instance index: which sentences each instance holds; putting them back into their documents."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Sentence = TypeVar("Sentence")
 
 
 @dataclass
-class Sidecar:
-    """Where the sentences of each instance belong: ``instances[i] = (document, first sentence, sentences)``.
+class InstanceIndex:
+    """The sentences of each instance: ``instances[i] = (document, first sentence, number of sentences)``.
 
-    Numbering from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) in no instance: left
-    out of training as too long, or without source text.
+    Numbers count from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) pairs in no instance, which are
+    left out of training because they are too long or have no source text.
     """
 
     split: str
@@ -38,31 +38,31 @@ class Sidecar:
             stream.write(_dumps(value))
 
     @classmethod
-    def load(cls, path: str | Path) -> Sidecar:
-        """Read a sidecar. Raises UserError if the file is missing, damaged or of another version."""
+    def load(cls, path: str | Path) -> InstanceIndex:
+        """Read an instance index. Raises UserError if the file is missing, damaged or of another version."""
         value = read_json(path)
         try:
             if value.pop("version") != 1:
-                raise UserError(f"{path}, line 1: a sidecar of another version; prepare the corpus again")
+                raise UserError(f"{path}, line 1: an instance index of another version; prepare the corpus again")
             value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
             found = cls(**value)
             found.check_positions()
             return found
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
+            raise UserError(f"{path}, line 1: not an instance index; prepare the corpus again") from None
 
     def check_positions(self) -> None:
-        """Raise ValueError for places that no corpus has, and for more documents than have one."""
+        """Raise ValueError for impossible positions, and for documents without instances and dropped sentences."""
         known = [document for document, *_ in (*self.instances, *self.dropped)]
         numbers = [number for row in (*self.instances, *self.dropped) for number in row]
         if type(self.documents) is not int or not max(known, default=-1) < self.documents <= len(known):
             raise ValueError(f"{self.documents} documents")
         if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 2**31:
-            raise ValueError("a place of no corpus")
+            raise ValueError("positions of no corpus")
 
     def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
-        """Raise UserError, naming the sidecar's file, if the data has other instances than with so many sentences."""
+        """Raise UserError, naming the file ``path``, unless the data's instances have these ``counts`` of sentences."""
         if len(self.instances) != len(counts):
             raise UserError(
                 f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; prepare the corpus "
@@ -87,26 +87,28 @@ def _dumps(value: dict) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def join(sidecar: Sidecar, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
+def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
     """Put the sentences of all instances back into documents.
 
-    ``instances[i]`` are the sentences of the sidecar's i-th instance, whatever they are (text, scores, ...). Returns
-    the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has another
-    number of sentences than the sidecar says, or if instances are missing or overlap.
+    ``instances[i]`` are the sentences of instance i, of any kind (text, scores, ...). Returns the documents in order; a
+    dropped sentence is None. Raises UserError if an instance has another number of sentences than the index, or if
+    instances are missing or overlap.
     """
-    of, places = f"the sidecar of {sidecar.split}", [{} for _ in range(sidecar.documents)]
-    if len(instances) != len(sidecar.instances):
-        raise UserError(f"{len(instances)} instances, but {of} has {len(sidecar.instances)}")
-    for document, sentence in sidecar.dropped:
-        places[document][sentence] = None
-    for number, ((document, first, count), sentences) in enumerate(zip(sidecar.instances, instances, strict=True)):
+    name, found = f"the instance index of {instance_index.split}", [{} for _ in range(instance_index.documents)]
+    if len(instances) != len(instance_index.instances):
+        raise UserError(f"{len(instances)} instances, but {name} has {len(instance_index.instances)}")
+    for document, sentence in instance_index.dropped:
+        found[document][sentence] = None
+    for number, ((document, first, count), sentences) in enumerate(
+        zip(instance_index.instances, instances, strict=True)
+    ):
         if len(sentences) != count:
-            raise UserError(f"instance {number} has {len(sentences)} sentences, but {of} says {count}")
+            raise UserError(f"instance {number} has {len(sentences)} sentences, but {count} in {name}")
         for position, sentence in enumerate(sentences, first):
-            if position in places[document]:
-                raise UserError(f"{of} has sentence {position} of document {document} twice")
-            places[document][position] = sentence
-    for document, sentences in enumerate(places):
+            if position in found[document]:
+                raise UserError(f"{name} has sentence {position} of document {document} twice")
+            found[document][position] = sentence
+    for document, sentences in enumerate(found):
         if sorted(sentences) != list(range(len(sentences))):
-            raise UserError(f"{of} lacks a sentence of document {document}")
-    return [[sentences[position] for position in range(len(sentences))] for sentences in places]
+            raise UserError(f"{name} lacks a sentence of document {document}")
+    return [[sentences[position] for position in range(len(sentences))] for sentences in found]

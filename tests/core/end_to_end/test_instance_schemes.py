@@ -16,7 +16,7 @@ MODEL = "--arch gtransformer_mini --encoder-ctxlayers 1 --decoder-ctxlayers 1 --
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """A model trained for two epochs, with workers; its log."""
-    folder = tmp_path_factory.mktemp("grouping")
+    folder = tmp_path_factory.mktemp("schemes")
     options = ["--batch-order=document", "--doc-noise-mask=0.2", "--max-epoch=2", f"--save-dir={folder}"]
     log = run("train", PREPARED / "bin", *TASK, *SLIDING, *MODEL, *SMALL, *options)
     return folder / "checkpoint_last.pt", log

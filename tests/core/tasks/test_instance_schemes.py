@@ -10,15 +10,15 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import parts
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from tests.core.tasks.loaded import LEN48, documents, epochs, iterator, load, read, sentences_of, setup
 from tests.support import tiny_config, tiny_model
 
 pytestmark = pytest.mark.slow
 
-GROUPINGS = {
+SCHEMES = {
     "greedy": {"instances": "greedy", "instance_tokens": 70},
     "disjoint": {"instances": "disjoint", "context_sentences": 1},
     "sliding": {"instances": "sliding", "context_sentences": 2},
@@ -28,9 +28,9 @@ GROUPINGS = {
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("kind", GROUPINGS)
+@pytest.mark.parametrize("kind", SCHEMES)
 def test_instances_are_what_their_places_say(kind, split):
-    task, dataset = load(split, **GROUPINGS[kind])
+    task, dataset = load(split, **SCHEMES[kind])
     source, target = documents(split, "en"), documents(split, "de")
     spans, taken = dataset.spans(), []
     assert len(spans) == len(dataset)
@@ -73,18 +73,18 @@ def test_epochs_with_workers(order):
 
 def test_stored_instances_in_the_order_of_documents():
     task, dataset = load(batch_order="document")
-    document = [row[0] for row in Sidecar.load(LEN48 / "bin" / "train.en-de.instances.json").instances]
+    document = [row[0] for row in InstanceIndex.load(LEN48 / "bin" / "train.en-de.instances.json").instances]
     found = [read(batch)[0] for batch in iterator(task, dataset).next_epoch_itr(shuffle=False)]
     assert [n for ids in found for n in ids] == list(range(len(dataset)))
     assert all(len({document[n] for n in ids}) == 1 for ids in found) and any(len(ids) > 1 for ids in found)
 
 
-@pytest.mark.parametrize("kind", GROUPINGS)
-def test_without_a_sidecar_an_instance_is_the_document(corpus, kind):
+@pytest.mark.parametrize("kind", SCHEMES)
+def test_without_an_instance_index_an_instance_is_the_document(corpus, kind):
     """The release's files: an instance can be cut, and is never joined with another."""
     task, dataset = load(folder=corpus(train=6))
     stored = [sentences_of(task, dataset[i]["prev_output_tokens"]) for i in range(6)]
-    task, dataset = load(folder=corpus(train=6), **GROUPINGS[kind])
+    task, dataset = load(folder=corpus(train=6), **SCHEMES[kind])
     found = {}
     for number, place in enumerate(dataset.spans()):
         sentences = sentences_of(task, dataset[number]["prev_output_tokens"])
@@ -154,7 +154,7 @@ def test_every_sentence_of_validation_is_counted_once(kind, loss):
     """At both levels; context counts nowhere, in the loss or not."""
     options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None, "context_loss": loss}
     options |= {"target_context_sentences": 1} if kind == "current" else {}
-    task, dataset = load("valid", **GROUPINGS[kind], **options)
+    task, dataset = load("valid", **SCHEMES[kind], **options)
     cfg = OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=task.cfg.doc_mode))
     built = task.build_model(cfg, from_checkpoint=True)
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
@@ -196,7 +196,7 @@ def test_parts_of_a_test_set_do_not_ask_the_reference(split, lang):
 
 @pytest.mark.parametrize("kind", ["greedy", "disjoint", "sliding", "parts"])
 def test_translations_say_what_is_current(tmp_path, kind, caplog):
-    task, dataset = load("test", **GROUPINGS[kind], gen_output=str(tmp_path / "t"), batch_order="document")
+    task, dataset = load("test", **SCHEMES[kind], gen_output=str(tmp_path / "t"), batch_order="document")
     model = tiny_model(task.tgt_dict)
     generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
     for batch in iterator(task, dataset, max_sentences=4).next_epoch_itr(shuffle=False):

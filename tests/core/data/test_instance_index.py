@@ -1,4 +1,4 @@
-"""The sidecar file, and what joining refuses."""
+"""The instance index file, and what joining refuses."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 
 
-def sidecar(instances, documents=2, dropped=()):
-    return Sidecar("test", "en", "de", documents, list(instances), list(dropped))
+def instance_index(instances, documents=2, dropped=()):
+    return InstanceIndex("test", "en", "de", documents, list(instances), list(dropped))
 
 
 def test_file_format(tmp_path):
     path = tmp_path / "test.en-de.instances.json"
-    sidecar([(0, 0, 2), (1, 0, 1)]).save(path)
+    instance_index([(0, 0, 2), (1, 0, 1)]).save(path)
     assert json.loads(path.read_text()) == {
         "version": 1,
         "split": "test",
@@ -28,17 +28,20 @@ def test_file_format(tmp_path):
 
 
 def test_join_takes_any_order_of_instances_and_any_kind_of_sentence():
-    assert join(sidecar([(1, 0, 1), (0, 2, 1), (0, 0, 2)]), [[3], [2], [0, 1]]) == [[0, 1, 2], [3]]
+    assert join(instance_index([(1, 0, 1), (0, 2, 1), (0, 0, 2)]), [[3], [2], [0, 1]]) == [[0, 1, 2], [3]]
 
 
 def test_dropped_sentences_are_none():
-    assert join(sidecar([(0, 0, 1), (0, 2, 1)], dropped=[(0, 1), (1, 0)]), [["a"], ["c"]]) == [["a", None, "c"], [None]]
+    assert join(instance_index([(0, 0, 1), (0, 2, 1)], dropped=[(0, 1), (1, 0)]), [["a"], ["c"]]) == [
+        ["a", None, "c"],
+        [None],
+    ]
 
 
 @pytest.mark.parametrize(
     ("instances", "sentences", "message"),
     [
-        ([(0, 0, 2), (1, 0, 1)], [["a", "b"]], "1 instances, but the sidecar of test has 2"),
+        ([(0, 0, 2), (1, 0, 1)], [["a", "b"]], "1 instances, but the instance index of test has 2"),
         ([(0, 0, 2), (1, 0, 1)], [["a"], ["c"]], "instance 0 has 1 sentences"),
         ([(0, 0, 2), (0, 1, 1)], [["a", "b"], ["c"]], "sentence 1 of document 0 twice"),
         ([(0, 0, 1), (1, 1, 1)], [["a"], ["c"]], "lacks a sentence of document 1"),
@@ -46,7 +49,7 @@ def test_dropped_sentences_are_none():
 )
 def test_join_refuses(instances, sentences, message):
     with pytest.raises(UserError, match=message):
-        join(sidecar(instances), sentences)
+        join(instance_index(instances), sentences)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +59,4 @@ def test_other_json_is_refused(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="x.json, line 1"):
-        Sidecar.load(path)
+        InstanceIndex.load(path)

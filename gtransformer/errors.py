@@ -190,7 +190,7 @@ def unreadable_checkpoint(error: Exception) -> str | None:
     )
 
 
-def no_room(error: BaseException | None) -> OSError | None:
+def find_disk_full(error: BaseException | None) -> OSError | None:
     """Return the error of a full disk among an error and what led to it; None if there is none."""
     while error is not None and not (isinstance(error, OSError) and error.errno in FULL):
         error = error.__cause__ or error.__context__

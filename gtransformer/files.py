@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gtransformer.errors import UserError, no_room
+from gtransformer.errors import UserError, find_disk_full
 
 NO_JSON = (ValueError, RecursionError)  # what Python's parser raises
 # How files begin that are no UTF-8 text, and what they are.
@@ -129,7 +129,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     except BaseException as error:
         if replaceable:
             temporary.unlink(missing_ok=True)
-        if full := no_room(error):
+        if full := find_disk_full(error):
             full.filename = full.filename or str(path)  # the system does not say whose writing failed
             if full is not error:  # PyTorch's writer says something else of it
                 raise full from None

@@ -32,22 +32,24 @@ class Entries(dict[str, Any]):
         locations: where its keys stand.
     """
 
-    def __init__(self, values: dict[str, Any] | None = None, place: str = "", locations: dict[str, str] | None = None):
+    def __init__(
+        self, values: dict[str, Any] | None = None, location: str = "", locations: dict[str, str] | None = None
+    ):
         super().__init__(values or {})
-        self.place, self.locations = place, locations or {}
+        self.location, self.locations = location, locations or {}
 
     def __or__(self, other: Entries) -> Entries:
         """Combine both; ``other`` takes precedence."""
-        place = " and ".join(filter(None, (other.place, self.place)))
-        return Entries({**self, **other}, place, self.locations | other.locations)
+        location = " and ".join(filter(None, (other.location, self.location)))
+        return Entries({**self, **other}, location, self.locations | other.locations)
 
     def at(self, key: str) -> str:
         """Return where a key stands."""
-        return self.locations.get(key, self.place)
+        return self.locations.get(key, self.location)
 
     def dashed(self) -> Entries:
         """Replace ``_`` by ``-`` in the keys. Raise UserError for two that become one."""
-        found = Entries(place=self.place)
+        found = Entries(location=self.location)
         for key, value in self.items():
             if dashed(key) in found:
                 raise UserError(f"{self.at(key)}: '{key}' stands twice, once with - and once with _; keep one")
@@ -91,15 +93,15 @@ def entries_of(text: str, path: Path) -> Entries:
     return content
 
 
-def read_value(text: str, place: str) -> Any:
+def read_value(text: str, location: str) -> Any:
     """Read a value of the command line as those of files are; return ``text`` itself where it is not YAML."""
     try:
-        return _load(text, place)
+        return _load(text, location)
     except NotYaml:
         return text
 
 
-def typed(entries: Any, schema: type[Schema], place: str, inside: str = "") -> Schema:
+def typed(entries: Any, schema: type[Schema], location: str, inside: str = "") -> Schema:
     """Return settings in the form of a schema; null may stand where its type has None.
 
     Args:
@@ -111,7 +113,7 @@ def typed(entries: Any, schema: type[Schema], place: str, inside: str = "") -> S
     """
     inside = f", {inside}" if inside else ""
     if not isinstance(entries, Entries):
-        raise UserError(f"{place}{inside}: is {_short(entries)}; give {LINES}")
+        raise UserError(f"{location}{inside}: is {_short(entries)}; give {LINES}")
     entries, needed = entries.dashed(), {dashed(one.name): one.default is MISSING for one in fields(schema)}
     for key, value in entries.items():
         if key not in needed:
@@ -120,7 +122,7 @@ def typed(entries: Any, schema: type[Schema], place: str, inside: str = "") -> S
             check_value(schema, key, value, entries.at(key) + inside)
     missing = [key for key in needed if needed[key] and entries.get(key) is None]
     if missing:
-        raise UserError(f"{entries.place}{inside}: lacks {', '.join(missing)}")
+        raise UserError(f"{entries.location}{inside}: lacks {', '.join(missing)}")
     return schema(**{key.replace("-", "_"): value for key, value in entries.items()})
 
 
@@ -164,7 +166,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def place(self, node: yaml.Node) -> str:
+    def location(self, node: yaml.Node) -> str:
         return f"{self.name}, line {node.start_mark.line + 1}"
 
     def entries(self, node: yaml.MappingNode) -> Entries:
@@ -173,14 +175,14 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
                 key.tag = self.DEFAULT_SCALAR_TAG
                 if key.value in locations:
-                    raise UserError(f"{self.place(key)}: '{key.value}' stands twice; keep one")
-                locations[key.value] = self.place(key)
-        return Entries(self.construct_mapping(node, deep=True), self.place(node), locations)
+                    raise UserError(f"{self.location(key)}: '{key.value}' stands twice; keep one")
+                locations[key.value] = self.location(key)
+        return Entries(self.construct_mapping(node, deep=True), self.location(node), locations)
 
     def text(self, node: yaml.ScalarNode) -> str:
         value = self.construct_scalar(node)
         if "${" in value or value == "???":  # OmegaConf's signs
-            raise UserError(f"{self.place(node)}: '{value}' stands for something else; write it out")
+            raise UserError(f"{self.location(node)}: '{value}' stands for something else; write it out")
         return value
 
 

@@ -193,18 +193,18 @@ class Run:
             start = TextPosition()
             if resumable:
                 resumable.skip(lines, name)
-                start = resumable.place
+                start = resumable.position
             first = islice(text_lines(self.first_text), start.lines, None) if self.first_text else None
             model = self.model
             bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
-            place, sentences, cut = start, 0, 0
+            position, sentences, cut = start, 0, 0
             with bar, ticking(bar), said_on_interrupt(resumable):
                 for window in model.translate_lines(lines, self.options, self.split, start, first):
-                    place, shown = window[-1].line.place, [self.shape(translated) for translated in window]
+                    position, shown = window[-1].line.position, [self.shape(translated) for translated in window]
                     if resumable:
                         for translated in window:
                             resumable.note(translated.line.text)
-                        resumable.add(shown, place)
+                        resumable.add(shown, position)
                     else:
                         stream.write("".join(f"{line}\n" for line in shown).encode())
                         stream.flush()
@@ -216,10 +216,10 @@ class Run:
         if quiet:
             return
         resumed = f", gone on with after line {start.lines}" if start.lines else ""
-        documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
-        documents += "" if place.borders == NONE else f" {place.borders}"
+        documents = f"{position.documents} document{'' if position.documents == 1 else 's'}"
+        documents += "" if position.borders == NONE else f" {position.borders}"
         now = f"{sentences} sentences in {time.monotonic() - began:.1f} s on {model.engine.device.type}"
-        print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
+        print(f"translated {position.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
         if cut:
             said = f"{cut} sentences had more tokens than the model has positions; they were cut in parts"
             print(said, file=sys.stderr)
@@ -263,8 +263,8 @@ def said_on_interrupt(output: ResumableOutput | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if output is not None:
-            kept = f"{output.place.lines} lines are kept in {output.part}; the same command resumes after them"
-            print(kept if output.place.lines else "nothing is translated yet", file=sys.stderr)
+            kept = f"{output.position.lines} lines are kept in {output.part}; the same command resumes after them"
+            print(kept if output.position.lines else "nothing is translated yet", file=sys.stderr)
         raise
 
 

@@ -101,7 +101,7 @@ def _save_naming_the_file(write, value, filename, *arguments, **more):
     try:
         write(value, filename, *arguments, **more)
     except Exception as error:
-        if isinstance(filename, str) and (full := errors.no_room(error)):
+        if isinstance(filename, str) and (full := errors.find_disk_full(error)):
             full.filename = full.filename or filename
         raise
 

@@ -122,16 +122,16 @@ def is_document_mark(line: str) -> bool:
     return line == DOCUMENT or (DOCUMENT in line and line.strip(" \t\r\ufeff") == DOCUMENT)
 
 
-def check_reserved(path: str | Path, place: str, line: str) -> str:
+def check_reserved(path: str | Path, location: str, line: str) -> str:
     """Return a sentence; UserError where it holds, or would hold when cleaned, a token of the format (``<s>``).
 
-    ``place``: of the sentence in the file, as ``line 3``.
+    ``location``: of the sentence in the file, as ``line 3``.
     """
     if "<" in line:
         clean = one_form(DROPPED.sub("", line))
         for token in _RESERVED:
             if token in clean:
-                raise UserError(f"{path}, {place}: {token} inside a sentence is reserved; remove or rewrite it")
+                raise UserError(f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite it")
     return line
 
 

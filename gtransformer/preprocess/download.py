@@ -217,14 +217,14 @@ def fetch(url: str, target: Path) -> Path:
     Raises NotFound, or UserError for anything else.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    place = urllib.parse.urlsplit(url)
-    if place.scheme == "file":
-        source = Path(urllib.request.url2pathname(place.path))
+    parsed = urllib.parse.urlsplit(url)
+    if parsed.scheme == "file":
+        source = Path(urllib.request.url2pathname(parsed.path))
         if not source.is_file():
             raise NotFound(f"{url}: no such file there")
         shutil.copyfile(source, target)
         return target
-    if place.scheme not in ("http", "https"):
+    if parsed.scheme not in ("http", "https"):
         raise UserError(f"{url}: no address to fetch from; it must begin with https://, http:// or file://")
     logging.getLogger("urllib3").setLevel("WARNING")  # fairseq leaves the root logger at DEBUG
     for attempt in range(1, ATTEMPTS + 1):

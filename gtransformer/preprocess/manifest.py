@@ -22,7 +22,7 @@ RECORDED = (
     "sentence_pairs", "normalise_punctuation", "moses_rules", "moses", "sentencepiece", "bpe_codes",
     "codes_within_dictionary", "bert", "shard",
 )  # fmt: skip
-PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
+PATH_SETTINGS = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
 READ = ("settings", "vocabulary")  # what a finished corpus is compared by
 # The files, by how their names begin, without which a model's numbers for words mean others.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
@@ -190,7 +190,7 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
     pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
     pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))
     for name, one, other in pairs:
-        if name in PLACES:
+        if name in PATH_SETTINGS:
             one, other = bool(one), bool(other)
         if one != other:
             refuse(output, f"{option(name)}: {one}, not {other}")
@@ -203,17 +203,17 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
         refuse(output, f"{other[0]} is another text now", "from another corpus")
 
 
-def with_rules(settings: Settings, places: Sequence[Path]) -> Settings:
-    """``settings`` with ``moses_rules`` settled: given, needed, or as in the first of ``places`` that was prepared.
+def with_rules(settings: Settings, folders: Sequence[Path]) -> Settings:
+    """``settings`` with ``moses_rules`` settled: given, needed, or as in the first of ``folders`` that was prepared.
 
     Moses' scripts have no other rules, and models whose BPE codes are given have read text of these.
     """
     if settings.moses or settings.bpe_codes:
         return replace(settings, moses_rules=True)
     if settings.moses_rules is None:
-        for place in places:
+        for folder in folders:
             try:
-                return replace(settings, moses_rules=moses_rules(read_json(place / "manifest.json")["settings"]))
+                return replace(settings, moses_rules=moses_rules(read_json(folder / "manifest.json")["settings"]))
             except (UserError, KeyError, TypeError, AttributeError):  # nothing is finished there
                 continue
     return replace(settings, moses_rules=bool(settings.moses_rules))

@@ -41,8 +41,8 @@ class Preparation:
 
     def __init__(self, raw: str | Path, output: str | Path, settings: Settings, overwrite: bool = False):
         self.output = Path(output)
-        places = [*map(Path, filter(None, [settings.vocabulary])), *([] if overwrite else [self.output])]
-        self.settings = settings = manifest.with_rules(settings, places)
+        folders = [*map(Path, filter(None, [settings.vocabulary])), *([] if overwrite else [self.output])]
+        self.settings = settings = manifest.with_rules(settings, folders)
         if self.output.resolve() == Path(raw).resolve():
             raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
         # mBART's languages have a country, too (en_XX); corpora are named without.

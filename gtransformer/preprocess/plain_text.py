@@ -95,9 +95,9 @@ def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pa
     """
     total, ends = sum(shape), list(accumulate(shape))
     between = [end + number for number, end in enumerate(ends[:-1])]  # where single blank lines would stand
-    places, blocks = set(between), _blocks(lines)
+    removed, blocks = set(between), _blocks(lines)
     if len(lines) != total and len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
-        lines = [line for at, line in enumerate(lines) if at not in places]
+        lines = [line for at, line in enumerate(lines) if at not in removed]
     elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
         lines = [line for block in blocks for line in block]
     elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:

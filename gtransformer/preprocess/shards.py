@@ -21,7 +21,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, open_bytes, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import binarise
 from gtransformer.preprocess.instances import sidecar_name
-from gtransformer.preprocess.manifest import PLACES, added
+from gtransformer.preprocess.manifest import PATH_SETTINGS, added
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pieces import copy_file
 from gtransformer.preprocess.settings import option, shard_numbers
@@ -122,7 +122,7 @@ def _check_together(first: Shard, other: Shard) -> None:
     for part, advice in TOGETHER.items():
         for name in sorted(ours[part].keys() & theirs[part].keys() - set(left_aside.get(part, ()))):
             wanted, found = ours[part][name], theirs[part][name]
-            if wanted != found and not (part == "settings" and name in PLACES and bool(wanted) == bool(found)):
+            if wanted != found and not (part == "settings" and name in PATH_SETTINGS and bool(wanted) == bool(found)):
                 what = f"another {name} than {one}"
                 if part == "settings":
                     what = f"{option(name)} {found}, not {wanted} as {one}"

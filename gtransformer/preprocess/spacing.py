@@ -147,9 +147,9 @@ class Spacing:
         opens = self._directions(tokens)
         text: list[str] = []
         before, touches = "", True
-        for place, token in enumerate(tokens):
+        for position, token in enumerate(tokens):
             bare, left, right = self._marks.get(token, (token, False, False))
-            if not (touches or left or self._touch(before, token, opens.get(place - 1), opens.get(place))):
+            if not (touches or left or self._touch(before, token, opens.get(position - 1), opens.get(position))):
                 text.append(" ")
             text.append(bare)
             before, touches = token, right
@@ -182,23 +182,25 @@ class Spacing:
     def _directions(self, tokens: Sequence[str]) -> dict[int, bool]:
         """Of every quotation mark, by its place, whether it opens."""
         found: dict[str, list[int]] = {}
-        for place, token in enumerate(tokens):
+        for position, token in enumerate(tokens):
             mark = self._marks[token][0] if token in self._marks else token
             if mark in _QUOTES:
-                found.setdefault(mark, []).append(place)
+                found.setdefault(mark, []).append(position)
         opens: dict[int, bool] = {}
         for low, high, end in (("„", "“", "”"), ("‚", "‘", "’")):
             opens |= dict.fromkeys(found.pop(low, ()), True)
-            for place in found.get(end, ()):
-                if end == "”" or self._closes(tokens, place, (low, high)):
-                    opens[place] = False
+            for position in found.get(end, ()):
+                if end == "”" or self._closes(tokens, position, (low, high)):
+                    opens[position] = False
             if high in found and low in tokens:
                 opens |= dict.fromkeys(found.pop(high), False)
             elif high in found and (end in found or self.lang not in LOW_QUOTES):
                 opens |= dict.fromkeys(found.pop(high), True)
             found.pop(end, None)
         for one, other in (("»", "«"), ("›", "‹")):
-            pair = [(place, True) for place in found.pop(one, ())] + [(place, False) for place in found.pop(other, ())]
+            pair = [(position, True) for position in found.pop(one, ())] + [
+                (position, False) for position in found.pop(other, ())
+            ]
             if pair:
                 inward = dict(sorted(pair))
                 favour = 1.5 if self.lang in INWARD else -5
@@ -206,26 +208,26 @@ class Spacing:
                     favour += 3 if next(iter(inward.values())) else -3
                 opens |= self._better(tokens, inward, favour)
         for places in found.values():
-            opens |= self._better(tokens, {place: number % 2 == 0 for number, place in enumerate(places)}, 1.5)
+            opens |= self._better(tokens, {position: number % 2 == 0 for number, position in enumerate(places)}, 1.5)
         return opens
 
     @staticmethod
-    def _closes(tokens: Sequence[str], place: int, opening: Sequence[str]) -> bool:
+    def _closes(tokens: Sequence[str], position: int, opening: Sequence[str]) -> bool:
         """Whether ’ is a quotation mark, since one opens before it or a sentence ends there; else it stands alone."""
-        before = tokens[:place]
-        ends = place + 1 == len(tokens) or (place > 0 and before[-1] in STOPS)
+        before = tokens[:position]
+        ends = position + 1 == len(tokens) or (position > 0 and before[-1] in STOPS)
         return ends or any(mark in before for mark in opening)
 
     @staticmethod
     def _better(tokens: Sequence[str], opens: dict[int, bool], favour: float) -> dict[int, bool]:
         """``opens`` or its opposite, whichever what surrounds the marks speaks for; ``favour``: what it has ahead."""
         last = len(tokens) - 1
-        for place, opening in opens.items():
-            before, after = tokens[place - 1] if place else "", tokens[place + 1] if place < last else ""
+        for position, opening in opens.items():
+            before, after = tokens[position - 1] if position else "", tokens[position + 1] if position < last else ""
             speaks = 0.0  # for a mark that opens
             if not before:
                 speaks += 4
-            elif place > 1 and tokens[place - 2] in _QUOTES:
+            elif position > 1 and tokens[position - 2] in _QUOTES:
                 pass  # a mark that is quoted itself
             elif before in (*OPENING, ":", "–", "-", "—"):
                 speaks += 1
@@ -233,11 +235,11 @@ class Spacing:
                 speaks -= 1
             if not after:
                 speaks -= 4
-            elif place + 2 <= last and tokens[place + 2] in _QUOTES:
+            elif position + 2 <= last and tokens[position + 2] in _QUOTES:
                 pass
             elif after[0] in f"{STOPS}{CLOSING}" and after[0] != "…" and after != "...":
                 speaks -= 2
             elif after[0] == "-" and after[1:2].isalpha():
                 speaks -= 1
             favour += speaks if opening else -speaks
-        return opens if favour >= 0 else {place: not opening for place, opening in opens.items()}
+        return opens if favour >= 0 else {position: not opening for position, opening in opens.items()}

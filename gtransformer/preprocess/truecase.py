@@ -39,7 +39,7 @@ def capital(word: str) -> str:
 
 def first_word(words: Sequence[str]) -> int | None:
     """Return the place of a line's first word, quotes and dashes being passed over; None where there is none."""
-    return next((place for place, word in enumerate(words) if any(map(str.isalnum, word))), None)
+    return next((position for position, word in enumerate(words) if any(map(str.isalnum, word))), None)
 
 
 def sentence_starts(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -125,14 +125,14 @@ class Truecaser:
 
     def _first(self, words: list[str]) -> list[str]:
         """The words of a line with the first one in its best casing, if that can be undone."""
-        place = first_word(words)
+        position = first_word(words)
         if words[:1] == [LOWER]:  # the text's own, which undoing would take for ours
             words.insert(0, LOWER)
-        elif place is not None:
-            word = words[place]
+        elif position is not None:
+            word = words[position]
             best = self.best.get(word.lower(), word)
             if capital(best) == word:
-                words[place] = best
+                words[position] = best
             elif capital(word) != word and LOWER in self.best:
                 words.insert(0, LOWER)
         return words
@@ -148,11 +148,11 @@ def detruecase_line(line: str, exact: bool = False) -> str:
     words = line.split()
     if not exact:
         return " ".join(capital(word) if at_start else word for word, at_start in sentence_starts(words))
-    place = first_word(words)
+    position = first_word(words)
     if words[:1] == [LOWER]:
         del words[0]
-    elif place is not None:
-        words[place] = capital(words[place])
+    elif position is not None:
+        words[position] = capital(words[position])
     return " ".join(words)
 
 

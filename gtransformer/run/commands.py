@@ -71,10 +71,10 @@ def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
 def as_typed_by_hand(command: list[str]) -> str:
     """A command that a stage starts, as somebody would type it here: fairseq's and this package's commands by name."""
     module = command[2]
-    room, _, name = module.rpartition(".")
-    start = [f"fairseq-{name}"] if room == "fairseq_cli" else ["gtransformer", name]
-    package, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
-    words = ("gtransformer" if word == package else word.removeprefix(here) for word in command[3:])
+    package, _, name = module.rpartition(".")
+    start = [f"fairseq-{name}"] if package == "fairseq_cli" else ["gtransformer", name]
+    root, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
+    words = ("gtransformer" if word == root else word.removeprefix(here) for word in command[3:])
     return shlex.join([*start, *words])
 
 

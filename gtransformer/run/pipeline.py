@@ -31,7 +31,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import digest, sizes
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import last_error, start_program
-from gtransformer.run.progress import Progress, say
+from gtransformer.run.progress import Progress, print_status
 from gtransformer.tasks.training import spoken
 from gtransformer.work import Record, take_lock
 
@@ -89,9 +89,9 @@ class Stage:
         return self.folder is not None and any((self.folder / "checkpoints").glob("*.pt"))
 
 
-def say_done(stage: Stage, seconds: float) -> None:
+def print_done(stage: Stage, seconds: float) -> None:
     """That a stage is done."""
-    say(f"{stage.name}: done in {spoken(seconds)}")
+    print_status(f"{stage.name}: done in {spoken(seconds)}")
 
 
 class Pipeline:
@@ -175,7 +175,7 @@ class Pipeline:
         label: str,
         at_once: int = 1,
         threads: int | None = None,
-        finished: Callable[[Stage, float], None] = say_done,
+        finished: Callable[[Stage, float], None] = print_done,
         failed: Callable[[Stage, str], None] | None = None,
     ) -> None:
         """Do all that is not done, programs ``at_once`` at a time with ``threads`` threads each (None: their choice).
@@ -245,7 +245,7 @@ class Pipeline:
         ready = []
         for stage in self._left():
             if self._over.issuperset(stage.after) and self.is_done(stage.name):
-                say(f"{stage.name}: done before, kept")
+                print_status(f"{stage.name}: done before, kept")
                 self._over.add(stage.name)
             elif stage.name not in failures and self._over.union(failures).issuperset([*stage.after, *stage.waits_for]):
                 ready.append(stage)
@@ -272,7 +272,7 @@ class Pipeline:
             there = [path for path in {*stage.outputs, *filter(None, [stage.folder])} if path.exists()]
             if noted or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
                 reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
-                say(f"{stage.name}: begun again, since {reason}")
+                print_status(f"{stage.name}: begun again, since {reason}")
             # A kill in between leaves no half that passes for whole.
             record.begin(record.key | {"done": False, "removing": True})
             for path in there:

@@ -14,7 +14,7 @@ from gtransformer.tasks.training import spoken
 EVERY = 20.0  # seconds between progress lines where the output is not a terminal
 
 
-def say(line: str) -> None:
+def print_status(line: str) -> None:
     """A line about what an experiment does."""
     print(f"| {line}", flush=True)
 

@@ -349,19 +349,19 @@ def _is_real(content: Entries, change: str) -> bool:
 
 
 def _apply(content: Entries, change: str) -> None:
-    place = f"--set {change}"
+    location = f"--set {change}"
     target, equals, text = change.partition("=")
     section, dot, option = target.partition(".")
-    value = read_value(text, place)
+    value = read_value(text, location)
     if equals and dot and option and section in SECTIONS:
         content[section][dashed(option)] = value
     elif equals and target == "devices":
-        check_value(RecipeFile, "devices", value, place)
+        check_value(RecipeFile, "devices", value, location)
         content["devices"] = value
     elif (dashed(target), equals, text) == ("pretrained-from", "=", ""):
         content["pretrained-from"] = None
     else:
-        raise UserError(f"{place}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
+        raise UserError(f"{location}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
 
 
 def _present(options: Options) -> Options:

@@ -41,13 +41,13 @@ def check_recipe(recipe: Recipe, stages: Sequence[str], extra: Sequence[str] = (
     """
     for stage in stages:
         check_options(recipe, stage, extra)
-    for place in FILES:
-        section, _, option = place.partition(".")
+    for key in FILES:
+        section, _, option = key.partition(".")
         path = recipe.sections[section].get(option)
         if path is not None and section in stages and not Path(str(path)).exists():
             raise UserError(
-                f"{path}: not there, but recipe '{recipe.name}' needs it ({place}); put it there, or say where it is "
-                f"with --set {place}=PATH (docs/train.md tells where pretrained models come from)"
+                f"{path}: not there, but recipe '{recipe.name}' needs it ({key}); put it there, or say where it is "
+                f"with --set {key}=PATH (docs/train.md tells where pretrained models come from)"
             )
 
 

@@ -321,8 +321,8 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
         return REFUSED[name]
     used = (TRAIN,) if of_model else USED_IN.get(name, PROGRAMS)
     if program not in used:
-        places = " and ".join(f"fairseq-{one}" for one in used)
-        return f"is for {places}, not for fairseq-{program}; leave it out"
+        programs = " and ".join(f"fairseq-{one}" for one in used)
+        return f"is for {programs}, not for fairseq-{program}; leave it out"
     module = getattr(CRITERION_REGISTRY.get(str(value)), "__module__", "") if name == "criterion" else ""
     if module.startswith("fairseq.") and value not in LOSSES:
         return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"

@@ -56,9 +56,9 @@ class FirstPass:
     def __call__(self, sample: dict) -> list[Tensor]:
         found = []
         for number in sample["id"].tolist():
-            place, (first, last) = self.spans[number], self.source[number].tolist()
-            at = place.first_sentence
-            before = [self.translations[place.document, one] for one in range(at - (last - first - 1), at)]
+            span, (first, last) = self.spans[number], self.source[number].tolist()
+            at = span.first_sentence
+            before = [self.translations[span.document, one] for one in range(at - (last - first - 1), at)]
             found.append(marked(before, self.dictionary))
         return found
 
@@ -93,13 +93,13 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
         # Every sentence by itself; each is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
-        spans = [(place.document, place.first_sentence) for place in dataset.spans()]
+        spans = [(span.document, span.first_sentence) for span in dataset.spans()]
         translations = dict(zip(spans, model.translate(sources, args), strict=True))
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
         indices = WordIndices(task.target_dictionary, task)
-        translations = {place: torch.tensor(indices(text), dtype=torch.int64) for place, text in words.items()}
+        translations = {sentence: torch.tensor(indices(text), dtype=torch.int64) for sentence, text in words.items()}
         logger.info("first pass: %d sentences of %s", len(translations), path)
     return FirstPass(dataset, translations, task.target_dictionary)
 

@@ -210,13 +210,13 @@ class TranslationWriter:
 
     def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
         """Take hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
-        place = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
+        span = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
         self.lines[number] = {
             "id": number,
-            "document": place.document,
-            "first_sentence": place.first_sentence,
-            "sentences": place.sentences,
-            **({} if place.current is None else {"current": list(place.current)}),
+            "document": span.document,
+            "first_sentence": span.first_sentence,
+            "sentences": span.sentences,
+            **({} if span.current is None else {"current": list(span.current)}),
             "hypotheses": hypotheses,
         }
         if len(self.lines) == self.instances:

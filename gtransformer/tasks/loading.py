@@ -320,7 +320,7 @@ def stored_as_they_are(part: Part, placed: bool) -> Grouped:
     spans = partial(stored_spans, part.sidecar, part.source)
     if placed:
         known = spans() or [SentenceSpan(one, 0, 1) for one in range(number)]
-        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
+        documents = np.array([(span.document, span.first_sentence) for span in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1
     return Grouped(part.source, part.target, None, documents, numbers, spans)
 

@@ -22,9 +22,9 @@ from gtransformer.tasks.checkpoints import LAST, Done, training_done
 logger = logging.getLogger(__name__)
 
 
-SAY = 10.0  # seconds from line to line
-KEEP = 60.0  # seconds of training from one checkpoint to the next,
-SHARE = 20  # or so many times what writing one takes: no more than a twentieth of the time is for that
+LOG_SECONDS = 10.0  # seconds from line to line
+SAVE_SECONDS = 60.0  # seconds of training from one checkpoint to the next,
+SAVE_FACTOR = 20  # or so many times what writing one takes: no more than a twentieth of the time is for that
 GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, where there is a GPU: the most that tensors have taken in any step
 
 
@@ -38,7 +38,7 @@ class Pace:
 
     def is_time(self) -> bool:
         """Whether something is to be said now."""
-        return time.monotonic() - self.said >= SAY and not sys.stderr.isatty()
+        return time.monotonic() - self.said >= LOG_SECONDS and not sys.stderr.isatty()
 
     def done(self, amount: float) -> None:
         """Note how much is done."""
@@ -82,7 +82,9 @@ class TrainingWatch:
             if rest < left == float("inf"):  # nothing but patience ends it
                 what += f", the epoch ends in about {spoken(rest)}"
             self.pace.log(what, left)
-        if time.monotonic() - self.kept >= max(KEEP, SHARE * self.took) and is_kept_so(trainer, iterator, updates):
+        if time.monotonic() - self.kept >= max(SAVE_SECONDS, SAVE_FACTOR * self.took) and should_save(
+            trainer, iterator, updates
+        ):
             began = time.monotonic()
             checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
             self.kept = time.monotonic()
@@ -116,7 +118,7 @@ def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
     return ((epoch - iterator.epoch + 1) * len(iterator) - iterator.iterations_in_epoch) / frequency
 
 
-def is_kept_so(trainer: Any, iterator: Any, updates: int) -> bool:
+def should_save(trainer: Any, iterator: Any, updates: int) -> bool:
     """Whether a checkpoint is to be written between those that fairseq writes: not where fairseq is about to."""
     cfg, every = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates
     soon = iterator.end_of_epoch() or (every > 0 and updates % every == 0)

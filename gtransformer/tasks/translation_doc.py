@@ -92,7 +92,7 @@ class TranslationDocTask(FairseqTask):
         self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
-        self.told_of_overlap = False
+        self.warned_of_overlap = False
         self.numbered = False  # whether a model built so far reads the numbers of sentences
         self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
         self.seconds_before, self.gpu_peak = 0.0, 0
@@ -274,8 +274,8 @@ class TranslationDocTask(FairseqTask):
         """
         together = not (self.options.walks or isinstance(generator, SecondPass))
         overlap = together and self.options.grouping.repeats_targets
-        if self.datasets and not self.told_of_overlap and overlap:
-            self.told_of_overlap = True
+        if self.datasets and not self.warned_of_overlap and overlap:
+            self.warned_of_overlap = True
             logger.warning(
                 "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
                 "times; score with --gen-output PREFIX and %s instead",

@@ -64,7 +64,7 @@ class InputLine:
     """
 
     text: str
-    place: TextPosition
+    position: TextPosition
     breaks: bool
     sentences: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
@@ -76,21 +76,21 @@ class InputLine:
         return len(self.tokens) > len(self.sentences)
 
 
-def check_line(text: str, place: str) -> str:
+def check_line(text: str, location: str) -> str:
     """Return a line without its line break, which it may have as in lists of a file's lines.
 
     Raises UserError for what is no line of text: with a line break in it, or with half a character; TypeError for what
-    is no text at all. ``place`` is for messages.
+    is no text at all. ``location`` is for messages.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{place}: is {type(text).__name__}, not a text")
+        raise TypeError(f"{location}: is {type(text).__name__}, not a text")
     text = text.removesuffix("\n")
     if "\n" in text:
-        raise UserError(f"{place}: has a line break in it; give every line by itself")
+        raise UserError(f"{location}: has a line break in it; give every line by itself")
     half = None if text.isascii() else HALF.search(text)
     if half:
         raise UserError(
-            f"{place}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
+            f"{location}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
             "with errors='strict', or 'replace'"
         )
     return text
@@ -136,17 +136,17 @@ def documents_to_lines(
 
     Raises UserError as ``check_line``.
     """
-    place = TextPosition()
+    position = TextPosition()
     for document in documents:
-        place = place.after_break()
-        read = [InputLine(DOCUMENT, place, breaks=True)]
+        position = position.after_break()
+        read = [InputLine(DOCUMENT, position, breaks=True)]
         for text in document:
-            place = place.after_sentence()
-            where = f"document {place.documents}, sentence {place.sentences}"
+            position = position.after_sentence()
+            where = f"document {position.documents}, sentence {position.sentences}"
             clean = clean_line(check_line(text, where))
             if is_document_mark(text):
                 raise UserError(f"{where}: is {DOCUMENT}, which is no sentence; give a list for each document")
-            read.append(InputLine(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
+            read.append(InputLine(text, position, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 
 
@@ -183,7 +183,7 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
         texts = list(islice(rest, len(chunk)))
         if len(texts) < len(chunk):
             raise UserError(
-                f"{name}: ends in front of line {chunk[len(texts)].place.lines} of the text; give a line for each line"
+                f"{name}: ends in front of line {chunk[len(texts)].position.lines} of the text; give one for each"
             )
         clean = ["" if is_document_mark(text) else clean_line(text) for text in texts]
         tokens = iter(encode([text for text in clean if not is_blank(text)]))
@@ -192,7 +192,7 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
                 line.first.extend(in_parts([] if is_blank(text) else next(tokens), len(line.tokens)))
             elif not is_blank(text):
                 raise UserError(
-                    f"{name}, line {line.place.lines}: a translation of what is no sentence; leave it blank"
+                    f"{name}, line {line.position.lines}: a translation of what is no sentence; leave it blank"
                 )
             yield line
     if next(rest, None) is not None:
@@ -217,7 +217,7 @@ class Window:
     def number(self, reference: Reference) -> int:
         """Return the number of a sentence in its document, from 1: its line's, and on from there within the line."""
         line, sentence = reference
-        return self.lines[line].place.sentences + sentence
+        return self.lines[line].position.sentences + sentence
 
     def first(self, reference: Reference) -> list[str]:
         """Return the tokens of the first translation of one sentence."""

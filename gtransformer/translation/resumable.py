@@ -35,7 +35,7 @@ class ResumableOutput:
         self.path, self.key = Path(os.path.realpath(path)), key
         self.part = self.path.with_name(f"{self.path.name}.part")
         self.state = self.path.with_name(f"{self.path.name}.part.json")
-        self.place = TextPosition()
+        self.position = TextPosition()
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
         self._wanted: str | None = None
@@ -56,7 +56,7 @@ class ResumableOutput:
 
     def __exit__(self, kind, error, trace) -> None:
         self._stream.close()
-        if not self.place.lines and kind is not None:
+        if not self.position.lines and kind is not None:
             self.part.unlink(missing_ok=True)  # nothing to go on with
 
     def _resume(self) -> None:
@@ -72,15 +72,15 @@ class ResumableOutput:
                     "finish it, or start again with --restart"
                 )
             try:
-                size, self._wanted, place = state["bytes"], state["input_sha256"], TextPosition(**state["place"])
+                size, self._wanted, position = state["bytes"], state["input_sha256"], TextPosition(**state["place"])
             except (KeyError, TypeError):
-                size, place = -1, None
-            numbers = (size, *vars(place or START).values())
+                size, position = -1, None
+            numbers = (size, *vars(position or START).values())
             if not all(type(number) in (int, bool) and number >= 0 for number in numbers):
                 raise UserError(f"{self.state}: damaged; start again with --restart")
             if present < size:
                 raise UserError(f"{self.part}: shorter than it was when interrupted; start again with --restart")
-            self.place = place
+            self.position = position
         os.ftruncate(self._stream.fileno(), size)
 
     def skip(self, lines: Iterator[str], name: str) -> None:
@@ -88,25 +88,25 @@ class ResumableOutput:
 
         ``name`` of the input stands in the message.
         """
-        for _ in range(self.place.lines):
+        for _ in range(self.position.lines):
             self.note(next(lines, None) or "")
         if self._wanted is not None and self._digest.hexdigest() != self._wanted:
             raise UserError(
-                f"{name}: changed since {self.part} was begun, within its first {self.place.lines} lines; start again "
-                "with --restart"
+                f"{name}: changed since {self.part} was begun, within its first {self.position.lines} lines; start "
+                "again with --restart"
             )
 
     def note(self, line: str) -> None:
         """Take account of a line of the input."""
         self._digest.update(f"{line}\n".encode())
 
-    def add(self, lines: list[str], place: TextPosition) -> None:
-        """Append lines, and remember that they answer the input up to ``place``, of which ``note`` has been told."""
+    def add(self, lines: list[str], position: TextPosition) -> None:
+        """Append lines, and remember that they answer the input up to ``position``, of which ``note`` has been told."""
         self._stream.write("".join(f"{line}\n" for line in lines).encode())
         self._stream.flush()
         os.fsync(self._stream.fileno())  # before the state that counts them
-        self.place = place
-        state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(place)}
+        self.position = position
+        state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(position)}
         write_json(self.state, state | {"input_sha256": self._digest.hexdigest()})
 
     def finish(self) -> None:

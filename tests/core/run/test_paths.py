@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.settings import Settings
-from gtransformer.run.needs import missing_first
+from gtransformer.run.dependencies import missing_first
 from gtransformer.run.paths import Corpus, run_directory
 from gtransformer.run.recipe import language_changes
 from gtransformer.run.stage import first_pass_of_run, search_of_run

@@ -16,7 +16,7 @@ PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # c
 
 
 @dataclass(frozen=True)
-class Need:
+class Dependency:
     """A stage of another recipe, which is named as on a command line."""
 
     recipe: str
@@ -38,7 +38,7 @@ def start_of(recipe: str) -> str | None:
     return beside(recipe, start) if start else None
 
 
-def needs(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: bool = True) -> list[Need]:
+def dependencies(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: bool = True) -> list[Dependency]:
     """What must have run before the recipe's stages can, in an order that works.
 
     Args:
@@ -56,11 +56,11 @@ def needs(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: b
     loaded, found, before = _loaded(recipe), [], [*before, recipe]
     for name in filter(None, (loaded.prepared_from, loaded.vocabulary_from) if corpus else ()):
         lender = beside(recipe, name)
-        found += [*needs(lender, before), Need(lender, "prepare")]
+        found += [*dependencies(lender, before), Dependency(lender, "prepare")]
     origin = start_of(recipe)
     if start and origin and "finetune-from-model" not in loaded.sections["train"]:
-        own = [] if _loaded(origin).prepared_from else [Need(origin, "prepare")]
-        found += [*needs(origin, before), *own, Need(origin, "train")]
+        own = [] if _loaded(origin).prepared_from else [Dependency(origin, "prepare")]
+        found += [*dependencies(origin, before), *own, Dependency(origin, "train")]
     return list(dict.fromkeys(found))
 
 
@@ -74,12 +74,12 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
         return []
     names = [dashed(change.partition("=")[0]) for change in args.set]
     start = args.start_on or not {"train.finetune-from-model", "pretrained-from"} & set(names)
-    found = needs(args.recipe, corpus=not args.start_on, start=start)
+    found = dependencies(args.recipe, corpus=not args.start_on, start=start)
     passed = [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
     corpus, options = args.start_on or args.corpus, [word for change in passed for word in ("--set", change)]
     pair = load_recipe(args.recipe, args.set).pair
 
-    def is_done(need: Need) -> bool:
+    def is_done(need: Dependency) -> bool:
         directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, pair))
         return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
 

@@ -183,7 +183,8 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
         texts = list(islice(rest, len(chunk)))
         if len(texts) < len(chunk):
             raise UserError(
-                f"{name}: ends in front of line {chunk[len(texts)].position.lines} of the text; give one for each"
+                f"{name}: ends in front of line {chunk[len(texts)].position.lines} of the text; give a line for each "
+                "line"
             )
         clean = ["" if is_document_mark(text) else clean_line(text) for text in texts]
         tokens = iter(encode([text for text in clean if not is_blank(text)]))

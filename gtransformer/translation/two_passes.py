@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import SentenceModel, WordIndices, marked
+from gtransformer.tasks.first_pass import SentenceModel, WordIndices, with_boundaries
 from gtransformer.tasks.options import BATCH
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
@@ -57,7 +57,7 @@ class TwoPasses:
             translations = [next(words) for _ in document] if self.before else []
             begins = [max(0, at - self.before) for at in range(len(document))]
             read = [document[begin : at + 1] for at, begin in enumerate(begins)]
-            contexts = [marked(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
+            contexts = [with_boundaries(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
             numbers = [begin + 1 for begin in begins]
             batches = (slice(at, at + together) for at in range(0, len(document), together))
             found = [self.engine.translate_batch(read[one], contexts[one], numbers[one], options) for one in batches]

@@ -44,7 +44,7 @@ def test_a_training_that_is_over_stays_as_it_is(copy_corpus, tmp_path):
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
     for over in (["--max-update=2"], ["--max-update=3", "--stop-time-hours=0.000001"]):
         output = run(*short_training(copy_corpus, tmp_path, *few, *over))
-        assert f"{files[0]} has been trained for 2 updates, " in output and "nothing is left to do" in output
+        assert f"{files[0]} has been trained for 2 updates, " in output and "training is complete" in output
         assert not losses(output)
         assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
     assert list(losses(run(*short_training(copy_corpus, tmp_path, *few, "--max-update=3")))) == [3]
@@ -59,7 +59,7 @@ def test_patience_that_is_used_up_stays_so(copy_corpus, tmp_path):
     last = tmp_path / "checkpoint_last.pt"
     assert torch.load(last)["task_state"]["patience"]["runs"] == 2
     output = run(*short_training(copy_corpus, tmp_path, *still, "--patience=2"))
-    assert f"{last}: 2 validations in a row were no better than one before: nothing is left to do" in output
+    assert f"{last}: 2 validations in a row were no better than one before: training is complete" in output
     assert not losses(output)
     assert list(losses(run(*short_training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
 

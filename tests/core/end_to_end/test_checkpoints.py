@@ -27,7 +27,7 @@ def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
     os.truncate(tmp_path / "killed" / "checkpoint_last.pt", 10_000)
 
     after = run(*short_training(copy_corpus, tmp_path / "killed", *often))
-    assert "checkpoint_last.pt cut short, as by an interruption; training resumes from checkpoint_best.pt" in after
+    assert "checkpoint_last.pt truncated by an interruption; training resumes from checkpoint_best.pt" in after
     assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch 1 @ 10 updates\)", after)
     found = losses(after)
     assert list(found) == list(range(11, 25))

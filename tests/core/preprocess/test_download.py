@@ -72,7 +72,7 @@ def test_command_fetches_and_records_then_verifies(mirror: Path, tmp_path: Path)
     assert first.returncode == 0, first.stderr
     assert_complete(data / "news")
     assert "train: 2 documents, 3 sentences" in first.stdout
-    assert "6 files, so they are unverified" in first.stdout
+    assert "6 files, so they are not verified" in first.stdout
     assert "concatenated_en2de_train_en.txt" in (data / "news.sha256").read_text()
     assert not (data / ".news.download").exists()
 

@@ -75,6 +75,6 @@ ROWS = [
         data(lambda folder: (folder / "test.en-de.instances.json").write_text("{"))),
     Row("a sidecar of other data", GENERATE, "test.en-de.instances.json", sidecar(instances=[[0, 0, 2]])),
     Row("a sidecar of another version", GENERATE, "test.en-de.instances.json", sidecar(version=99)),
-    Row("another dictionary than the model's", GENERATE, "are of another size",
+    Row("another dictionary than the model's", GENERATE, "have another size",
         data(lambda folder: [open(folder / f"dict.{lang}.txt", "a").write("more 1\n") for lang in ("en", "de")])),
 ]  # fmt: skip

@@ -180,6 +180,6 @@ ROWS = [
         spoilt(lambda folder: (folder / "bpe.codes").write_text(""))),
     Row("another checkpoint", T, "model.pt", spoilt(lambda folder: (folder / "model.pt").write_bytes(b"nonsense"))),
     Row("a file outside", T, "damaged (", linked_outside),
-    Row("a checkpoint that runs code", T, "model.pt is unsafe and was not loaded: it is to run code", harmful),
-    Row("an archive that runs code", T, "model.pt is unsafe and was not loaded: it is to run code", harmful_archive),
+    Row("a checkpoint that runs code", T, "model.pt is unsafe and was not loaded: it would run code", harmful),
+    Row("an archive that runs code", T, "model.pt is unsafe and was not loaded: it would run code", harmful_archive),
 ]  # fmt: skip

@@ -92,7 +92,7 @@ def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
         dictionary = other / f"dict.{lang}.txt"
         dictionary.write_text("more 1\n" + dictionary.read_text())
     message = only_error(run("generate", other, *GENERATION, f"--path={path}", status=1))
-    assert "are of another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
+    assert "have another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
 
 
 RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}

@@ -77,7 +77,7 @@ def test_command_fetches_and_records_then_verifies(mirror: Path, tmp_path: Path)
     assert not (data / ".news.download").exists()
 
     second = command("news", data, "file:///nowhere")  # nothing is fetched
-    assert second.returncode == 0 and "there already, 6 of 6 checksums known and right" in second.stdout
+    assert second.returncode == 0 and "exists, 6 of 6 checksums known and right" in second.stdout
 
     (data / "news" / file_names()[0]).write_text("changed\n")
     third = command("news", data, mirror.as_uri())

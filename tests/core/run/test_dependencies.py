@@ -109,7 +109,7 @@ def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path)
     assert run.pretrained == theirs / "checkpoints" / "checkpoint_best.pt" and run.vocabulary == theirs / "prepared"
     assert run.prepared == run.directory / "prepared" == tmp_path / "runs" / "document" / "base" / "few" / "prepared"
     with pytest.raises(
-        UserError, match=r"prepared/manifest.json: not there yet.*gtransformer run document/sentences .*pairs prepare"
+        UserError, match=r"prepared/manifest.json: does not exist yet.*run document/sentences .*pairs prepare"
     ):
         run.execute("prepare")
     plain = made("document/base", few, "all")
@@ -123,14 +123,14 @@ def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, s
     done(tmp_path, f"{START}/pairs/prepared/manifest.json")
     first.execute("prepare")
     assert made("document/base", few, "generate", "--start-on", pairs).prepared == first.prepared
-    with pytest.raises(UserError, match="base/few: this run was begun with --start-on .*pairs; give the same to all"):
+    with pytest.raises(UserError, match="base/few: this run was started with --start-on .*pairs; give the same to all"):
         made("document/base", few, "generate")
-    with pytest.raises(UserError, match="this run was begun with --start-on .*pairs"):
+    with pytest.raises(UserError, match="this run was started with --start-on .*pairs"):
         made("document/base", few, "all", "--start-on", few)
     made("document/base", few, "generate", "--output", tmp_path / "out")
     (first.directory / "prepare.json").unlink()
     write_json(first.directory / "train.json", {"recipe": "document/base"})
-    with pytest.raises(UserError, match="this run was begun without --start-on"):
+    with pytest.raises(UserError, match="this run was started without --start-on"):
         made("document/base", few, "all", "--start-on", pairs)
 
 

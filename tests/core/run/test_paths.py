@@ -154,7 +154,7 @@ def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path:
     options = ["--langs", "en,fr", "--output", str(tmp_path / "own")]
     assert main(["from_sentence_model", str(raw), "all", *options]) == 1
     said = capsys.readouterr().err
-    assert "not there yet" in said and f"gtransformer run sent_base {raw} train --langs en,fr" in said
+    assert "does not exist yet" in said and f"gtransformer run sent_base {raw} train --langs en,fr" in said
     assert not (tmp_path / "own").exists()
 
 

@@ -8,18 +8,18 @@ from gtransformer.errors import install_excepthook
 __version__ = "0.1.0"
 
 install_excepthook()
-# fairseq's speech task asks for tensorboardX at every import; tensorboard, which serves as well, is installed.
+# fairseq's speech task logs at every import that tensorboardX is missing; tensorboard is installed and suffices.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 
 def register() -> None:
     """Register the task, the models, the criteria and the optimizers with fairseq; a second call changes nothing.
 
-    Whoever imports fairseq first, as its own commands do, need not call it. Importing the package by itself is quick
-    and imports neither PyTorch nor fairseq.
+    It need not be called if fairseq was imported before, as in its commands. Importing the package is fast and imports
+    neither PyTorch nor fairseq.
 
     Raises:
-        ImportError: PyTorch or fairseq cannot be used; the message says what to install.
+        ImportError: PyTorch or fairseq cannot be used; the message names what to install.
     """
     from gtransformer.preprocess.chain import read_encoded
     from gtransformer.tasks import first_pass
@@ -32,7 +32,7 @@ if "fairseq" in sys.modules:
 
 
 def __getattr__(name: str):
-    """``gtransformer.GTransformer``, imported when it is asked for."""
+    """Import ``gtransformer.GTransformer`` when it is first used."""
     if name == "GTransformer":
         register()
         from gtransformer.translation.api import GTransformer

@@ -18,22 +18,22 @@ from pathlib import Path
 from gtransformer.installation import as_typed
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-last_checkpoint = "given"  # the one that fairseq has read last (compat/patches.py); its own errors do not name it
-# What PyTorch's safe loader says of a file that it would have to run code for; 149 begins what pickle itself writes.
+last_checkpoint = "given"  # the last one that fairseq has read (compat/patches.py); its errors do not name it
+# Messages of PyTorch's safe loader for a file that needs code to be run; operand 149 is for files of pickle itself.
 UNSAFE = re.compile(
     r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|"
     r"call reduce for unrecognized function (.+)|operand 149"
 )
-starts_from = None  # the checkpoint of --finetune-from-model, where it was given without --load-partial
+starts_from = None  # the checkpoint of --finetune-from-model, if given without --load-partial
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class UserError(Exception):
-    """Something the user can put right; the message says what is wrong, where, and what to do."""
+    """An error that the user can correct; the message states the problem, its location and the remedy."""
 
 
 class CheckpointError(UserError):
-    """A UserError about the checkpoint that is being loaded; ``reason`` goes on from its name."""
+    """A UserError about the checkpoint that is being loaded; ``reason`` follows its name."""
 
     def __init__(self, reason: str):
         super().__init__(f"checkpoint {last_checkpoint} {reason}")
@@ -43,7 +43,7 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
     """Wrap a command's ``main(argv=None)``: a UserError becomes one line on stderr and exit status 1.
 
     An interrupt exits with 130 and a closed output pipe with 141, as shells expect, without a traceback. SIGTERM and
-    SIGHUP are interrupts, so that no program that it has started and no temporary file is left behind.
+    SIGHUP are interrupts, so that no started program and no temporary file is left.
     """
 
     @functools.wraps(main)
@@ -71,7 +71,7 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
 
 
 def check_counts(args: argparse.Namespace, *names: str) -> None:
-    """Raise UserError for an option that is given as a number below 1."""
+    """Raise UserError for an option with a number below 1."""
     for name in names:
         value = getattr(args, name)
         if value is not None and value < 1:
@@ -80,10 +80,9 @@ def check_counts(args: argparse.Namespace, *names: str) -> None:
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, in the main thread, where Python runs what handles signals.
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, in the main thread, where Python handles signals.
 
-    Only where nothing else was wanted: ``nohup`` ignores SIGHUP for a command that is to outlive its terminal, and a
-    program that calls a command may have handlers of its own.
+    Signals with other handlers are not changed: ``nohup`` ignores SIGHUP, and a calling program may have handlers.
     """
 
     def interrupt(number: int, _frame: object) -> None:
@@ -101,9 +100,9 @@ def signals_interrupt() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str | None:
-    """Return one sentence for an error that a user can put right, found anywhere in the chain of ``error``; else None.
+    """Return a message if a user can correct ``error`` or an error in its chain; else None.
 
-    fairseq wraps errors of the model, and its own of a checkpoint say too much or too little.
+    fairseq wraps errors of the model, and its own messages about checkpoints are too long or too short.
     """
     seen: set[int] = set()
     link: BaseException | None = error
@@ -112,7 +111,7 @@ def explain(error: BaseException) -> str | None:
         if isinstance(link, UserError):
             return str(link)
         if (type(link).__module__, type(link).__name__) == ("omegaconf.errors", "ValidationError"):
-            # of --model-overrides; of other options the command line's parser says it
+            # of --model-overrides; the command line's parser checks other options
             return f"{link.full_key}: {str(link).splitlines()[0]}; give another value"
         if message := _unusable_file(link) or _unfit_checkpoint(link):
             return message
@@ -121,7 +120,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def _unusable_file(error: BaseException) -> str | None:
-    """A path without permission, through a file, at a directory; a full disk, for which the system names no path."""
+    """Return the message for an unusable path (permission, file instead of directory, ...) or a full disk."""
     missing = "Model file not found: "  # fairseq's, of --path
     if not isinstance(error, OSError):
         return None
@@ -129,7 +128,7 @@ def _unusable_file(error: BaseException) -> str | None:
         return f"{str(error).removeprefix(missing)}: no such checkpoint; --path names one or several, separated by ':'"
     path = error.filename2 or error.filename  # of a copy the target is named second
     if error.errno in FULL:
-        return f"{path or 'output'}: cannot be written ({error.strerror}); make room and run this again"
+        return f"{path or 'output'}: cannot be written ({error.strerror}); free some space and run this again"
     if error.errno in UNUSABLE and path is not None:
         path = "a file" if isinstance(path, int) else os.fsdecode(path)
         return f"{path}: cannot be used ({error.strerror}); give another path"
@@ -137,12 +136,12 @@ def _unusable_file(error: BaseException) -> str | None:
 
 
 def _unfit_checkpoint(error: BaseException) -> str | None:
-    """A checkpoint of another model, for which PyTorch lists all names, or of another criterion or optimizer."""
+    """Return the message for a checkpoint of another model, criterion or optimizer; PyTorch would list all names."""
     found = re.match(r"(Criterion|Optimizer) does not match; .*\. (\S+) vs (\S+)\Z", str(error))
     if isinstance(error, AssertionError) and found:
         return (
             f"checkpoint {last_checkpoint} was trained with another --{found[1].lower()} ({found[2]}, not {found[3]}); "
-            "give that, or --reset-optimizer to begin with its parameters alone"
+            "give that, or --reset-optimizer to start from its parameters only"
         )
     if not str(error).startswith("Error(s) in loading state_dict for"):
         return None
@@ -157,7 +156,7 @@ def _unfit_checkpoint(error: BaseException) -> str | None:
             different.append((line.split()[3].rstrip(":"), *re.findall(r"torch\.Size\((.*?)\)", line)))
     if different:
         name, theirs, ours = different[0]
-        reasons.append(f"{len(different)} are of another size ({name}: {theirs}, not {ours})")
+        reasons.append(f"{len(different)} have another size ({name}: {theirs}, not {ours})")
     lacks = last_checkpoint == starts_from and "Missing key(s)" in str(error)
     partial = " (--load-partial starts a document model from a Transformer)" if lacks else ""
     return (
@@ -167,31 +166,31 @@ def _unfit_checkpoint(error: BaseException) -> str | None:
 
 
 def unreadable_checkpoint(error: Exception) -> str | None:
-    """Return what is wrong with the checkpoint that fairseq's reader was reading when it raised ``error``.
+    """Return the message for an error that fairseq's reader of checkpoints raised.
 
-    None where the error is none of the file's content.
+    None if the error is not about the file's content.
     """
     files = (Path(frame.f_code.co_filename).parts[-2:] for frame, _ in traceback.walk_tb(error.__traceback__))
     if ("torch", "serialization.py") not in files:
         if isinstance(error, LookupError | TypeError | AttributeError | RuntimeError):  # it holds something else
-            return f"checkpoint {last_checkpoint} is none of fairseq's; give one that fairseq-train has written"
+            return f"checkpoint {last_checkpoint} is not fairseq's; give one that fairseq-train has written"
         return None
     if unsafe := UNSAFE.search(str(error)):
         name = next(filter(None, unsafe.groups()), None)
         return (
-            f"checkpoint {last_checkpoint} is unsafe and was not loaded: it is to run code when it is read"
+            f"checkpoint {last_checkpoint} is unsafe and was not loaded: it would run code when it is read"
             f"{f' ({name})' if name else ''}; take one that fairseq-train or gtransformer export has written"
         )
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    reason = (said.strip().splitlines() or ["it ends too early"])[0].split(". ")[0][:120]
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    reason = (text.strip().splitlines() or ["it ends too early"])[0].split(". ")[0][:120]
     return (
         f"checkpoint {last_checkpoint} cannot be read, it is truncated or damaged ({reason}); take another one "
-        "(training goes on from an earlier one with --restore-file)"
+        "(training resumes from an earlier one with --restore-file)"
     )
 
 
-def no_room(error: BaseException | None) -> OSError | None:
-    """Return the error of a full disk among an error and what led to it; None if there is none."""
+def find_disk_full(error: BaseException | None) -> OSError | None:
+    """Return the error of a full disk in the chain of an error; None if there is none."""
     while error is not None and not (isinstance(error, OSError) and error.errno in FULL):
         error = error.__cause__ or error.__context__
     return error

@@ -1,4 +1,4 @@
-"""Reading and writing files so that errors name file and line and nothing half-written is left."""
+"""Reading and writing of files: errors name file and line, and no incomplete files are left."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gtransformer.errors import UserError, no_room
+from gtransformer.errors import UserError, find_disk_full
 
-NO_JSON = (ValueError, RecursionError)  # what Python's parser raises
-# How files begin that are no UTF-8 text, and what they are.
+MODEL_FILE = "model.pt"  # the checkpoint in a model directory
+NO_JSON = (ValueError, RecursionError)  # errors of Python's parser
+# First bytes of files that are no UTF-8 text, and their kinds.
 FOREIGN = {
     codecs.BOM_UTF16_LE: "UTF-16 text",
     codecs.BOM_UTF16_BE: "UTF-16 text",
@@ -29,8 +30,8 @@ FOREIGN = {
     b"PK\x03\x04": "a zip archive or an office document",
     b"%PDF-": "a PDF",
 }
-COMPRESSED = (".xz", ".gz")  # how the names end of files that are unpacked when they are read
-OPEN = re.compile(r"/dev/(fd/|std(in|out|err)$)|/proc/[^/]+/fd/")  # names of what a process has open
+COMPRESSED = (".xz", ".gz")  # suffixes of files that are decompressed when they are read
+OPEN = re.compile(r"/dev/(fd/|std(in|out|err)$)|/proc/[^/]+/fd/")  # paths of a process's open files
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
@@ -49,17 +50,17 @@ def open_bytes(path: str | Path) -> BinaryIO:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file: the one reader of text, whatever it is for.
+    """Yield the lines of a UTF-8 file. All text files are read by this function.
 
-    A line ends at ``\\n`` or ``\\r\\n``, which are left out, as is a byte order mark. Raises UserError, naming
-    file and line, where bytes are not UTF-8, where lines end in ``\\r`` alone, and where compressed data is damaged.
+    A line ends at ``\\n`` or ``\\r\\n``, which are removed, as is a byte order mark. Raises UserError, naming file and
+    line, for bytes that are not UTF-8, lines that end only in ``\\r``, and damaged compressed data.
     """
     with open_bytes(path) as stream:
         yield from decode_lines(stream, path)
 
 
 def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    """``read_lines`` of what is open already, a pipe for instance; ``name`` stands in the messages."""
+    """Yield the lines of an open stream, as ``read_lines``; ``name`` is for messages."""
     number = 0
     try:
         for line in stream:
@@ -79,36 +80,36 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
 
 
 def _first_line(line: bytes, name: str | Path) -> bytes:
-    """The first line of a text without a byte order mark; UserError where it shows that this is no UTF-8 text."""
+    """Return the first line without a byte order mark. Raise UserError if it shows that this is no UTF-8 text."""
     kind = next((what for begin, what in FOREIGN.items() if line.startswith(begin)), None)
-    if kind is None and line.count(0) * 3 > len(line):  # every letter beside a zero byte
+    if kind is None and line.count(0) * 3 > len(line):  # every letter with a zero byte
         kind = "UTF-16 text"
     if kind is not None:
         raise UserError(f"{name}, line 1: the file is {kind}; give plain text in UTF-8")
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
-        raise UserError(f"{name}, line 1: lines end in carriage returns alone; convert them to line feeds")
+        raise UserError(f"{name}, line 1: lines end in carriage returns only; convert them to line feeds")
     return line.removeprefix(codecs.BOM_UTF8)
 
 
 def check_output(path: str | Path) -> None:
-    """UserError for a directory, and for the name of compressed data, which nothing writes; for before long work."""
+    """Raise UserError for a directory, and for the suffix of compressed data; for use before long work."""
     if Path(path).is_dir():
         raise UserError(f"{path}: is a directory; name a file")
     if Path(path).suffix in COMPRESSED:
-        raise UserError(f"{path}: nothing is compressed; give a name without {Path(path).suffix}")
+        raise UserError(f"{path}: outputs are not compressed; give a name without {Path(path).suffix}")
 
 
 def is_replaceable(path: str | Path) -> bool:
-    """Whether another file may take the place of ``path``: a regular one, or nothing yet; no device, pipe or stream."""
+    """Return whether another file may replace ``path``: a regular file, or none yet; not a device, pipe or stream."""
     path = Path(path)
     return not OPEN.match(os.path.abspath(path)) and (path.is_file() or not path.exists())
 
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
-    """Write beside ``path`` and rename at the end; after an error or interrupt neither file is left.
+    """Write a temporary file next to ``path`` and rename it at the end; after an error or interrupt neither is left.
 
-    Of a symbolic link, what it points to is replaced. What no file can replace (``is_replaceable``) is written to.
+    The target of a symbolic link is replaced. Devices and the like (not ``is_replaceable``) are written directly.
     """
     path = Path(path)
     check_output(path)
@@ -129,9 +130,9 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     except BaseException as error:
         if replaceable:
             temporary.unlink(missing_ok=True)
-        if full := no_room(error):
-            full.filename = full.filename or str(path)  # the system does not say whose writing failed
-            if full is not error:  # PyTorch's writer says something else of it
+        if full := find_disk_full(error):
+            full.filename = full.filename or str(path)  # the system's error has no path
+            if full is not error:  # PyTorch's writer raises another error
                 raise full from None
         raise
 
@@ -144,7 +145,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; UserError with file and line if it is missing or damaged."""
+    """Read a JSON file. Raise UserError with file and line if it is missing or damaged."""
     text = "\n".join(read_lines(path))
     try:
         return json.loads(text)
@@ -155,25 +156,25 @@ def read_json(path: str | Path) -> Any:
 
 
 def json_fault(error: BaseException) -> str:
-    """What is wrong with text that is no JSON, given one of NO_JSON."""
+    """Return the reason why text is no JSON, given one of NO_JSON."""
     return getattr(error, "msg", "brackets or a number without end")
 
 
 def sizes(path: Path) -> dict[str, int]:
-    """Bytes of a file, as ``{".": bytes}``, or of every file in a folder, by its path there.
+    """Return the bytes of a file, as ``{".": bytes}``, or of every file in a folder, by its path there.
 
-    Without those that say nothing of what is whole: half-written ones (``*.tmp``), locks and logs.
+    Temporary files (``*.tmp``), locks and logs are left out.
     """
     within = path.rglob("*") if path.is_dir() else [path]
-    telling = (one for one in within if not one.name.endswith((".tmp", ".log")) and one.name != "lock")
-    return {one.relative_to(path).as_posix(): one.stat().st_size for one in telling if one.is_file()}
+    results = (one for one in within if not one.name.endswith((".tmp", ".log")) and one.name != "lock")
+    return {one.relative_to(path).as_posix(): one.stat().st_size for one in results if one.is_file()}
 
 
 def process_memory(field: str, process: int | str = "self") -> int | None:
-    """Bytes that Linux says of a running program, without its children; None where it does not say.
+    """Return the memory in bytes of a running program, without its children; None if Linux does not report it.
 
-    ``field``: ``VmHWM``, the most it has had in memory so far (``ru_maxrss`` would begin with what its parent had), or
-    ``RssAnon``, what it has now and shares with no other. ``process``: its number.
+    ``field``: ``VmHWM``, the peak so far (``ru_maxrss`` would start from the parent's), or ``RssAnon``, the current
+    private memory. ``process``: its id.
     """
     try:
         lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
@@ -183,12 +184,12 @@ def process_memory(field: str, process: int | str = "self") -> int | None:
 
 
 def digest(value: Any) -> str:
-    """A short name of settings or checksums (JSON): equal for equal ones."""
+    """Return a short digest of settings or checksums (JSON)."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def sha256(path: str | Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes as they lie on disk."""
+    """Return the hexadecimal SHA-256 of a file's bytes on disk."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as stream:

@@ -1,8 +1,8 @@
-"""YAML files that people write, and values after ``--set``: read by PyYAML, their types checked by OmegaConf.
+"""YAML files of users, and values after ``--set``: read by PyYAML, with types checked by OmegaConf.
 
-A schema is a dataclass: a field's name, with dashes, is a key; its type is what the value must be; without a default it
-must be there. Nothing is converted (``"3"`` is no number) and nothing filled in (``${...}``). Numbers are PyYAML's, for
-which 5e-4 is a text, not OmegaConf's: options are handed on as they are written.
+A schema is a dataclass: a field's name, with dashes, is a key; its type is the type of the value; without a default it
+is required. Values are not converted (``"3"`` is no number) or interpolated (``${...}``). Numbers are PyYAML's, not
+OmegaConf's: 5e-4 is a string, so that options are passed on as written.
 """
 
 from __future__ import annotations
@@ -25,40 +25,42 @@ Schema = TypeVar("Schema")
 
 
 class Entries(dict[str, Any]):
-    """What a mapping of a file holds.
+    """The content of a mapping in a file.
 
     Attributes:
-        place: where it begins, ``FILE, line N``; of two that were combined, both.
-        locations: where its keys stand.
+        location: of its beginning, ``FILE, line N``; both for a combination of two.
+        locations: of its keys.
     """
 
-    def __init__(self, values: dict[str, Any] | None = None, place: str = "", locations: dict[str, str] | None = None):
+    def __init__(
+        self, values: dict[str, Any] | None = None, location: str = "", locations: dict[str, str] | None = None
+    ):
         super().__init__(values or {})
-        self.place, self.locations = place, locations or {}
+        self.location, self.locations = location, locations or {}
 
     def __or__(self, other: Entries) -> Entries:
         """Combine both; ``other`` takes precedence."""
-        place = " and ".join(filter(None, (other.place, self.place)))
-        return Entries({**self, **other}, place, self.locations | other.locations)
+        location = " and ".join(filter(None, (other.location, self.location)))
+        return Entries({**self, **other}, location, self.locations | other.locations)
 
     def at(self, key: str) -> str:
-        """Return where a key stands."""
-        return self.locations.get(key, self.place)
+        """Return the location of a key."""
+        return self.locations.get(key, self.location)
 
     def dashed(self) -> Entries:
         """Replace ``_`` by ``-`` in the keys. Raise UserError for two that become one."""
-        found = Entries(place=self.place)
+        found = Entries(location=self.location)
         for key, value in self.items():
             if dashed(key) in found:
-                raise UserError(f"{self.at(key)}: '{key}' stands twice, once with - and once with _; keep one")
+                raise UserError(f"{self.at(key)}: '{key}' occurs twice, once with - and once with _; keep one")
             found[dashed(key)], found.locations[dashed(key)] = value, self.at(key)
         return found
 
 
 def setting(give: str, fits: Callable[[Any], bool] = lambda value: True, default: Any = MISSING) -> Any:
-    """Return a field of a schema whose values are described by ``give``, or have to be more than of its type.
+    """Return a field of a schema with a description of its values (``give``) and a further condition.
 
-    ``fits``: whether a value of the right type, other than None, may be.
+    ``fits``: whether a value of the right type, other than None, is valid.
     """
     return field(default=default, metadata={"give": give, "fits": fits})
 
@@ -69,49 +71,49 @@ def count(default: Any = MISSING) -> Any:
 
 
 def dashed(name: str) -> str:
-    """Return a key as it is called here: ``warmup_updates`` is ``warmup-updates``."""
+    """Return a key with dashes: ``warmup_updates`` is ``warmup-updates``."""
     return name.replace("_", "-")
 
 
 def read_settings(path: Path, schema: type[Schema]) -> Schema:
-    """Read a file's settings. Raise UserError, naming file, line and key, for all that cannot be."""
+    """Read a file's settings. Raise UserError, naming file, line and key, for invalid ones."""
     return typed(read_entries(path), schema, str(path))
 
 
 def read_entries(path: Path) -> Entries:
-    """Read a YAML file. Raise UserError if it is missing or not UTF-8, for bad YAML and for a key that stands twice."""
+    """Read a YAML file. Raise UserError if it is missing or not UTF-8, for invalid YAML and for duplicate keys."""
     return entries_of("\n".join(read_lines(path)), path)
 
 
 def entries_of(text: str, path: Path) -> Entries:
-    """Return what the YAML of a file holds; see ``read_entries``."""
+    """Return the content of a file's YAML; see ``read_entries``."""
     content = _load(text, str(path))
     if not isinstance(content, Entries):
         raise UserError(f"{path}: {'is empty' if content is None else f'holds {_short(content)}'}; give {LINES}")
     return content
 
 
-def read_value(text: str, place: str) -> Any:
-    """Read a value of the command line as those of files are; return ``text`` itself where it is not YAML."""
+def read_value(text: str, location: str) -> Any:
+    """Read a value of the command line like one of a file; return ``text`` itself if it is not YAML."""
     try:
-        return _load(text, place)
+        return _load(text, location)
     except NotYaml:
         return text
 
 
-def typed(entries: Any, schema: type[Schema], place: str, inside: str = "") -> Schema:
-    """Return settings in the form of a schema; null may stand where its type has None.
+def typed(entries: Any, schema: type[Schema], location: str, inside: str = "") -> Schema:
+    """Return settings in the form of a schema; null is accepted if its type has None.
 
     Args:
         entries: what was read; anything but ``Entries`` is refused.
-        place: where that stands.
-        inside: of what it is part, for messages.
+        location: of ``entries``.
+        inside: name of the part of the file, for messages.
 
-    Raises UserError for a key that is unknown or lacking and for a value that does not fit.
+    Raises UserError for unknown or missing keys and for invalid values.
     """
     inside = f", {inside}" if inside else ""
     if not isinstance(entries, Entries):
-        raise UserError(f"{place}{inside}: is {_short(entries)}; give {LINES}")
+        raise UserError(f"{location}{inside}: is {_short(entries)}; give {LINES}")
     entries, needed = entries.dashed(), {dashed(one.name): one.default is MISSING for one in fields(schema)}
     for key, value in entries.items():
         if key not in needed:
@@ -120,16 +122,16 @@ def typed(entries: Any, schema: type[Schema], place: str, inside: str = "") -> S
             check_value(schema, key, value, entries.at(key) + inside)
     missing = [key for key in needed if needed[key] and entries.get(key) is None]
     if missing:
-        raise UserError(f"{entries.place}{inside}: lacks {', '.join(missing)}")
+        raise UserError(f"{entries.location}{inside}: lacks {', '.join(missing)}")
     return schema(**{key.replace("-", "_"): value for key, value in entries.items()})
 
 
 def check_value(schema: type, key: str, value: Any, where: str) -> None:
-    """Raise UserError unless a value may stand at a key of the schema. Empty texts and lists may nowhere."""
+    """Raise UserError unless a value is valid for a key of the schema. Empty strings and lists never are."""
     (one,) = (one for one in fields(schema) if dashed(one.name) == dashed(key))
     try:
         values = _omegaconf(schema)
-        values[one.name] = value  # and stays there until the next
+        values[one.name] = value  # remains in the cached object; the next check of this key overwrites it
         taken = values[one.name]
         taken = OmegaConf.to_container(taken) if OmegaConf.is_config(taken) else taken
         right = repr(taken) == repr(value)  # nothing was converted
@@ -153,7 +155,7 @@ def _short(value: Any) -> str:
 
 
 class NotYaml(UserError):
-    """No YAML at all, while other errors are about what it says."""
+    """The text is not YAML; other errors are about its content."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -164,7 +166,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def place(self, node: yaml.Node) -> str:
+    def location(self, node: yaml.Node) -> str:
         return f"{self.name}, line {node.start_mark.line + 1}"
 
     def entries(self, node: yaml.MappingNode) -> Entries:
@@ -173,14 +175,14 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
                 key.tag = self.DEFAULT_SCALAR_TAG
                 if key.value in locations:
-                    raise UserError(f"{self.place(key)}: '{key.value}' stands twice; keep one")
-                locations[key.value] = self.place(key)
-        return Entries(self.construct_mapping(node, deep=True), self.place(node), locations)
+                    raise UserError(f"{self.location(key)}: '{key.value}' occurs twice; keep one")
+                locations[key.value] = self.location(key)
+        return Entries(self.construct_mapping(node, deep=True), self.location(node), locations)
 
     def text(self, node: yaml.ScalarNode) -> str:
         value = self.construct_scalar(node)
-        if "${" in value or value == "???":  # OmegaConf's signs
-            raise UserError(f"{self.place(node)}: '{value}' stands for something else; write it out")
+        if "${" in value or value == "???":  # OmegaConf's interpolation and missing value
+            raise UserError(f"{self.location(node)}: '{value}' is a placeholder; write the value")
         return value
 
 
@@ -189,7 +191,7 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _Loader.text)
 
 
 def _load(text: str, name: str) -> Any:
-    """Return the YAML in a text. Raise NotYaml, or another UserError for what it says."""
+    """Return the YAML in a text. Raise NotYaml, or another UserError for its content."""
     loader = _Loader(text)
     loader.name = name
     try:

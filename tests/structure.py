@@ -111,8 +111,8 @@ def _reached(module: str, after: dict[str, set[str]]) -> set[str]:
     return seen
 
 
-def room(module: str) -> str:
-    """Return a module's part of the package (``data`` of ``gtransformer.data.instance_index``), or the package."""
+def part_of(module: str) -> str:
+    """The part of the package that a module is in (``data`` of ``gtransformer.data.batching``), or the package."""
     return module.split(".")[1] if "." in module else module
 
 
@@ -121,5 +121,6 @@ def wrong_ways(found: Iterable[Import], allowed: dict[str, set[str]]) -> list[Im
     return [
         one
         for one in found
-        if room(one.importer) != room(one.imported) and room(one.imported) not in allowed.get(room(one.importer), set())
+        if part_of(one.importer) != part_of(one.imported)
+        and part_of(one.imported) not in allowed.get(part_of(one.importer), set())
     ]

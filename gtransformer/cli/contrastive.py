@@ -115,7 +115,7 @@ def batch_of(scorer: SentenceScorer) -> dict[str, int]:
 def score_own(args: argparse.Namespace) -> dict:
     """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
     from gtransformer.evaluation.contrastive import read_items, report, score_items
-    from gtransformer.evaluation.instances import capacity_of, corpus_instances, usual_place
+    from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 
     if args.context is not None or args.context_right or args.documents is not None:
@@ -126,7 +126,7 @@ def score_own(args: argparse.Namespace) -> dict:
     scorer, task = load_scorer(
         args.prepared, args.path, args.max_tokens, args.cpu, args.separator, args.batch_sentences
     )
-    placed = args.placed or usual_place(task)
+    placed = args.placed or default_placement(task)
     instances = corpus_instances(
         task, args.prepared, split, capacity_of(task, args.prepared) if placed == LAST else None
     )

@@ -90,7 +90,7 @@ def run_stages(argv: list[str], stage: str | None = None) -> int | None:
         return 2
     args = parse(argv, stage)
 
-    from gtransformer.run.needs import missing_first
+    from gtransformer.run.dependencies import missing_first
     from gtransformer.run.paths import RUNS
     from gtransformer.run.recipe_check import check_recipe
     from gtransformer.run.run import make_run, stages_of

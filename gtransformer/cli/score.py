@@ -16,7 +16,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
-from gtransformer.evaluation.metrics import COUNTED, USUAL
+from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
@@ -72,8 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--metrics",
         nargs="+",
         choices=COUNTED,
-        default=list(USUAL),
-        help=f"which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: {' '.join(USUAL)})",
+        default=list(DEFAULT_METRICS),
+        help=f"which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: {' '.join(DEFAULT_METRICS)})",
     )
     add(
         "--align",

@@ -1,8 +1,8 @@
 """Translate plain text with a saved model: one output line for each input line, in order.
 
-``gtransformer translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` stands between documents (and
-in the output, too). ``--output OUT`` can be interrupted: the same command resumes where it stopped. Several files are
-translated with the model loaded once: ``FILE FILE --output DIR``.
+``gtransformer translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` separates documents, also in
+the output. With ``--output OUT`` the same command resumes after an interruption. For several files the model is loaded
+once: ``FILE FILE --output DIR``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gtransformer.translation.splitter import SentenceSplitter
 if TYPE_CHECKING:
     from gtransformer.translation.api import GTransformer, TranslatedLine
 
-EVERY = 10.0  # seconds between two signs of life
+EVERY = 10.0  # seconds between updates of the progress bar
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -50,13 +50,13 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add(
-        "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output). Of "
-        "several files a directory, for files of the same names; those that are finished there are kept"
+        "-o", "--output", metavar="FILE", help="output file, which can be resumed (default: standard output). For "
+        "several files a directory, for files of the same names; finished ones are kept"
     )  # fmt: skip
     add("--format", choices=["text", "json"], default="text", help="json: one object a line")
-    add("--nbest", type=int, help="so many translations of each line, separated by tabs")
+    add("--nbest", type=int, help="number of translations of each line, separated by tabs")
     add("--scores", action="store_true", help="the log probability before each translation")
-    add("--split-sentences", action="store_true", help="lines are running text: split it, and put it together again")
+    add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
     add(
         "--first-pass", type=Path, metavar="FILE",
         help="of models of two passes: the checkpoint (.pt) of a sentence model, or first translations of the text, "
@@ -72,14 +72,14 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
-    add("--restart", action="store_true", help="forget an interrupted run and start again")
+    add("--restart", action="store_true", help="discard an interrupted run and start again")
     add("--quiet", action="store_true", help="no progress on standard error")
     return parser
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Read the options; files may stand on both sides of them, and behind ``--``."""
-    # argparse, when it mixes, refuses what is behind ``--`` alone.
+    """Parse the options; files may come before and after them, and after ``--``."""
+    # argparse's intermixed parsing does not support ``--``.
     end = argv.index("--") if "--" in argv else len(argv)
     args = build_parser().parse_intermixed_args(argv[:end])
     args.input = [*(args.input or []), *argv[end + 1 :]] or ["-"]
@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> None:
     run = Run(args)
     texts = [(name, output, count_lines(name, output)) for name, output in zip(args.input, outputs, strict=True)]
     if len(texts) == 1:
-        if args.output and (record := record_of(Path(args.output))).is_file():  # it was one of several, and is no more
+        if args.output and (record := record_of(Path(args.output))).is_file():  # it was one of several before
             record.unlink()
         run.translate(*texts[0])
         return
@@ -115,10 +115,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def check_outputs(args: argparse.Namespace) -> list[str | None]:
-    """Return the output of each text.
-
-    Raises UserError for several without a directory for their translations, or with one where they cannot be.
-    """
+    """Return the output of each text. Raise UserError for several texts without a suitable directory."""
     from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 
     names = args.input
@@ -132,9 +129,9 @@ def check_outputs(args: argparse.Namespace) -> list[str | None]:
 
 
 def count_lines(name: str, output: str | None) -> int | None:
-    """Count the lines of a file, None of a pipe; an unreadable one is reported before anything is translated.
+    """Count the lines of a file (None for a pipe), so that errors are reported before anything is translated.
 
-    Raises UserError as ``text_lines``, and where input and output are the same file.
+    Raises UserError as ``text_lines``, and if input and output are the same file.
     """
     path = Path(name)
     if name == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
@@ -145,7 +142,7 @@ def count_lines(name: str, output: str | None) -> int | None:
 
 
 class Run:
-    """What the texts of a command have in common; the model is loaded once it is known that there is work for it."""
+    """Model and options for all texts of a command; the model is loaded when it is first needed."""
 
     def __init__(self, args: argparse.Namespace):
         from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
@@ -193,18 +190,18 @@ class Run:
             start = TextPosition()
             if resumable:
                 resumable.skip(lines, name)
-                start = resumable.place
+                start = resumable.position
             first = islice(text_lines(self.first_text), start.lines, None) if self.first_text else None
             model = self.model
             bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
-            place, sentences, cut = start, 0, 0
+            position, sentences, cut = start, 0, 0
             with bar, ticking(bar), said_on_interrupt(resumable):
                 for window in model.translate_lines(lines, self.options, self.split, start, first):
-                    place, shown = window[-1].line.place, [self.shape(translated) for translated in window]
+                    position, shown = window[-1].line.position, [self.shape(translated) for translated in window]
                     if resumable:
                         for translated in window:
                             resumable.note(translated.line.text)
-                        resumable.add(shown, place)
+                        resumable.add(shown, position)
                     else:
                         stream.write("".join(f"{line}\n" for line in shown).encode())
                         stream.flush()
@@ -215,17 +212,17 @@ class Run:
                 resumable.finish()
         if quiet:
             return
-        resumed = f", gone on with after line {start.lines}" if start.lines else ""
-        documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
-        documents += "" if place.borders == NONE else f" {place.borders}"
+        resumed = f", resumed after line {start.lines}" if start.lines else ""
+        documents = f"{position.documents} document{'' if position.documents == 1 else 's'}"
+        documents += "" if position.borders == NONE else f" {position.borders}"
         now = f"{sentences} sentences in {time.monotonic() - began:.1f} s on {model.engine.device.type}"
-        print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
+        print(f"translated {position.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
         if cut:
-            said = f"{cut} sentences had more tokens than the model has positions; they were cut in parts"
-            print(said, file=sys.stderr)
+            message = f"{cut} sentences had more tokens than the model has positions; they were cut in parts"
+            print(message, file=sys.stderr)
 
     def _open(self, output: str | None, stack: ExitStack) -> ResumableOutput | BinaryIO:
-        """A file that can be resumed; standard output, or a device or pipe, where there is nothing to resume."""
+        """Open a resumable file, or standard output, a device or a pipe, which cannot be resumed."""
         if not output:
             return sys.stdout.buffer
         if is_replaceable(output):
@@ -235,9 +232,9 @@ class Run:
 
 @contextmanager
 def ticking(bar: tqdm) -> Iterator[None]:
-    """Draw the bar again at least every ten seconds, whether it has moved or not: a window may take longer.
+    """Redraw the bar at least every ten seconds, since a window may take longer.
 
-    By a timer of the system, whose signals come to the main thread; a thread of its own might draw in a line's middle.
+    It uses a timer of the system, whose signals reach the main thread; another thread might draw within a line.
     """
     if bar.disable or threading.current_thread() is not threading.main_thread():
         yield
@@ -258,13 +255,13 @@ def ticking(bar: tqdm) -> Iterator[None]:
 
 @contextmanager
 def said_on_interrupt(output: ResumableOutput | None) -> Iterator[None]:
-    """Where the user interrupts, say what is kept."""
+    """Report what is kept after an interrupt by the user."""
     try:
         yield
     except KeyboardInterrupt:
         if output is not None:
-            kept = f"{output.place.lines} lines are kept in {output.part}; the same command resumes after them"
-            print(kept if output.place.lines else "nothing is translated yet", file=sys.stderr)
+            kept = f"{output.position.lines} lines are kept in {output.part}; the same command resumes after them"
+            print(kept if output.position.lines else "nothing is translated yet", file=sys.stderr)
         raise
 
 

@@ -1,4 +1,4 @@
-"""The platform: is it usable; and what of fairseq is patched (``patches``)."""
+"""Check of the platform, and patches of fairseq (``patches``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MINIMUM_TORCH = (2, 6)
 
 
 def check() -> None:
-    """Raise ImportError, in one line that says what to install, if Python, PyTorch or fairseq cannot be used."""
+    """Raise ImportError with the command that helps if Python, PyTorch or fairseq cannot be used."""
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):  # on 3.14 fairseq cannot read its own options: str | None
         found = ".".join(map(str, sys.version_info[:2]))
         raise ImportError(f"gtransformer needs Python 3.11 to 3.13, this is {found}: run 'bash scripts/setup.sh'")

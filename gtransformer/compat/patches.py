@@ -1,4 +1,4 @@
-"""What is patched of fairseq in place, each with the defect that it corrects; ``patch`` applies all of it, once."""
+"""Patches of fairseq, each with the defect that it corrects; ``patch`` applies all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def patch() -> None:
     """Apply all patches; a second call changes nothing."""
     allow_what_checkpoints_hold()
     quiet_hydra()
-    # fairseq logs a traceback where a checkpoint cannot be written, and raises the error as well.
+    # fairseq logs a traceback if a checkpoint cannot be written, and also raises the error.
     logging.getLogger("fairseq.checkpoint_utils").addFilter(_is_no_traceback)
     AMPOptimizer.clip_grad_norm = _clip_unscaled
     meters.StopwatchMeter.load_state_dict = _restore_running
@@ -54,7 +54,7 @@ def patch() -> None:
 
 
 def _wrap(owner, name: str, ours) -> None:
-    """Let ``owner.name`` be ``ours``, which is given fairseq's as its first argument."""
+    """Replace ``owner.name`` by ``ours``, which receives fairseq's function as its first argument."""
     theirs = getattr(owner, name)
     if hasattr(theirs, "patched"):  # not __wrapped__: fairseq decorates functions, too, Trainer.train_step among them
         return
@@ -69,9 +69,9 @@ def _wrap(owner, name: str, ours) -> None:
 def allow_what_checkpoints_hold() -> None:
     """Allow-list the harmless types that fairseq stores in checkpoints, for ``torch.load(weights_only=True)``.
 
-    PyTorch refuses unknown types since 2.6. Only plain data holders are listed: argument namespaces, OmegaConf
-    containers, numpy scalars, what stands for a tensor in a checkpoint that the first of several processes hands to the
-    others, and the meters of fairseq up to 0.9; the loader stays safe.
+    PyTorch refuses unknown types since 2.6. Only plain data types are listed, so the loader stays safe: argument
+    namespaces, OmegaConf containers, numpy scalars, the placeholder of a tensor in a checkpoint that is broadcast
+    between processes, and the meters of fairseq up to 0.9.
     """
     old_meters = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
     torch.serialization.add_safe_globals(
@@ -86,7 +86,7 @@ def allow_what_checkpoints_hold() -> None:
 
 
 def _load_naming_the_file(read, path, *arguments, **more):
-    """Let errors of reading a checkpoint name it. fairseq's, and PyTorch's, have no path."""
+    """Name the file in errors of reading a checkpoint; those of fairseq and PyTorch have no path."""
     errors.last_checkpoint = path
     try:
         return read(path, *arguments, **more)
@@ -97,11 +97,11 @@ def _load_naming_the_file(read, path, *arguments, **more):
 
 
 def _save_naming_the_file(write, value, filename, *arguments, **more):
-    """Likewise for writing it."""
+    """Name the file in errors of writing a checkpoint."""
     try:
         write(value, filename, *arguments, **more)
     except Exception as error:
-        if isinstance(filename, str) and (full := errors.no_room(error)):
+        if isinstance(filename, str) and (full := errors.find_disk_full(error)):
             full.filename = full.filename or filename
         raise
 
@@ -114,7 +114,7 @@ def _is_no_traceback(record: logging.LogRecord) -> bool:
 
 
 def quiet_hydra() -> None:
-    """Leave out what hydra says of how fairseq uses it, at the head of every log, and nobody can act on."""
+    """Suppress hydra's warnings about fairseq's use of it, which no user can act on."""
     logging.getLogger("hydra").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
     for begin in ("'config' is validated against ConfigStore", "The strict flag in the compose", "The version_base"):
@@ -122,11 +122,11 @@ def quiet_hydra() -> None:
 
 
 def _add_checked_architecture(add, parser):
-    """Say in one sentence that there is no such ``--arch``; argparse's stands behind a list of all names."""
+    """Report an unknown ``--arch`` in one sentence; argparse's message follows a list of all names."""
     group = add(parser)
     (action,) = (one for one in group._group_actions if one.dest == "arch")
     action.type, action.choices = partial(_known_architecture, known=list(action.choices)), None
-    action.required = True  # without one fairseq raises an error that says nothing
+    action.required = True  # fairseq's own error for a missing one is unclear
     return group
 
 
@@ -134,17 +134,17 @@ def _known_architecture(name: str, known: list[str]) -> str:
     if name not in known:
         like = get_close_matches(name, known) or ["gtransformer_base", "doc_transformer_base"]
         raise errors.UserError(
-            f"--arch: there is no architecture '{name}'; {len(known)} are known, {', '.join(like)} and others"
+            f"--arch: there is no architecture '{name}'; {len(known)} are known, among them {', '.join(like)}"
         )
     return name
 
 
 def _parse_and_check(parse, parser, *arguments, **more):
-    """Let a task see what was read of a command line (``check_parsed``), before anything is done with it.
+    """Let the task check a parsed command line (``check_parsed``).
 
-    fairseq gives its programs the options of all parts and asks nobody whether they fit together.
+    fairseq gives its programs the options of all parts and does not check their combinations.
     """
-    if parser.get_default("task") is None:  # fairseq-validate takes the checkpoint's, but reads the options of one
+    if parser.get_default("task") is None:  # fairseq-validate uses the checkpoint's task, but parses options of this
         parser.set_defaults(task="translation_doc")
     found = parse(parser, *arguments, **more)
     args = found[0] if isinstance(found, tuple) else found
@@ -158,12 +158,11 @@ def _parse_and_check(parse, parser, *arguments, **more):
 
 
 def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
-    """Divide the gradients of a training with ``--amp`` by the loss scale once.
+    """Divide the gradients of a training with ``--amp`` by the loss scale only once.
 
-    fairseq's ``AMPOptimizer`` tells the scaler to unscale PyTorch's optimizer, so that gradients can be clipped, but to
-    step fairseq's around it: another one to the scaler, which divides once more. What is left lies far below Adam's eps
-    as soon as the scale has grown, and next to nothing is learned. This is fairseq's method but for the optimizer whose
-    gradients are said to be unscaled.
+    fairseq's ``AMPOptimizer`` lets the scaler unscale PyTorch's optimizer, for clipping, but step its own wrapper. The
+    scaler takes the wrapper for another optimizer and divides again. The gradients become far smaller than Adam's eps,
+    and almost nothing is learned. This is fairseq's method except for the optimizer that is unscaled.
     """
     self.scaler.unscale_(self.fp32_optimizer)
     grad_norm = self.fp32_optimizer.clip_grad_norm(max_norm, aggregate_norm_fn)
@@ -180,9 +179,9 @@ def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
 
 
 def _restore_running(self, state_dict) -> None:
-    """Let the time in the log of a training (``wall``) go on from 0 when it is resumed in the middle of an epoch.
+    """Restart the time in the log (``wall``) from 0 when a training resumes in the middle of an epoch.
 
-    fairseq restores the stopwatch from the checkpoint as one that stands, and every later line says 0.
+    fairseq restores the stopwatch from the checkpoint without starting it, so that every later line shows 0.
     """
     self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
     self.start()
@@ -194,16 +193,16 @@ def _keep_train_iterator(get, self, *arguments, **more):
 
 
 def _train_step(step, self, *arguments, **more):
-    """Let a task that has a method ``after_update(trainer, epoch_iterator)`` know of every update that was made.
+    """Call the task's method ``after_update(trainer, epoch_iterator)``, if it has one, after every update.
 
-    fairseq tells a task nothing of it, and saves after so many updates alone, never after so many minutes: a training
-    of large updates that is killed loses hours, unless it validates as often as it saves. The task is not told of an
-    update that was left out (an overflow), nor where batches come from elsewhere.
+    fairseq has no such call, and saves after a number of updates, never after minutes. So a killed training with large
+    updates would lose hours. The method is not called after a skipped update (an overflow), nor if batches do not come
+    from the trainer's iterator.
     """
     log = step(self, *arguments, **more)
-    told, iterator = getattr(self.task, "after_update", None), getattr(self, "train_iterator", None)
-    if None not in (log, told, iterator):
-        told(self, iterator)
+    after_update, iterator = getattr(self.task, "after_update", None), getattr(self, "train_iterator", None)
+    if None not in (log, after_update, iterator):
+        after_update(self, iterator)
     return log
 
 
@@ -211,11 +210,11 @@ def _train_step(step, self, *arguments, **more):
 
 
 def _call_main(call, cfg, main, **more):
-    """Let a training in several processes run on CPUs as on GPUs, whoever starts them.
+    """Support training in several processes on CPUs, started by torchrun, Slurm or fairseq.
 
-    fairseq asks how many GPUs there are at every turn: torchrun fails where there is none, and where a machine has one,
-    each process trains by itself, since fairseq takes part in nothing of world size 1; its own launcher starts no
-    process on a CPU; its PyTorch wrapper wants the number of a GPU.
+    fairseq counts GPUs instead of processes. With torchrun it fails without a GPU; with one GPU each process trains
+    alone, since the world size is taken to be 1. Its own launcher starts no process on a CPU, and its PyTorch wrapper
+    needs the number of a GPU.
     """
     group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
     if group.distributed_init_method is None and _by_torchrun():
@@ -225,31 +224,31 @@ def _call_main(call, cfg, main, **more):
         group.distributed_no_spawn = True
     if on_cpu and group.distributed_world_size > 1:
         group.distributed_backend = "gloo"
-        slurm = int(os.environ.get("SLURM_NTASKS", 1)) > 1  # which has started them; fairseq asks it where they meet
+        slurm = int(os.environ.get("SLURM_NTASKS", 1)) > 1  # processes are running; fairseq gets the address from Slurm
         if group.distributed_init_method is None and not group.distributed_no_spawn and not slurm:
             port = group.distributed_port if group.distributed_port > 0 else free_port()
             group.distributed_init_method = f"tcp://localhost:{port}"
             torch.multiprocessing.spawn(_one_of_several, (cfg, main, more), nprocs=group.distributed_world_size)
             return
-        group.distributed_no_spawn = True  # who names the meeting point starts each process
+        group.distributed_no_spawn = True  # with a given address, the user starts each process
     call(cfg, main, **more)
 
 
 def free_port() -> int:
-    """Return a port that no program uses; one drawn blindly may be taken, which ends the training."""
+    """Return a port that no program uses; a random one may be taken, which would end the training."""
     with socket.socket() as one:
         one.bind(("", 0))
         return one.getsockname()[1]
 
 
 def _by_torchrun() -> bool:
-    """Whether this is one of several processes that torchrun, or a program that sets what it sets, has started."""
+    """Return whether torchrun, or a program that sets the same variables, has started several processes."""
     wanted = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
     return all(name in os.environ for name in wanted) and os.environ["WORLD_SIZE"] != "1"
 
 
 def _one_of_several(number: int, cfg, main, more: dict) -> None:
-    """Be one process of those that ``_call_main`` starts on a CPU."""
+    """Run one of the processes that ``_call_main`` starts on a CPU."""
     cfg.distributed_training.distributed_rank, cfg.distributed_training.distributed_no_spawn = number, True
     distributed.call_main.__wrapped__(cfg, main, **more)
 

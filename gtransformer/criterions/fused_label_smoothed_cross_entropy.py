@@ -18,33 +18,32 @@ from torch.nn import functional
 from gtransformer.data.batch_fields import MASKED, counted
 from gtransformer.modules.fused_loss import LOSSES, fused_cross_entropy
 
-OWN = "own_loss_"  # in the logs: a loss that the model has beside this one
-WORD_NLL, WORDS = "word_nll", "words"  # in those of validation: without what leaves no choice, and of how many tokens
+OWN = "own_loss_"  # in the logs: prefix of an additional loss of the model
+WORD_NLL, WORDS = "word_nll", "words"  # in validation logs: without forced symbols, and the number of these tokens
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """The same loss, options and logs as ``label_smoothed_cross_entropy``, on real tokens that count only.
+    """The loss, options and logs of ``label_smoothed_cross_entropy``, computed only on tokens that count.
 
-    For models of this package whose output layer is one product; with ``--report-accuracy`` or
-    ``--ignore-prefix-size``, which need all logits, and for other models it is the ordinary criterion. Losses that a
-    model has beside it, of yes or no for each instance, are smoothed and summed as that of the tokens is, added, and
-    logged by instance.
+    It is for models of this package whose output layer is one matrix product. For other models it is the ordinary
+    criterion, as with ``--report-accuracy`` and ``--ignore-prefix-size``, which need all logits. A model's additional
+    binary losses of instances are label-smoothed, summed, added to the loss, and logged by instance.
 
-    Validation says, too, what words and ``</s>`` cost alone (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
-    between sentences and the language symbol cost next to nothing once they are learned, and much before; documents
-    have more of the one, sentences of the other. So this is the number by which models on either can be compared.
+    Validation also logs the loss of words and ``</s>`` only (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
+    between sentences and the language symbol are easy to predict once learned, and their share differs between
+    documents and sentences. So this number is comparable between models of documents and of sentences.
     """
 
     def forward(self, model, sample, reduce: bool = True):
-        """Summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs of a batch."""
+        """Return the summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs."""
         decoder = getattr(model, "decoder", None)
         fusible = getattr(decoder, "output_is_product", False)
         if not fusible or self.report_accuracy or self.ignore_prefix_size or not reduce:
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])
-        if MASKED in sample:  # only then is there padding among the real tokens; looking for it costs a wait for a GPU
+        if MASKED in sample:  # only then real tokens include padding; a search for it would synchronise with the GPU
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
             forced = torch.isin(targets, targets.new_tensor(getattr(self.task, "unpredicted_symbols", [])))
@@ -69,14 +68,14 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def _of_words(
         self, features: Tensor, weight: Tensor, targets: Tensor, forced: Tensor, nll: Tensor
     ) -> dict[str, Tensor | int]:
-        """Of the negative log likelihood of all targets what is that of words, and how many these are."""
+        """Return the negative log likelihood of words (all targets but those ``forced``), and their number."""
         forced = forced.nonzero().squeeze(1)
         _, theirs = fused_cross_entropy(features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0)
         return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """As fairseq's; what words cost; and models' own losses, in bits by instance, of batches that have them."""
+        """Log fairseq's values, the loss of words, and additional losses of models, in bits by instance."""
         super().reduce_metrics(logging_outputs)
         if words := sum(int(logs.get(WORDS, 0)) for logs in logging_outputs):
             nll = sum(float(logs[WORD_NLL]) for logs in logging_outputs if WORD_NLL in logs)
@@ -89,7 +88,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
 
 def binary_loss(logits: Tensor, truth: Tensor, eps: float) -> Tensor:
-    """Summed cross-entropy in nats of yes (n,) bool from logits (n,), label-smoothed: the other answer has ``eps``."""
+    """Return the summed cross-entropy in nats of ``truth`` (n,) bool from logits (n,), smoothed with ``eps``."""
     exact = logits if logits.dtype == torch.float64 else logits.float()
     wanted = truth.to(exact.dtype) * (1 - 2 * eps) + eps
     return functional.binary_cross_entropy_with_logits(exact, wanted, reduction="sum")

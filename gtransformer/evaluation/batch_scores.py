@@ -84,8 +84,8 @@ class BatchScorer(SentenceScorer):
                 DOCUMENT_INDEX: torch.tensor([i for i, _ in rows], device=device),
             },
         )
-        place = {key: i for i, key in enumerate(groups)}
-        order = torch.tensor([place[same(request)] for request in requests], device=device)
+        group_index = {key: i for i, key in enumerate(groups)}
+        order = torch.tensor([group_index[same(request)] for request in requests], device=device)
         encoder_out = encoder.reorder_encoder_out(encoder_out, order)
         if not self.model.needs.targets:
             return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)

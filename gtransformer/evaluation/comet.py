@@ -89,5 +89,5 @@ def behind(
     texts = []
     for sentence, (document, position) in zip(sentences, positions, strict=True):
         wanted = ((document, number) for number in range(position - most, position))
-        texts.append(f" {mark} ".join([*(known[place] for place in wanted if place in known), sentence]))
+        texts.append(f" {mark} ".join([*(known[one] for one in wanted if one in known), sentence]))
     return texts

@@ -56,12 +56,12 @@ class Item:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Return its name, for messages."""
         return f"contrastive item {self.id}"
 
     @property
-    def place(self) -> str:
-        """Where errors say that it stands."""
+    def location(self) -> str:
+        """Return its location, for messages."""
         return f"sentence {self.sentence} of document {self.document}"
 
     def disclosed(self, source: int, target: int) -> bool:
@@ -95,8 +95,8 @@ def check_right_translation(item: Item, reference: str | None) -> None:
     """UserError unless an item's right translation is the reference of its sentence (None: there is none)."""
     if reference != item.correct:
         raise UserError(
-            f"{item.name}: its right translation {item.correct!r} is not the reference of {item.place}; use the items "
-            "that belong to the corpus"
+            f"{item.name}: its right translation {item.correct!r} is not the reference of {item.location}; use the "
+            "items that belong to the corpus"
         )
 
 
@@ -167,7 +167,7 @@ def score_items(
     for item in items:
         if (item.document, item.sentence) not in current:
             raise UserError(
-                f"{item.name}: {item.place} is not in the prepared split; use the items that belong to the corpus"
+                f"{item.name}: {item.location} is not in the prepared split; use the items that belong to the corpus"
             )
         number, offset = current[item.document, item.sentence]
         asked.setdefault(number, []).append(offset)
@@ -218,10 +218,10 @@ def instances_before(
 def current_in(spans: Sequence[SentenceSpan]) -> dict[tuple[int, int], tuple[int, int]]:
     """By (document, sentence): the instance in which the sentence is current, and its number among the target's."""
     found = {}
-    for number, place in enumerate(spans):
-        first, count = place.current or (place.first_sentence, place.sentences)
+    for number, span in enumerate(spans):
+        first, count = span.current or (span.first_sentence, span.sentences)
         for sentence in range(first, first + count):
-            found[place.document, sentence] = number, sentence - place.first_sentence
+            found[span.document, sentence] = number, sentence - span.first_sentence
     return found
 
 

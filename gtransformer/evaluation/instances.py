@@ -110,7 +110,7 @@ def capacity_of(task, prepared: Path) -> Capacity:
     return Capacity(most, most, behind=task.cfg.context_loss == "on")
 
 
-def usual_place(task) -> str:
+def default_placement(task) -> str:
     """Where an item of a prepared corpus is scored if nobody says it, one of ``PLACED``.
 
     Last, except for instances that are filled as ``gtransformer prepare`` fills them.

@@ -57,7 +57,7 @@ class Metric:
 
     columns: Mapping[str, tuple[str, str]]
     measure: Callable[[str], Measure] | None
-    usual: bool = True
+    default: bool = True
     lower_is_better: bool = False
     digits: int = 2
 
@@ -132,7 +132,7 @@ METRICS = {
     "bleu-lc": Metric(
         {SENTENCES: ("s_bleu_lc", "s-BLEU lower-cased"), DOCUMENTS: ("d_bleu_lc", "d-BLEU lower-cased")},
         lambda tokenizer: _bleu(tokenizer, lowercase=True),
-        usual=False,
+        default=False,
     ),
     "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer: _sacrebleu(CHRF())),
     "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, lower_is_better=True),
@@ -154,10 +154,12 @@ COLUMNS = {
     key: Column(title, name, level) for name, one in METRICS.items() for level, (key, title) in one.columns.items()
 }
 COUNTED = tuple(name for name, metric in METRICS.items() if metric.measure)  # those that --metrics can name
-USUAL = tuple(name for name in COUNTED if METRICS[name].usual)
+DEFAULT_METRICS = tuple(name for name in COUNTED if METRICS[name].default)
 # What tables of several systems show, by key; instances are not the same for all of them.
-USUAL_TITLES = {
-    key: column.title for key, column in COLUMNS.items() if column.metric in USUAL and column.level != INSTANCES
+DEFAULT_TITLES = {
+    key: column.title
+    for key, column in COLUMNS.items()
+    if column.metric in DEFAULT_METRICS and column.level != INSTANCES
 }
 # Over sentences, so that they say nothing where a translation has not as many as its source.
 ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)

@@ -40,8 +40,8 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     edit = least * (len(references) + 1)
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     given = np.array([numbers[word] for word in words], dtype=np.int64)
-    places = np.arange(least, dtype=np.int64)
-    inserted = places * edit
+    positions = np.arange(least, dtype=np.int64)
+    inserted = positions * edit
     strange = np.full(least, least, dtype=np.int64)
     strange[[0, count, *own]] = 0
     kept = np.uint16 if least < 1 << 16 else np.uint32
@@ -70,7 +70,7 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
             np.minimum(path[1:], step, out=path[1:])
             insert()
         begins[number] = path % least
-        path = path - begins[number] + strange + places
+        path = path - begins[number] + strange + positions
     found = [count]
     for row in begins[::-1]:
         found.append(int(row[found[-1]]))

@@ -15,7 +15,7 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
-from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, USUAL, Score
+from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, INSTANCES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
@@ -123,7 +123,7 @@ def score_translations(
     references: Sequence[str] = ("raw",),
     tokenizer: str | None = None,
     moses: str | None = None,
-    metrics: Sequence[str] = USUAL,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     alignment: str = ORDER,
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
@@ -174,7 +174,7 @@ def score_text(
     reference: str | Path,
     hypotheses: str | Path,
     tokenizer: str | None = None,
-    metrics: Sequence[str] = USUAL,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     alignment: str = ORDER,
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.

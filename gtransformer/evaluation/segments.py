@@ -171,10 +171,10 @@ def segments_of_translations(
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
     if alignment == MWER:
         for number in {one.document for one in translations if one.misaligned} - overlapping:
-            there = [place for place, sentence in enumerate(placed[number]) if sentence is not None]
-            found = realign(produced[number], [reference[number][place] for place in there], tokenizer)
-            for place, sentence in zip(there, found, strict=True):
-                placed[number][place] = sentence
+            there = [position for position, sentence in enumerate(placed[number]) if sentence is not None]
+            found = realign(produced[number], [reference[number][position] for position in there], tokenizer)
+            for position, sentence in zip(there, found, strict=True):
+                placed[number][position] = sentence
     instances = None
     if all(translation.whole for translation in translations):
         places = [translation.span for translation in translations]
@@ -185,8 +185,8 @@ def segments_of_translations(
     levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
     hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
     wanted = [
-        [sentence for sentence, place in zip(document, places, strict=True) if place is not None]
-        for document, places in zip(reference, placed, strict=True)
+        [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
+        for document, own in zip(reference, placed, strict=True)
     ]
     filled = [number for number, document in enumerate(wanted) if document]
     return Segments(

@@ -267,9 +267,9 @@ class SentenceScorer:
         # The output layer is a good part of the work: only the tokens of sentences that are asked for go through it.
         asked = [request.asked or range(len(request.target)) for request in requests]
         spans = [[own[number] for number in numbers] for (_, _, own), numbers in zip(laid_out, asked, strict=True)]
-        places = [(row, at) for row, own in enumerate(spans) for span in own for at in range(*span)]
-        goal = torch.tensor([laid_out[row][1][at] for row, at in places], dtype=torch.long, device=device)
-        row, at = torch.tensor(places, dtype=torch.long, device=device).view(-1, 2).unbind(1)
+        positions = [(row, at) for row, own in enumerate(spans) for span in own for at in range(*span)]
+        goal = torch.tensor([laid_out[row][1][at] for row, at in positions], dtype=torch.long, device=device)
+        row, at = torch.tensor(positions, dtype=torch.long, device=device).view(-1, 2).unbind(1)
         with getattr(self.model.decoder, "autocast", nullcontext)():
             logits = self.model.decoder.output_layer(features[row, at].unsqueeze(0))
         log_probs = self.model.get_normalized_probs((logits, extra), log_probs=True)[0]

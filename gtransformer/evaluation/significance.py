@@ -113,7 +113,9 @@ def compare(
         return {name: sign_test(first, statistics[name], column.level) for name in others}
     rows = {name: np.array(one.rows, dtype=np.float64) for name, one in statistics.items()}
     if test == DOCUMENTS and column.level == SENTENCES:
-        rows = {name: by_document(own, [place[0] for place in systems[name].positions]) for name, own in rows.items()}
+        rows = {
+            name: by_document(own, [position[0] for position in systems[name].positions]) for name, own in rows.items()
+        }
 
     def score(sums: np.ndarray) -> np.ndarray:
         return np.array([[first.measure.score(total)] for total in sums.tolist()])

@@ -148,11 +148,11 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory; give the documents of OpenSubtitles2018")
     read = lru_cache(1)(partial(_read_document, folder))  # examples are gone through by document
-    places = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
-    order = sorted(range(len(data)), key=places.__getitem__)
+    keys = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
+    order = sorted(range(len(data)), key=keys.__getitem__)
     found = {1: 0, 0: 0}
     for number in order:
-        (identity, segment), text = places[number], data[number]["src segment"].split()
+        (identity, segment), text = keys[number], data[number]["src segment"].split()
         lines = read(identity)
         for base in found:
             found[base] += 0 <= segment - base < len(lines) and lines[segment - base][0].split() == text
@@ -164,7 +164,7 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind:
         )
     around: list[tuple[Pairs, Pairs]] = [([], []) for _ in data]
     for number in order:
-        identity, segment = places[number]
+        identity, segment = keys[number]
         lines, index = read(identity), segment - base
         if 0 <= index < len(lines):  # a line that the document does not have has no context
             earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))

@@ -167,12 +167,12 @@ def batch_neighbours(
     """
     order = np.random.RandomState(SEED).permutation(len(own)).tolist()
     found: list[list[int]] = [[] for _ in own]
-    for place, number in enumerate(order):
+    for position, number in enumerate(order):
         chosen = found[number]
         for back in range(1, len(order)):
             if len(chosen) == count:
                 break
-            other = order[place - back]
+            other = order[position - back]
             if own[other].isdisjoint(own[number] | context[number]) and own[number].isdisjoint(context[other]):
                 chosen.append(other)
         chosen.reverse()

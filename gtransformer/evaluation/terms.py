@@ -56,12 +56,12 @@ def words_of(sentence: str) -> list[str]:
 
 def repeated(document: Sequence[str]) -> dict[str, list[int]]:
     """Words that are long enough for terms and stand in several sentences of a document, with these sentences."""
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for number, sentence in enumerate(document):
         for word in dict.fromkeys(words_of(sentence)):
             if len(word) >= LETTERS:
-                places.setdefault(word, []).append(number)
-    return {word: found for word, found in places.items() if len(found) > 1}
+                positions.setdefault(word, []).append(number)
+    return {word: found for word, found in positions.items() if len(found) > 1}
 
 
 class Lexicon:
@@ -108,10 +108,10 @@ def consistency(source: Documents, target: Documents, lexicon: Lexicon) -> np.nd
     """(documents, len(COUNTS)) float64, what is counted of each document; ``target`` has the shape of ``source``."""
     rows = np.zeros((len(source), len(COUNTS)))
     for row, original, translated in zip(rows, source, target, strict=True):
-        for word, places in repeated(original).items():
+        for word, positions in repeated(original).items():
             if not lexicon.is_term(word):
                 continue
-            found = [lexicon.translation(word, translated[place]) for place in places]
+            found = [lexicon.translation(word, translated[position]) for position in positions]
             known = [one for one in found if one is not None]
             pairs = len(found) * (len(found) - 1) / 2
             row += (_alike(known) / pairs, _alike(one[:STEM] for one in known) / pairs, 1, len(found), len(known))

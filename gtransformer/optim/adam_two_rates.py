@@ -1,10 +1,9 @@
-"""Adam with a learning rate for new modules and a smaller one for pretrained ones (appendix C.1).
+"""Adam with a learning rate for new modules and a smaller one for pretrained ones (Bao et al. 2021, appendix C.1).
 
-In the paper 5e-4 for global attention and gates, 1e-4 for all else. Which parameter is which is written on the
-parameters, in the two attributes that fairseq's own ``composite`` optimizer reads: ``param_group``, a name, and
-``optim_overrides``. That optimizer wants a whole optimizer and a scheduler configured for each group, which
-fairseq-train has no options for; this one keeps the step of fairseq's Adam (``FusedAdam``) and whatever scheduler
-there is, and scales what the scheduler says.
+The paper has 5e-4 for global attention and gates, 1e-4 for the rest. Parameters have the two attributes that fairseq's
+``composite`` optimizer reads: ``param_group``, a name, and ``optim_overrides``. That optimizer needs an optimizer and a
+scheduler for each group, for which fairseq-train has no options. This one keeps the step of fairseq's Adam
+(``FusedAdam``) and any scheduler, and scales the scheduler's learning rate by group.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ FRESH, PRETRAINED = "fresh", "pretrained"
 def mark_parameter(
     parameter: nn.Parameter, fresh: bool, scale_pretrained: float, decay_fresh: float | None = None
 ) -> None:
-    """Say which group a parameter is in; mixed precision copies both attributes (``--fp16-no-flatten-grads``).
+    """Assign a parameter to a group; mixed precision copies both attributes (``--fp16-no-flatten-grads``).
 
     Args:
-        scale_pretrained: the pretrained parameters' learning rate over the scheduler's.
+        scale_pretrained: factor of the scheduler's learning rate for pretrained parameters.
         decay_fresh: weight decay of fresh parameters; None is the optimizer's ``--weight-decay``.
     """
     parameter.param_group = FRESH if fresh else PRETRAINED
@@ -40,11 +39,11 @@ def mark_parameter(
     parameter.optim_overrides = {"optimizer": overrides}
 
 
-@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
+@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the same configuration, so that it can replace "adam"
 class AdamTwoRates(FusedAdam):
-    """fairseq's Adam over the groups of ``mark_parameter``; the reported rate is the scheduler's, that of fresh ones.
+    """fairseq's Adam over the groups of ``mark_parameter``; the reported rate is the scheduler's, for new parameters.
 
-    Raises UserError if no parameter is marked: then two rates would silently be one.
+    Raises UserError for a parameter without a group: then two rates would silently be one.
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params):
@@ -53,21 +52,21 @@ class AdamTwoRates(FusedAdam):
             name = getattr(parameter, "param_group", None)
             if name not in groups:
                 raise UserError(
-                    f"--optimizer {NAME} needs --doc-double-lr and, with --fp16, --fp16-no-flatten-grads: parameters "
-                    "have to say which of the two learning rates is theirs"
+                    f"--optimizer {NAME} needs --doc-double-lr and, with --fp16, --fp16-no-flatten-grads: without them "
+                    "parameters are not assigned to one of the two learning rates"
                 )
             groups[name]["params"].append(parameter)
             groups[name] |= parameter.optim_overrides["optimizer"]
         if not groups[FRESH]["params"]:
             logger.warning(
-                "--doc-double-lr: this model has no new modules (global attention, gates, relative positions); all of "
-                "it learns at the rate of pretrained ones"
+                "--doc-double-lr: this model has no new modules (global attention, gates, relative positions); all "
+                "parameters learn at the rate of pretrained ones"
             )
         super().__init__(cfg, [group for group in groups.values() if group["params"]])
         self.set_lr(self.optimizer_config["lr"])
 
     def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:
-        """fairseq's, but that each group has the scale and the weight decay that it is given now."""
+        """Load fairseq's state, but keep each group's scale and weight decay of this run."""
         own = [{name: group[name] for name in ("lr_scale", "weight_decay")} for group in self.param_groups]
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, settings in zip(self.param_groups, own, strict=True):
@@ -75,15 +74,15 @@ class AdamTwoRates(FusedAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """No: a flat parameter would be of both groups."""
+        """False: a flat parameter would belong to both groups."""
         return False
 
     def get_lr(self) -> float:
-        """The scheduler's learning rate, from any group's."""
+        """Return the scheduler's learning rate."""
         group = self.param_groups[0]
         return group["lr"] / group["lr_scale"] if group["lr_scale"] else 0.0
 
     def set_lr(self, lr: float) -> None:
-        """Give every group its share of the scheduler's learning rate."""
+        """Set every group's learning rate from the scheduler's."""
         for group in self.param_groups:
             group["lr"] = lr * group["lr_scale"]

@@ -1,12 +1,12 @@
 """fairseq's Adam in one pass over the parameters: PyTorch's fused kernel, on the CPU and on GPUs.
 
-fairseq's own takes seven passes for a step, and two more before it: one to divide the gradients by the number of
-tokens, one to clip them. Here both become a factor that the kernel applies on the way.
+fairseq's own needs seven passes for a step, and two before it: one to divide the gradients by the number of tokens, one
+to clip them. Here both become a factor that the kernel applies.
 
 fairseq's step is ``p -= lr * decay * p``, then ``p -= lr * sqrt(c2) / c1 * m / (sqrt(v) + eps)`` with
 ``c1 = 1 - beta1 ** t`` and ``c2 = 1 - beta2 ** t``. PyTorch's AdamW, ``lr / c1 * m / (sqrt(v) / sqrt(c2) + eps')``, is
-the same for ``eps' = eps / sqrt(c2)``; only rounding differs. The state is fairseq's, so a training may go on with
-either of the two optimizers.
+the same for ``eps' = eps / sqrt(c2)``; only rounding differs. The state is fairseq's, so a training can resume with
+either optimizer.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from gtransformer.errors import UserError
 NAME = "fused_adam"
 
 
-@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
+@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the same configuration, so that it can replace "adam"
 class FusedAdam(FairseqAdam):
-    """fairseq's Adam by ``OnePassAdam``; what gradients are to be multiplied by is kept until the step.
+    """fairseq's Adam by ``OnePassAdam``; factors of the gradients are stored until the step.
 
-    Raises UserError for ``--use-old-adam`` and ``--fp16-adam-stats``, which ask for another implementation.
+    Raises UserError for ``--use-old-adam`` and ``--fp16-adam-stats``, which need another implementation.
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params):
-        FairseqOptimizer.__init__(self, cfg)  # FairseqAdam's own would choose another implementation
+        FairseqOptimizer.__init__(self, cfg)  # FairseqAdam.__init__ would choose another implementation
         for option in ("use_old_adam", "fp16_adam_stats"):
             if getattr(cfg, option, False):
                 raise UserError(
@@ -44,47 +44,47 @@ class FusedAdam(FairseqAdam):
         self._optimizer = OnePassAdam(params, **self.optimizer_config)
 
     def multiply_grads(self, c: float | Tensor) -> None:
-        """Gradients count ``c`` times as much in the next step; as tensors they stay as they are until then."""
+        """Multiply the gradients by ``c`` in the next step; the tensors do not change."""
         self.optimizer.factor = self.optimizer.factor * c
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """The norm of all gradients, which the next step scales down to ``max_norm`` (0: does not)."""
+        """Return the norm of all gradients; the next step scales them down to ``max_norm`` (0: does not)."""
         norm = super().clip_grad_norm(0, aggregate_norm_fn) * self.optimizer.factor
         if max_norm > 0:
             self.multiply_grads((max_norm / (norm + 1e-6)).clamp(max=1))
         return norm
 
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0, groups=None) -> None:
-        """A step with the gradients divided by ``scale`` and multiplied by what they were to be multiplied by."""
+        """Make a step with the gradients divided by ``scale`` and multiplied by the stored factor."""
         factor, self.optimizer.factor = self.optimizer.factor, 1.0
         self.optimizer.step(closure, scale=scale / factor)
 
 
-# A checkpoint has the optimizer's class in it, and fairseq resumes training with no other.
+# Checkpoints store the name of the optimizer's class, and fairseq resumes only with the same name.
 FusedAdam.__name__ = FairseqAdam.__name__
 
 
 class OnePassAdam(Adam):
-    """fairseq's Adam, same options and state, whose steps are the fused kernel's where that is possible.
+    """fairseq's Adam with the same options and state, whose steps use the fused kernel if possible.
 
-    That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like,
-    whose parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``:
-    where an optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
+    The kernel needs float32 and dense gradients, on the CPU or a GPU. Else the step is fairseq's, for example with
+    ``--memory-efficient-fp16``, whose parameters are in half precision. ``supports_step_with_scale`` is not set: with
+    it, fairseq's ``FP16Optimizer`` with ``--bf16`` would accumulate the factors of all steps.
 
-    ``factor`` is ``FusedAdam``'s and goes with the gradients: with ``--amp``, a step after an overflow is left out, and
-    only this optimizer is told to forget them.
+    ``factor`` is ``FusedAdam``'s. It is stored here and reset with the gradients: with ``--amp``, a step with an
+    overflow is skipped, and only this optimizer is asked to reset gradients.
     """
 
     factor: float | Tensor = 1.0
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients and their factor."""
+        """Reset the gradients and their factor."""
         self.factor = 1.0
         super().zero_grad(set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0):
-        """One step with the gradients divided by ``scale``; returns what ``closure`` does."""
+        """Make one step with the gradients divided by ``scale``; return the result of ``closure``."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -102,7 +102,7 @@ class OnePassAdam(Adam):
 
     def _fused_step(self, group: dict, scale: float | Tensor) -> None:
         beta1, beta2 = group["betas"]
-        alike = defaultdict(list)  # parameters by device and number of steps, which begins with the first gradient
+        alike = defaultdict(list)  # parameters by device and number of steps, counted from the first gradient
         for p in group["params"]:
             if p.grad is not None:
                 state = self.state[p]
@@ -133,14 +133,14 @@ class OnePassAdam(Adam):
 
 
 def _as_tensor(number: float | Tensor, device: torch.device) -> Tensor:
-    """A number as a tensor on a device, made there: copying it would mean waiting for a GPU."""
+    """Return a number as a tensor, created on the device: copying would synchronise with a GPU."""
     if isinstance(number, Tensor):
         return number.to(device, torch.float32)
     return torch.full((), number, dtype=torch.float32, device=device)
 
 
 def _fits(p: Tensor) -> bool:
-    """Whether the kernel can update a parameter with this gradient."""
+    """Return whether the kernel can update a parameter with this gradient."""
     return (
         p.dtype == p.grad.dtype == torch.float32
         and p.device.type in ("cpu", "cuda")

@@ -1,7 +1,7 @@
-"""A learning rate that has come down to zero when the training's time is over (our choice).
+"""A learning rate that reaches zero when the training's time is over (our choice).
 
-Models that are trained for equal time are compared where each has ended, however many updates it made: a schedule over
-updates would leave the slower ones at a higher rate.
+It is for comparisons of models that are trained for equal time. A schedule over updates would leave slower models with
+a higher rate.
 """
 
 import time
@@ -18,20 +18,18 @@ from omegaconf import II
 from gtransformer.errors import UserError
 
 NAME = "linear_by_time"
-ELAPSED = "elapsed"  # what checkpoints call the time that is spent
+ELAPSED = "elapsed"  # key in checkpoints: elapsed seconds
 
 
-# The annotations must be types that fairseq's command line understands: List, not list.
+# fairseq's command line understands annotations like List, not list.
 @dataclass
 class LinearByTimeConfig(FairseqDataclass):
-    """Warm-up counts in updates, what follows in hours."""
+    """Options of ``LinearByTime``: warm-up in updates, decay in hours."""
 
     warmup_updates: int = field(
         default=4000, metadata={"help": "warm up the learning rate linearly for the first N updates"}
     )
-    warmup_init_lr: float = field(
-        default=-1, metadata={"help": "learning rate that the warm-up begins with (default: 0)"}
-    )
+    warmup_init_lr: float = field(default=-1, metadata={"help": "initial learning rate of the warm-up (default: 0)"})
     decay_hours: float = field(
         default=0.0,
         metadata={"help": "hours of this training after which the learning rate is zero (default: --stop-time-hours)"},
@@ -42,13 +40,13 @@ class LinearByTimeConfig(FairseqDataclass):
 
 @register_lr_scheduler(NAME, dataclass=LinearByTimeConfig)
 class LinearByTime(FairseqLRScheduler):
-    """min(1, warm-up) * lr * (1 - t / T): t is the time since the first update, T that of the whole training.
+    """min(1, warm-up) * lr * (1 - t / T): t is the time since the first update, T the time of the whole training.
 
-    Time goes on where an interrupted training is resumed, and restarts in one that starts from another's model; that
-    of validation counts. One that goes on where another schedule's ended falls from the rate it had there. Of several
-    processes the first one's clock is all of theirs, or their models would come apart.
+    Time continues when a training resumes, and restarts when it starts from the model of another. Validation counts. A
+    training that continues from another schedule starts from its last rate. All processes use the first process's
+    clock; otherwise their models would differ.
 
-    Raises UserError where no time is given.
+    Raises UserError if no time is given.
     """
 
     def __init__(self, cfg: LinearByTimeConfig, optimizer):
@@ -69,23 +67,23 @@ class LinearByTime(FairseqLRScheduler):
         return self.before + time.monotonic() - self.begun
 
     def state_dict(self) -> dict:
-        """fairseq's, the time that is spent, and the rate that another schedule has left."""
+        """Return fairseq's state, the elapsed time, and the last rate of an earlier schedule."""
         taken = {} if self.taken is None else {"taken": self.taken}
         return super().state_dict() | {ELAPSED: self.elapsed} | taken
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from there; another schedule's state has no time."""
+        """Restore the state; that of another schedule has no time."""
         super().load_state_dict(state_dict)
         self.before, self.begun = float(state_dict.get(ELAPSED, 0.0)), time.monotonic()
         self.takes_over, self.taken = ELAPSED not in state_dict, state_dict.get("taken")
 
     def step(self, epoch, val_loss=None) -> float:
-        """The end of an epoch changes nothing."""
+        """Return the learning rate, which does not change at the end of an epoch."""
         super().step(epoch, val_loss)
         return self.optimizer.get_lr()
 
     def step_update(self, num_updates: int) -> float:
-        """The rate behind so many updates, now."""
+        """Set and return the learning rate after ``num_updates``, at this time."""
         if num_updates == 0:
             self.begun = time.monotonic()
         elif self.takes_over:  # the optimizer has been loaded by now
@@ -98,7 +96,7 @@ class LinearByTime(FairseqLRScheduler):
 
 
 def _of_the_first(seconds: float) -> float:
-    """The first process's seconds, in all of them."""
+    """Return the first process's seconds in all processes."""
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
         return seconds
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"

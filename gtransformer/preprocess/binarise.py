@@ -26,17 +26,17 @@ def language_symbol(lang: str) -> str:
 
 
 def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: str | Path, workers: int = 1) -> int:
-    """Write the joined dictionary of instance files; returns its size, fairseq's own four symbols included.
+    """Write the joined dictionary of instance files; return its size, fairseq's own four symbols included.
 
-    Words are sorted as fairseq sorts them, by frequency and then by spelling; then come the language symbols in the
-    order of ``langs`` and ``<mask>``, each with count 1. The size is not padded to a multiple of eight: fairseq would
-    put the filling among the rarest words, where it can never be learnt, and these symbols have to be the last.
+    Words are sorted as in fairseq, by frequency and then by spelling. The language symbols in the order of ``langs``
+    and ``<mask>`` follow, each with count 1. The size is not padded to a multiple of eight: fairseq would add entries
+    that are never learnt, and the symbols have to be the last.
     """
     counts = count_all(files, workers, "dictionary")
     symbols = [*map(language_symbol, langs), MASK]
     for symbol in symbols:
         if symbol in counts:
-            raise UserError(f"{files[0]}: the text holds {symbol}, which is reserved; tokenise the text first")
+            raise UserError(f"{files[0]}: the text contains {symbol}, which is reserved; tokenise the text first")
     words = sorted(counts.keys() - set(RESERVED), key=lambda word: (-counts[word], word))
     with atomic_write(output) as stream:
         stream.writelines(f"{word} {counts[word] or 1}\n" for word in [*words, *symbols])
@@ -44,16 +44,16 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
 
 
 class _Indices:
-    """Turns instance lines into what fairseq stores of them: indices, and behind each line a ``</s>``."""
+    """A converter of instance lines to the indices that fairseq stores; each line gets a final ``</s>``."""
 
     def __init__(self, dictionary: str | Path):
-        from fairseq.data.indexed_dataset import best_fitting_int_dtype  # with torch; worker processes do without
+        from fairseq.data.indexed_dataset import best_fitting_int_dtype  # imports torch; not in worker processes
 
         self.index = {word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))}
         self.dtype = best_fitting_int_dtype(len(self.index))
 
     def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
-        """Return the indices' bytes, the length of each line, and how many words are not in the dictionary."""
+        """Return the indices as bytes, the length of each line, and the number of words not in the dictionary."""
         unk, eos = self.index["<unk>"], self.index[END]
         found = [[*map(self.index.get, line.split(), repeat(-1)), eos] for line in lines]
         flat = np.array([index for line in found for index in line], dtype=np.int64)
@@ -62,16 +62,16 @@ class _Indices:
 
 
 def write_binary(instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1) -> int:
-    """Write ``prefix.bin`` and ``prefix.idx`` of instance lines as fairseq-preprocess does; returns unknown tokens."""
+    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of unknown tokens."""
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     lengths: list[int] = []
     unknown = 0
     with atomic_write(f"{prefix}.bin", "wb") as stream:
-        for tokens, sizes, strange in map_chunks(indices, read_lines(instances), workers, label="binarise"):
+        for tokens, sizes, missing in map_chunks(indices, read_lines(instances), workers, label="binarise"):
             stream.write(tokens)
             lengths += sizes
-            unknown += strange
+            unknown += missing
     with MMapIndexedDataset.Index.writer(f"{prefix}.idx", indices.dtype) as index:
         index.write(lengths)
     return unknown
@@ -87,12 +87,12 @@ def binarise(
 ) -> dict[str, dict[str, int]]:
     """Write dictionaries, binaries and instance indices of ``instances/{split}.{lang}`` into the folder ``output``.
 
-    ``dictionaries``: one for both sides, or one for each. Each line ends with a further ``</s>``, as fairseq-preprocess
-    writes it, which the task takes off on loading. Returns, by split and language, how many tokens the dictionary
-    lacks. Raises UserError if an instance file is missing.
+    ``dictionaries``: one for both sides, or one for each. Each line ends with another ``</s>``, as fairseq-preprocess
+    writes it; the task removes it on loading. Returns, by split and language, the number of tokens that are not in the
+    dictionary. Raises UserError if an instance file is missing.
     """
     instances, output = Path(instances), Path(output)
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")  # half of the binaries would be taken for a corpus
+    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")  # incomplete binaries would look like a corpus
     unknown: dict[str, dict[str, int]] = {split: {} for split in splits}
     try:
         for lang, dictionary in zip(langs, [*dictionaries, *dictionaries][:2], strict=True):

@@ -21,8 +21,8 @@ from gtransformer.preprocess.parallel import map_chunks
 
 SEPARATOR = "@@"
 FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
-VERSION = re.compile(r"#version:\s+0\.[12](\.0+)*\s*")  # those that there are
-REMEMBERED = 200_000  # words; text without end has words without end
+VERSION = re.compile(r"#version:\s+0\.[12](\.0+)*\s*")  # all existing versions
+REMEMBERED = 200_000  # words in the cache, whose size must be bounded
 
 
 def remove_bpe(line: str) -> str:
@@ -44,7 +44,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
 
 
 def count_all(files: Sequence[str | Path], workers: int, label: str) -> Counter[str]:
-    """Count the words of tokenised files together, ``<d>`` lines left out."""
+    """Count the words of tokenised files together, without ``<d>`` lines."""
     counts: Counter[str] = Counter()
     for path in files:
         lines = (line for line in read_lines(path) if not is_document_mark(line))
@@ -56,8 +56,8 @@ def count_all(files: Sequence[str | Path], workers: int, label: str) -> Counter[
 def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: int = 1) -> int:
     """Learn at most ``merges`` merge operations on tokenised files together; write them and return their number.
 
-    ``<d>`` lines are left out. Fewer are learnt where no pair of symbols occurs twice. The result does not depend on
-    the order of files or lines. Raises UserError if a file is missing or holds too little text.
+    ``<d>`` lines are left out. Learning stops when no pair of symbols occurs twice. The result does not depend on the
+    order of files or lines. Raises UserError if a file is missing or has too little text.
     """
     counts = count_all(files, workers, "words of")
     words = io.StringIO("".join(f"{word} {count}\n" for word, count in sorted(counts.items())))
@@ -74,7 +74,7 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
 
 
 class _RareProgress(io.TextIOBase):
-    """The standard error stream with subword-nmt's progress bar alone, in a log file every half a minute."""
+    """A filter of standard error for subword-nmt's progress bar; in a log file one line every half a minute."""
 
     def __init__(self) -> None:
         self.stream, self.shown = sys.stderr, time.monotonic()
@@ -87,7 +87,7 @@ class _RareProgress(io.TextIOBase):
 
 
 def take_codes(given: str | Path, codes: str | Path) -> int:
-    """Write BPE codes that were given, subword-nmt's or fastBPE's, as subword-nmt has them; returns their number.
+    """Write given BPE codes of subword-nmt or fastBPE in subword-nmt's format; return their number.
 
     Raises UserError as ``read_codes``.
     """
@@ -98,37 +98,37 @@ def take_codes(given: str | Path, codes: str | Path) -> int:
 
 
 def read_codes(path: str | Path) -> list[str]:
-    """Read the lines of BPE codes, as subword-nmt has them.
+    """Read the lines of BPE codes in subword-nmt's format.
 
-    fastBPE's lines end in a count, and it has no first line with a version: it marks the ends of words as version 0.2.
-    Raises UserError for a line that is no merge, for an unknown version, and where there are no merges.
+    fastBPE's lines end in a count, and it has no line with a version; its word ends are those of version 0.2. Raises
+    UserError for a line that is no merge, for an unknown version, and for a file without merges.
     """
     lines = list(read_lines(path))
     if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
         lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
     versioned = bool(lines) and lines[0].startswith("#version:")
     if versioned and not VERSION.fullmatch(lines[0]):
-        raise fault(path, 1, "not a version of BPE codes that is known ('#version: 0.2')")
+        raise fault(path, 1, "not a known version of BPE codes ('#version: 0.2')")
     for number, line in enumerate(lines[versioned:], 1 + versioned):
         if len(line.strip("\r ").split(" ")) != 2:
             raise fault(path, number, "not a BPE merge (two symbols)")
     if len(lines) == versioned:
-        raise UserError(f"{path}: holds no BPE merges; give what was learnt with the vocabulary")
+        raise UserError(f"{path}: has no BPE merges; give the codes that were learnt with the vocabulary")
     return lines
 
 
 def codes_fit(codes: Iterable[str], words: Iterable[str]) -> bool:
-    """Say whether a dictionary has at least one of the pieces that codes put together."""
+    """Return whether a dictionary has at least one of the subwords that the codes produce."""
     known = frozenset(words)
     merged = ("".join(line.split()) for line in codes if not line.startswith("#version"))
     return any((piece.removesuffix("</w>") in known) or (f"{piece}{SEPARATOR}" in known) for piece in merged)
 
 
 class Encoder:
-    """Applies BPE codes to tokenised lines, remembering the words it has cut.
+    """An encoder of tokenised lines by BPE codes, with a cache of words.
 
-    ``known``: the words of a dictionary. A piece that it lacks is cut further, merge by merge, until it has all parts
-    or there is none left: what subword-nmt and fastBPE do with a vocabulary. None: pieces stay as they are.
+    ``known``: the words of a dictionary. Merges of a subword that is not in it are undone until all parts are in it, as
+    subword-nmt and fastBPE do with a vocabulary. None: subwords are not checked.
     """
 
     def __init__(self, codes: str | Path, known: Iterable[str] | None = None):
@@ -137,11 +137,11 @@ class Encoder:
         self._known: dict[str, str] = {}
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Encode tokenised lines; as many come back as went in."""
+        """Encode tokenised lines, one by one."""
         return [" ".join(self.word(word) for word in line.split()) for line in lines]
 
     def word(self, word: str) -> str:
-        """Return the pieces of one word, all but the last ending in ``@@``."""
+        """Return the subwords of one word; all but the last end in ``@@``."""
         pieces = self._known.get(word)
         if pieces is None:
             if len(self._known) >= REMEMBERED:

@@ -1,7 +1,7 @@
-"""Plain text to the subwords that a model reads, and back, as a prepared corpus was made.
+"""Conversion of plain text to the subwords of a prepared corpus, and back.
 
-Forwards: tokenised, truecased and cut by the corpus's BPE, or cut by the pieces of a pretrained model; backwards the
-same in reverse. A model directory has files of the same names as a prepared corpus and serves as one.
+Text is tokenised, truecased and split by the corpus's BPE, or split by the subword model of a pretrained model. A
+model directory has files of the same names as a prepared corpus and can be used like one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CODES = "bpe.codes"
 
 
 def read_settings(prepared: str | Path) -> dict[str, Any]:
-    """Read the settings that a corpus was prepared with; UserError if it is not a prepared corpus."""
+    """Read the settings that a corpus was prepared with. Raise UserError if it is not a prepared corpus."""
     manifest = Path(prepared) / "manifest.json"
     try:
         settings = read_json(manifest)["settings"]
@@ -40,33 +40,33 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
             return settings
     except (AttributeError, KeyError, TypeError):
         pass
-    raise UserError(f"{manifest}: not of a prepared corpus; give one that gtransformer prepare has made")
+    raise UserError(f"{manifest}: no manifest of a prepared corpus; give one that gtransformer prepare has made")
 
 
 def moses_rules(recorded: Mapping[str, Any]) -> bool:
-    """Say whether a corpus with these settings in its manifest was tokenised and truecased by Moses' rules alone.
+    """Return whether a corpus with these settings was tokenised and truecased by Moses' rules only.
 
-    So were all before there were others.
+    Manifests without the setting are of earlier versions, which had no other rules.
     """
     return recorded.get("moses_rules", True)
 
 
 def is_exact(prepared: str | Path) -> bool:
-    """Say whether the text of a prepared corpus, or a model directory, comes back from its tokens by rules of ours."""
+    """Return whether a corpus or model directory uses our reversible tokenisation and truecasing (``spacing``)."""
     manifest = Path(prepared) / "manifest.json"
     return manifest.is_file() and not moses_rules(read_settings(prepared))
 
 
 def never_truecased(prepared: str | Path, lang: str) -> bool:
-    """Say whether a prepared corpus cuts a language by BPE codes that were given, untruecased."""
+    """Return whether a prepared corpus applies given BPE codes to a language without truecasing."""
     return (Path(prepared) / CODES).is_file() and not (Path(prepared) / f"truecase.{lang}").is_file()
 
 
 def text_files(settings: Mapping[str, Any]) -> list[str]:
-    """Return the files of a prepared directory that new text needs, both languages taken together.
+    """Return the files of a prepared directory that encoding new text of both languages needs.
 
-    ``settings``: those of its manifest. mBART's sides are cut by its SentencePiece model; with BERT the source is cut
-    into wordpieces and only the target goes through truecaser and BPE. Given BPE codes have no truecasers.
+    ``settings``: those of its manifest. mBART splits both sides by its SentencePiece model. With BERT the source has
+    wordpieces, and only the target has truecaser and BPE. Given BPE codes have no truecasers.
     """
     pair = settings["source_lang"], settings["target_lang"]
     if settings.get("sentencepiece"):
@@ -79,16 +79,16 @@ def text_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 class TextEncoder:
-    """Plain sentences of one language to subwords, just as ``gtransformer prepare`` made the corpus in ``prepared``.
+    """An encoder of plain sentences of one language to subwords, as ``gtransformer prepare`` made a corpus.
 
     Args:
         prepared: the corpus, or a model directory.
         lang: one of its two languages.
-        moses: a Moses directory; by default Moses is used only where the corpus was prepared with it.
-        tokenised: the sentences are so already.
-        prefix: whether sentences begin with the word that the corpus has in front of them, if it has one.
+        moses: a Moses directory; by default Moses is used only if the corpus was prepared with it.
+        tokenised: whether sentences are tokenised already.
+        prefix: whether to add the prefix that the corpus has on each sentence (``Settings``), if any.
 
-    Raises UserError if ``prepared`` is not a prepared corpus, lacks the language or one of the files.
+    Raises UserError if ``prepared`` is not a prepared corpus, or lacks the language or one of the files.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class TextEncoder:
             self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool, exact)]
             known = None
             if settings.get("codes_within_dictionary"):
-                dictionary = prepared / "bin" / f"dict.{lang}.txt"  # in a model directory it lies beside the others
+                dictionary = prepared / "bin" / f"dict.{lang}.txt"  # in a model directory there is no bin/
                 known = dictionary_words(dictionary if dictionary.is_file() else prepared / dictionary.name)
             self._steps.append(Encoder(prepared / CODES, known))
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Encode plain sentences; as many lines come back as went in."""
+        """Encode plain sentences, one by one."""
         lines = [one_form(line) for line in lines]
         for step in self._steps:
             lines = step(lines)
@@ -146,11 +146,12 @@ def side_pieces(prepared: Path, settings: Mapping[str, Any], target: bool, prefi
 
 
 class Postprocessor:
-    """Turns BPE (or tokenised, truecased) sentences of one language into plain text.
+    """A converter of BPE (or tokenised, truecased) sentences of one language to plain text.
 
-    ``moses``: a Moses directory whose Perl scripts are used; None: sacremoses.
-    ``given``: the text was never truecased, and tokenised as a given model wants it (``Tokeniser`` escaped).
-    ``exact``: it was tokenised and truecased so that it comes back (``spacing``), which Moses' scripts cannot do.
+    Args:
+        moses: a Moses directory whose Perl scripts are used; None: sacremoses.
+        given: the text was not truecased, and tokenised for a given model (``Tokeniser`` with ``escaped``).
+        exact: the text was tokenised and truecased reversibly (``spacing``), which Moses' scripts cannot do.
     """
 
     def __init__(self, lang: str, moses: str | None = None, given: bool = False, exact: bool = False):
@@ -164,18 +165,18 @@ class Postprocessor:
         return self.plain_lines([line])[0]
 
     def plain_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the plain text of sentences, as many as go in (with Moses much faster than one at a time)."""
+        """Return the plain text of each sentence (with Moses much faster than one at a time)."""
         words = remove_bpe_lines(lines)
         return self._detokeniser(words if self.given else detruecase(words, self.moses, self.exact))
 
     @property
     def name(self) -> str:
-        """What detokenises, for records of scores."""
+        """Name of the detokeniser, for records of scores."""
         return "gtransformer" if self.exact else "Moses" if self.moses else "sacremoses"
 
 
 class PieceJoiner:
-    """Turns SentencePiece's pieces into plain text: nothing else was done to it."""
+    """A converter of SentencePiece's pieces to plain text; such text is not tokenised or truecased."""
 
     name = "sentencepiece"
 
@@ -184,9 +185,9 @@ class PieceJoiner:
 
 
 def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:
-    """Return what turns translations made with a prepared corpus into plain text.
+    """Return the converter of translations of a prepared corpus to plain text.
 
-    ``moses``: a Moses directory; by default the variable MOSES names it, else sacremoses is used.
+    ``moses``: a Moses directory; by default that of the variable MOSES, else sacremoses is used.
     """
     if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
         return PieceJoiner(prepared)
@@ -195,7 +196,7 @@ def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None)
 
 
 class LineProcessor:
-    """Plain text of the lines of a chunk; ``<d>`` lines stay, instance lines become a line per sentence."""
+    """A converter of lines to plain text; ``<d>`` lines stay, instance lines become a line per sentence."""
 
     def __init__(self, processor: Postprocessor | PieceJoiner, instances: bool):
         self._plain, self.instances = AroundDocuments(processor.plain_lines), instances
@@ -205,9 +206,9 @@ class LineProcessor:
 
 
 def read_encoded(path: Path, prepared: Path, lang: str, shape: list[int], like: str) -> list[list[str]]:
-    """Read plain text, a sentence a line, as the subwords of a prepared corpus; blank lines are empty sentences.
+    """Read plain text, a sentence a line, and encode it as subwords; blank lines are empty sentences.
 
-    ``shape``: sentences of each document, which the file must have. Raises UserError as ``read_shaped``.
+    ``shape``: the required number of sentences of each document. Raises UserError as ``read_shaped``.
     """
     documents = read_shaped(path, shape, like)
     encoded = iter(TextEncoder(prepared, lang)([line for one in documents for line in one if line.strip()]))

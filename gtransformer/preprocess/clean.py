@@ -1,6 +1,6 @@
-"""Cleaning a raw split: characters that would break a line go, and from a training set pairs with an empty side.
+"""Cleaning of a raw split: remove characters that would break a line, and training pairs with an empty side.
 
-Text that is translated keeps every line, so that its translation lines up with it.
+Validation and test sets keep every line, so that translations are aligned with them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from gtransformer.preprocess.corpus import (
 from gtransformer.preprocess.parallel import progress
 
 _ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
-MANY = 0.01  # of a corpus's lines: more are no accident
-WHOLE = (0, 1)  # the share of a corpus that is all of it
+MANY = 0.01  # share of a corpus's lines from which a warning is printed
+WHOLE = (0, 1)  # the share that is the whole corpus
 
 
 @dataclass
 class CleanReport:
-    """What cleaning found in one split and what it left.
+    """Counts of cleaning one split.
 
-    ``empty``: of text that keeps its lines, (line of the raw file, whether the source is empty, whether the target is).
-    ``first``: the line of the raw file with which the first document opens.
+    ``empty``: kept lines with an empty side: (line of the raw file, source is empty, target is empty).
+    ``first``: line of the raw file where the first document begins.
     """
 
     documents_read: int = 0
@@ -66,13 +66,13 @@ class CleanReport:
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
-        """Yield what looks wrong and cannot be put right here; ``paths``: the raw files of the split."""
+        """Yield warnings of likely errors in the text; ``paths``: the raw files of the split."""
         for count, what in (
             (
                 self.lines_encoded_twice,
                 "look like UTF-8 that was read as Latin-1 and encoded again ('MÃ¤dchen'); decode",
             ),
-            (self.lines_escaped, "hold escaped characters ('&quot;', '&amp;'), which would be words; unescape"),
+            (self.lines_escaped, "have escaped characters ('&quot;', '&amp;'), which would be words; unescape"),
         ):
             if count > MANY * 2 * self.sentences_read:
                 yield f"{split}: {count:,} of {2 * self.sentences_read:,} lines {what} the text"
@@ -86,10 +86,10 @@ class CleanReport:
             lines = [row[0] for row in self.empty if row[side]]
             if lines:
                 shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-                yield f"{path}: {len(lines)} sentences without text (line {shown}); they keep their places and {effect}"
+                yield f"{path}: {len(lines)} sentences without text (line {shown}); they are kept and {effect}"
 
     def count_pair(self, pair: Pair) -> None:
-        """Count what is wrong with the raw sentences of a pair."""
+        """Count the defects of a raw sentence pair."""
         self.pairs_of_one_text += pair[0] == pair[1] and not is_blank(pair[0])
         for line in pair:
             self.lines_encoded_twice += is_encoded_twice(line)
@@ -100,7 +100,7 @@ class CleanReport:
 
 
 def is_encoded_twice(line: str) -> bool:
-    """Say whether a line's letters are the bytes of UTF-8, each of them taken for a letter."""
+    """Return whether a line is UTF-8 that was decoded as Latin-1 or Windows-1252."""
     if line.isascii():
         return False
     for encoding in ("cp1252", "latin-1"):
@@ -113,13 +113,14 @@ def is_encoded_twice(line: str) -> bool:
 def clean_documents(
     documents: Iterable[list[Pair]], report: CleanReport, share: tuple[int, int] = WHOLE, every_line: bool = False
 ) -> Iterator[list[Pair]]:
-    """Yield the cleaned documents that have sentences left, counting in ``report``.
+    """Yield cleaned documents that are not empty; count in ``report``.
 
-    ``share`` (i, n): of these documents every n-th, from the i-th on, as if there were no others. ``every_line``: a
-    side of which nothing can be seen becomes an empty one, and the pair is kept.
+    Args:
+        share: (i, n): yield only every n-th of these documents, from the i-th on.
+        every_line: keep pairs with a blank side; that side becomes empty.
     """
     number, (own, shards) = 0, share
-    marks = report.borders == MARKED
+    has_marks = report.borders == MARKED
     for document in documents:
         if number % shards != own:
             number += any(not is_blank(clean_line(one)) and not is_blank(clean_line(other)) for one, other in document)
@@ -134,7 +135,7 @@ def clean_documents(
             if not (no_source or no_target):
                 kept.append((source, target))
             elif every_line:
-                line = report.sentences_read - 1 + report.documents_read * marks + report.first
+                line = report.sentences_read - 1 + report.documents_read * has_marks + report.first
                 report.empty.append((line, no_source, no_target))
                 kept.append(("" if no_source else source, "" if no_target else target))
             else:
@@ -159,9 +160,9 @@ def clean_files(
     share: tuple[int, int] = WHOLE,
     every_line: bool = False,
 ) -> CleanReport:
-    """Clean a pair of raw files into two others in the format of documents, both written whole or not at all.
+    """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
-    With ``sentence_pairs`` each sentence of files that hold no documents becomes one. ``share``, ``every_line``: see
+    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``share``, ``every_line``: see
     ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
@@ -171,7 +172,7 @@ def clean_files(
     def cleaned() -> Iterator[list[Pair]]:
         documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
         yield from clean_documents(documents, report, share, every_line)
-        # Raised while the files are written, so that they are not left behind.
+        # Raised while the files are written, so that they are removed.
         if not report.sentences and share[0]:
             raise UserError(
                 f"{source}: has no {share[0] + 1} documents for as many shards; give a smaller N (--shard I/N)"

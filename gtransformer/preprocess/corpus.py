@@ -1,7 +1,7 @@
-"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>`` opens a document.
+"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>`` before each document.
 
-A text that does not open with ``<d>`` has its documents separated by blank lines; one with neither has no borders. In a
-text that opens with ``<d>`` a blank line is an empty sentence. All commands that read text understand it so.
+In a text that does not begin with ``<d>``, blank lines separate documents. In a text that begins with ``<d>``, a blank
+line is an empty sentence. All commands that read text follow these rules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gtransformer.files import COMPRESSED, atomic_write, decode_lines, read_line
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
 DOCUMENT = "<d>"
-# How a text says where its documents begin.
+# How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
@@ -26,8 +26,8 @@ _RESERVED = ("<d>", "<s>", "</s>")
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 _NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
 
-# What is no plain text, recognised by what is in no sentence. MARKUP begins a line. OPENINGS count only where a
-# text begins, since technical text may quote them.
+# Patterns that occur in no plain sentence. MARKUP may begin any line. OPENINGS count only at the beginning of a text,
+# since technical text may quote them.
 MARKUP_SIGNS = "<0123456789"
 MARKUP = tuple(
     (re.compile(pattern), f"markup ({kind})")
@@ -50,19 +50,19 @@ OPENINGS = tuple(
         r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
     }.items()
 )
-# Any line may look so, but not most of them.
+# Single lines of plain text may match these, but not most lines.
 SUBWORDS, COLUMNS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w"), re.compile(r"\S\t+\S")
 
 Pair = tuple[str, str]
 
 
 def fault(path: str | Path, line: int, what: str) -> UserError:
-    """Return the error for a line of a user's file: what is wrong with it, and what to do."""
+    """Return the error for a line of a user's file."""
     return UserError(f"{path}, line {line}: {what}")
 
 
 class NoLanguagePair(UserError):
-    """A raw corpus has no files of a language pair, but of ``pairs``: "en-fr", ..."""
+    """A raw corpus has no files of a language pair; ``pairs`` are those that it has: "en-fr", ..."""
 
     def __init__(self, pairs: Sequence[str], message: str):
         super().__init__(message)
@@ -70,15 +70,15 @@ class NoLanguagePair(UserError):
 
 
 def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
-    """Return where a side of a split (train, dev, test) lies; ``langs``: source and target."""
+    """Return the path of a side of a split (train, dev, test); ``langs``: source and target."""
     return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
 
 
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) serve as well, being the same pairs. Raises UserError if the
-    directory is missing, has nothing of the language pair, or has only one side of a split.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. Raises UserError if the directory is
+    missing, has no files of the language pair, or has only one side of a split.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
@@ -88,7 +88,7 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
         found = _NO_DEV.match(name)
         if found and found[1] in ("2".join(langs), "2".join(langs[::-1])):
             raise UserError(
-                f"{raw / name}: no split is called {found[2]}; name it concatenated_{found[1]}_dev_{found[3]}.txt"
+                f"{raw / name}: no split has the name {found[2]}; rename it concatenated_{found[1]}_dev_{found[3]}.txt"
             )
     splits: dict[str, tuple[Path, Path]] = {}
     for direction in (langs, langs[::-1]):
@@ -97,7 +97,7 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
             present = [path.name in names for path in sides]
             if any(present) and not all(present):
                 missing, other = sides[present.index(False)], sides[present.index(True)]
-                raise UserError(f"{missing}: no such file, though its other side {other.name} is there; add it")
+                raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
             if all(present):
                 splits.setdefault(new, (sides[0], sides[1]))
     if not splits:
@@ -110,28 +110,28 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
 
 
 def _side(plain: Path, names: set[str]) -> Path:
-    """The file of a side, whether compressed or not."""
+    """Return the file of a side, compressed or not."""
     present = [plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names]
     if len(present) > 1:
-        raise UserError(f"{present[0]}: {present[1].name} is there, too; keep one of them")
+        raise UserError(f"{present[0]}: {present[1].name} exists, too; keep one of them")
     return present[0] if present else plain
 
 
 def is_document_mark(line: str) -> bool:
-    """Say whether a raw line is ``<d>``, blanks, a carriage return and a byte order mark set aside."""
+    """Return whether a raw line is ``<d>``, ignoring blanks, a carriage return and a byte order mark."""
     return line == DOCUMENT or (DOCUMENT in line and line.strip(" \t\r\ufeff") == DOCUMENT)
 
 
-def check_reserved(path: str | Path, place: str, line: str) -> str:
-    """Return a sentence; UserError where it holds, or would hold when cleaned, a token of the format (``<s>``).
+def check_reserved(path: str | Path, location: str, line: str) -> str:
+    """Return a sentence. Raise UserError if it contains, also after cleaning, a token of the format (``<s>``).
 
-    ``place``: of the sentence in the file, as ``line 3``.
+    ``location``: of the sentence in the file, as ``line 3``.
     """
     if "<" in line:
         clean = one_form(DROPPED.sub("", line))
         for token in _RESERVED:
             if token in clean:
-                raise UserError(f"{path}, {place}: {token} inside a sentence is reserved; remove or rewrite it")
+                raise UserError(f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite it")
     return line
 
 
@@ -148,9 +148,9 @@ def input_lines(name: str) -> Iterator[str]:
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """Yield the lines of a text. Raises UserError, naming file (``name``) and line, for markup, subwords and columns.
+    """Yield the lines of a text. Raise UserError, naming file (``name``) and line, for markup, subwords and columns.
 
-    Any single line may look like subwords or columns; text is refused of which more than half the lines do.
+    Text is refused if more than half of its lines look like subwords or columns.
     """
     begun, seen, strange = False, 0, 0
     first: tuple[int, str, str] | None = None  # strange line: its number, its text, what it looks like
@@ -181,13 +181,13 @@ def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:
     return fault(
         name,
         number,
-        f"{text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and documents opened by a line "
-        f"{DOCUMENT} or separated by blank lines",
+        f"{text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and a line {DOCUMENT} before each "
+        "document or blank lines between them",
     )
 
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
-    """Return how a file says where documents begin, as it would be read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
+    """Return how a file marks its documents when it is read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
     first = next((line for line in read_lines(path) if not is_blank(line)), "")
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 
@@ -195,20 +195,18 @@ def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
 def read_pairs(
     source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
 ) -> Iterator[Pair]:
-    """Yield the aligned lines of two files; a document opens with the pair ``("<d>", "<d>")``.
+    """Yield the aligned lines of two files; the pair ``("<d>", "<d>")`` comes before each document.
 
-    Files that do not open with ``<d>`` have their documents separated by lines that are blank on both sides, of which
-    there must be some; with ``sentence_pairs`` they hold no documents, and each sentence is one. ``raw``: the files are
-    a user's, and refused where they are not plain text.
+    In files that do not begin with ``<d>``, lines that are blank on both sides separate documents; there must be some.
+    With ``sentence_pairs`` each sentence of such files is a document. ``raw``: refuse files that are not plain text.
 
-    Raises UserError naming file and line where: the files have unequal numbers of lines; nothing says where documents
-    begin; a document is empty; ``<d>`` stands on one side only, or a blank line that separates documents; a sentence
-    holds ``<d>``, ``<s>`` or ``</s>``; a line is markup; bytes are not UTF-8; a file is missing or empty. Symbols such
-    as ``[en]`` or ``<mask>`` may occur: tokenising cuts them up (``tokenise.disarm``), so they cannot be mistaken for
-    the model's own.
+    Raises UserError with file and line if: the files have unequal numbers of lines; documents are not marked; a
+    document is empty; ``<d>`` or a separating blank line is on one side only; a sentence contains ``<d>``, ``<s>`` or
+    ``</s>``; a line is markup; bytes are not UTF-8; a file is missing or empty. Symbols such as ``[en]`` or ``<mask>``
+    may occur: tokenising splits them (``tokenise.disarm``), so they cannot be mistaken for the model's own.
     """
     number, opened, borders, inside, documents = 0, 0, "", False, 0
-    half_empty: tuple[str | Path, str | Path, int] | None = None  # the first such line: which file is blank, which not
+    half_empty: tuple[str | Path, str | Path, int] | None = None  # first line with one blank side: that file, the other
     read = text_lines if raw else read_lines
     for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
         marks = [line is not None and is_document_mark(line) for line in (left, right)]
@@ -220,11 +218,11 @@ def read_pairs(
                 continue
             if marks[0] != marks[1]:
                 has, lacks = (source, target) if marks[0] else (target, source)
-                raise fault(lacks, number, f"a document must open the file as in {has}; put a line {DOCUMENT} there")
+                raise fault(lacks, number, f"the file must begin with {DOCUMENT}, as {has} does; put that line there")
             borders = MARKED if marks[0] else SINGLE if sentence_pairs else BLANK
         if marks[0]:
             if borders != MARKED:
-                raise fault(source, number, f"{DOCUMENT}, but none opens the file; put a line {DOCUMENT} there")
+                raise fault(source, number, f"{DOCUMENT}, but the file does not begin with one; put it there")
             if opened and number == opened + 1:
                 raise _empty(source, opened)
             opened = number
@@ -245,37 +243,37 @@ def read_pairs(
             yield DOCUMENT, DOCUMENT
         yield left, right
     if not borders:
-        raise fault(source, 1, f"the file is empty; it must open with a line {DOCUMENT}")
+        raise fault(source, 1, f"the file is empty; it must begin with a line {DOCUMENT}")
     if borders == BLANK and documents == 1:
         raise fault(
             source,
             1,
-            f"nothing says where documents begin; put a line {DOCUMENT} before each, or a blank line between them on "
-            "both sides, or give --sentence-pairs if the sentences belong to no documents",
+            f"documents are not marked; put a line {DOCUMENT} before each, or a blank line between them on both sides, "
+            "or give --sentence-pairs if the sentences belong to no documents",
         )
     if borders == BLANK and half_empty:
         path, other, number = half_empty
         raise fault(
             path,
             number,
-            f"blank, but {other} has text there; documents are separated by lines that are blank on both sides, so "
-            f"where blank lines are empty sentences open each document by a line {DOCUMENT}",
+            f"blank, but {other} has text there; documents are separated by lines that are blank on both sides; if "
+            f"blank lines are empty sentences, put a line {DOCUMENT} before each document",
         )
     if number == opened:
         raise _empty(source, opened)
 
 
 def _empty(path: str | Path, line: int) -> UserError:
-    return fault(path, line, "the document opened here is empty; remove this line")
+    return fault(path, line, "the document that begins here is empty; remove this line")
 
 
 def _misaligned(paths: Sequence[str | Path], number: int, lines: Sequence[str | None]) -> UserError:
-    """The error for line ``number``: one file ends before it (None), or one alone has ``<d>`` there."""
+    """Return the error for line ``number``: one file ends before it (None), or only one has ``<d>`` there."""
     if None in lines:
         short, longer = paths if lines[0] is None else paths[::-1]
-        return fault(short, number - 1, f"the file ends here, but {longer} goes on; sides must be aligned line by line")
+        return fault(short, number - 1, f"the file ends here, but {longer} is longer; sides must be aligned by line")
     has, lacks = paths if is_document_mark(lines[0]) else paths[::-1]
-    return fault(lacks, number, f"a sentence where {has} has {DOCUMENT}; sides must be aligned line by line")
+    return fault(lacks, number, f"a sentence, but {has} has {DOCUMENT} there; sides must be aligned line by line")
 
 
 def read_documents(
@@ -302,7 +300,7 @@ def document_lines(documents: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def write_pairs(paths: Sequence[str | Path], documents: Iterable[list[Pair]]) -> Iterator[list[Pair]]:
-    """Write both sides of documents as they come, and hand these on; after an error neither file is there."""
+    """Write both sides of documents and yield each document; after an error neither file exists."""
     with ExitStack() as stack:
         streams = [stack.enter_context(atomic_write(path)) for path in paths]
         for document in documents:

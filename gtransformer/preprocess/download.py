@@ -1,9 +1,9 @@
-"""Fetch a benchmark corpus of Maruf et al. (2019), verify it and lay it out in the raw corpus format.
+"""Download a benchmark corpus of Maruf et al. (2019), verify it and write it in the raw corpus format.
 
-A place to fetch from is a folder NAME with the files (plain, ``.xz`` or ``.gz``), an archive ``NAME.zip`` (``.tar.gz``,
-``.tar.xz``), or one archive of several corpora, as the public home is: a repository whose archive is fetched whole.
-Three lists of checksums can vouch for a file: the pins that come with the recipes (``configs/checksums``), a
-``SHA256SUMS`` beside the files at their source, and ``data/NAME.sha256``, which the first download writes.
+A source is a folder NAME with the files (plain, ``.xz`` or ``.gz``), an archive ``NAME.zip`` (``.tar.gz``,
+``.tar.xz``), or one archive of several corpora, as the authors' repository. Three lists of checksums are used: the one
+that comes with the recipes (``configs/checksums``), a ``SHA256SUMS`` at the source, and ``data/NAME.sha256``, which the
+first download writes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from gtransformer.preprocess.corpus import SPLITS, fault, raw_file, read_documen
 from gtransformer.preprocess.parallel import progress
 
 CORPORA = ("ted", "news", "europarl")
-# The data repository of Maruf et al. (2019), whole: it is searched for the files by name, in folders and inner archives
-# that bear the corpus's name, so that nothing hangs on how it is laid out.
+# The data repository of Maruf et al. (2019). Files are found by name, in folders and inner archives with the corpus's
+# name, so that the layout of the repository does not matter.
 PUBLIC_HOME = "https://github.com/sameenmaruf/selective-attn/archive/refs/heads/master.zip"
 LANGUAGES = ("en", "de")
 COMPRESSIONS = ("", ".xz", ".gz")
 ARCHIVES = (".zip", ".tar.gz", ".tar.xz")
-LIST = "SHA256SUMS"  # of the files as they lie at their source
+LIST = "SHA256SUMS"  # of the files as they are at their source
 _SUM = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 _CORPUS_FILE = re.compile(r"(concatenated_[a-z]+2[a-z]+_(?:train|dev|test)_[a-z]+\.txt)(\.gz|\.xz)?")
 _ARCHIVE = re.compile(r".+\.(zip|tar|tar\.gz|tgz|tar\.xz|txz|tar\.bz2|tbz2)")
@@ -51,11 +51,11 @@ _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, gzip.BadGzipFil
 TIMEOUT = 60  # seconds without a byte
 ATTEMPTS = 4
 BLOCK = 1 << 16  # bytes
-PASSING_STATUS = (408, 429, 500, 502, 503, 504)  # what may go away by itself; anything else (forbidden) will not
+PASSING_STATUS = (408, 429, 500, 502, 503, 504)  # temporary errors
 
 
 class NotFound(UserError):
-    """The address answers that it has no such file."""
+    """The server has no such file."""
 
 
 def file_names() -> list[str]:
@@ -64,15 +64,15 @@ def file_names() -> list[str]:
 
 
 def data_directory() -> Path:
-    """Return $DATA, or data/ in the checkout (in the working directory where there is none)."""
+    """Return $DATA, or data/ in the checkout (without a checkout, in the working directory)."""
     return Path(os.environ.get("DATA") or project_root() / "data")
 
 
 def download(corpus: str, data: Path, source: str, accept_changed: bool = False) -> Path:
-    """Fetch, verify and lay out one corpus; returns its directory ``data/corpus``.
+    """Download, verify and unpack one corpus; return its directory ``data/corpus``.
 
-    Everything is collected in ``data/.corpus.download`` and verified there; only then the directory appears. Files that
-    are whole stay there when the source cannot be reached, for the next run; wrong checksums are fetched again.
+    Files are collected and verified in ``data/.corpus.download`` and moved at the end. If the source becomes
+    unreachable, complete files are kept for the next run. After a wrong checksum all are fetched again.
 
     Raises UserError for an unreachable source, a missing file, a wrong checksum, files that are no corpus.
     """
@@ -84,7 +84,7 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     if target.is_dir():
         _require_files(target, str(target), target)
         _verify_known(target, known, accept_changed, f"; or remove {target} and fetch the corpus again")
-        print(f"{target}: there already, {len(known)} of {len(file_names())} checksums known and right")
+        print(f"{target}: exists, {len(known)} of {len(file_names())} checksums known and right")
         return target
     print(f"fetching {corpus} from {source}")
     files, vouched = _collect(corpus, source, work)
@@ -93,7 +93,7 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
         _verify_known(files, known, accept_changed)
         counts = {split: _count(files, split) for split in SPLITS}
     except UserError:
-        shutil.rmtree(work)  # fetched once more it may be right
+        shutil.rmtree(work)  # another download may be right
         raise
     sums = {name: sha256(files / name) for name in file_names()}
     with atomic_write(lock) as stream:
@@ -103,18 +103,18 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     for split, (documents, sentences) in counts.items():
         print(f"  {split}: {documents} documents, {sentences} sentences")
     if unverified := [name for name in file_names() if name not in vouched | known.keys()]:
-        print(f"warning: no checksum is known of {len(unverified)} files, so they are unverified. Those of what came")
-        print(f"were written to {lock}, against which later downloads are verified")
+        print(f"warning: no checksum is known for {len(unverified)} files, so they are not verified. Their checksums")
+        print(f"were written to {lock}, and later downloads are verified with it")
     return target
 
 
 def pins(corpus: str) -> Path:
-    """Return the list of checksums that comes with the recipes; not there where no trustworthy copy was at hand."""
+    """Return the path of the checksums that come with the recipes; missing if no trustworthy copy was available."""
     return config_directory() / "checksums" / f"{corpus}.sha256"
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Read a list of sha256sum: file name -> SHA-256; lines with ``#`` are comments. UserError with file and line."""
+    """Read a list of sha256sum: file name -> SHA-256. Lines with ``#`` are comments. Raise UserError with the line."""
     sums = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip() or line.startswith("#"):
@@ -127,24 +127,24 @@ def read_sums(path: Path) -> dict[str, str]:
 
 
 def _verify(path: Path, expected: str, source: str) -> None:
-    """Raise UserError unless the file's SHA-256 is ``expected``, as ``source`` says."""
+    """Raise UserError unless the file's SHA-256 is ``expected``, by the list ``source``."""
     actual = sha256(path)
     if actual != expected:
         raise UserError(
-            f"{path}: wrong checksum: SHA-256 is {actual}, but {source} says {expected}; the file is damaged "
-            "or was changed"
+            f"{path}: wrong checksum: SHA-256 is {actual}, but {source} has {expected}; the file is damaged or was "
+            "changed"
         )
 
 
 def _verify_known(directory: Path, known: dict[str, tuple[str, str]], accept_changed: bool, advice: str = "") -> None:
-    """Verify files against {name: (checksum, who says so)}. A wrong one is an error, or if accepted a warning."""
+    """Verify files against {name: (checksum, source)}. A wrong one is an error, or if accepted a warning."""
     for name, (expected, source) in known.items():
         try:
             _verify(directory / name, expected, source)
         except UserError as error:
             if not accept_changed:
                 raise UserError(f"{error} (if you know that it is right, add --accept-changed){advice}") from None
-            print(f"warning: {error}: taken all the same, as --accept-changed says", file=sys.stderr)
+            print(f"warning: {error}: accepted because of --accept-changed", file=sys.stderr)
 
 
 def _require_files(directory: Path, source: str, target: Path) -> None:
@@ -152,21 +152,21 @@ def _require_files(directory: Path, source: str, target: Path) -> None:
     if missing:
         raise UserError(
             f"{source}: lacks {', '.join(missing)}; put the files of the corpus into {target} by hand, or name another "
-            "place in GTRANSFORMER_MIRROR"
+            "source in GTRANSFORMER_MIRROR"
         )
 
 
 def _count(directory: Path, split: str) -> tuple[int, int]:
-    """(documents, sentences) of a split. Raises UserError as ``read_pairs``, for sides that are not aligned for one."""
+    """Return (documents, sentences) of a split. Raise UserError as ``read_pairs``."""
     sides = [raw_file(directory, LANGUAGES, split, lang) for lang in LANGUAGES]
     counts = [len(document) for document in read_documents(*sides)]
     return len(counts), sum(counts)
 
 
 def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:
-    """Bring the corpus's files, uncompressed, into ``work/files``.
+    """Download the corpus's files, uncompressed, into ``work/files``.
 
-    Returns that directory, and the names of the files that were verified by the source's own list of checksums.
+    Returns that directory, and the names of the files that were verified by the source's list of checksums.
     """
     files, fetched, base = work / "files", work / "fetched", source.rstrip("/")
     files.mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:
     for folder, prefix in ((base, f"{corpus}/"), (f"{base}/{corpus}", "")):
         if path := _fetch_if_there(f"{folder}/{LIST}", fetched, {}):
             listed = read_sums(path).items()
-            # The base has files of other corpora, too, and archives that bear the corpus's name.
+            # The base directory also has files of other corpora, and archives with the corpus's name.
             sums |= {name.removeprefix(prefix): sha for name, sha in listed if name.startswith((prefix, f"{corpus}."))}
     for name in file_names():
         for ending in () if (files / name).is_file() else COMPRESSIONS:
@@ -199,7 +199,7 @@ def _collect(corpus: str, source: str, work: Path) -> tuple[Path, set[str]]:
 
 
 def _fetch_if_there(url: str, directory: Path, sums: dict[str, str]) -> Path | None:
-    """Fetch a file and hold it against the source's list."""
+    """Download a file, if it exists, and verify it by the source's list."""
     folder, name = url.rsplit("/", 1)
     try:
         path = fetch(url, directory / name)
@@ -211,21 +211,21 @@ def _fetch_if_there(url: str, directory: Path, sums: dict[str, str]) -> Path | N
 
 
 def fetch(url: str, target: Path) -> Path:
-    """Fetch ``url`` (http, https or file) to ``target``; returns ``target``.
+    """Download ``url`` (http, https or file) to ``target``; return ``target``.
 
-    What lies there already is fetched again, since it may be a part. Passing troubles are tried ``ATTEMPTS`` times.
-    Raises NotFound, or UserError for anything else.
+    An existing file is downloaded again, since it may be incomplete. Temporary errors are retried, up to ``ATTEMPTS``
+    attempts. Raises NotFound, or UserError for other errors.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    place = urllib.parse.urlsplit(url)
-    if place.scheme == "file":
-        source = Path(urllib.request.url2pathname(place.path))
+    parsed = urllib.parse.urlsplit(url)
+    if parsed.scheme == "file":
+        source = Path(urllib.request.url2pathname(parsed.path))
         if not source.is_file():
             raise NotFound(f"{url}: no such file there")
         shutil.copyfile(source, target)
         return target
-    if place.scheme not in ("http", "https"):
-        raise UserError(f"{url}: no address to fetch from; it must begin with https://, http:// or file://")
+    if parsed.scheme not in ("http", "https"):
+        raise UserError(f"{url}: not a valid address; it must begin with https://, http:// or file://")
     logging.getLogger("urllib3").setLevel("WARNING")  # fairseq leaves the root logger at DEBUG
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -237,13 +237,13 @@ def fetch(url: str, target: Path) -> Path:
                 answer.raise_for_status()
                 total = int(answer.headers.get("Content-Length") or 0) or None
                 with open(target, "wb") as stream, progress(label=target.name, unit="B", total=total) as bar:
-                    # Raw: of a packed file servers say that it is packed for the way; it stays packed.
+                    # Raw: servers may declare a compressed file as compressed for transfer; keep it compressed.
                     while block := answer.raw.read(BLOCK):
                         stream.write(block)
                         bar.update(len(block))
             return target
         except requests.exceptions.InvalidURL as error:
-            raise UserError(f"{url}: no address to fetch from ({error})") from None
+            raise UserError(f"{url}: not a valid address ({error})") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             problem = error
         time.sleep(attempt)
@@ -253,9 +253,8 @@ def fetch(url: str, target: Path) -> Path:
 def unpack_corpus(archive: Path, corpus: str, target: Path) -> None:
     """Write the corpus's files, uncompressed, into ``target``.
 
-    An archive may hold several corpora: then the folder, or the inner archive, that bears the corpus's name counts.
-    Names in the archive only say what a file is, never where it is written. Raises UserError for a damaged archive, or
-    if one file appears twice.
+    From an archive of several corpora only the folder or inner archive with the corpus's name is used. Paths in the
+    archive never decide where a file is written. Raises UserError for a damaged archive, or if one file appears twice.
     """
     found: set[str] = set()
     try:
@@ -277,12 +276,12 @@ def _write_plain(stream: BinaryIO, compression: str, target: Path) -> None:
 
 
 def _names(corpus: str, path: str) -> bool:
-    """Whether a part of a path names the corpus: ``data/ted/x``, ``en-de_TED.zip``, but not ``united/x``."""
+    """Return whether a path names the corpus: ``data/ted/x``, ``en-de_TED.zip``, but not ``united/x``."""
     return re.search(rf"(?<![a-z]){re.escape(corpus)}(?![a-z])", path.lower()) is not None
 
 
 def _members(stream: BinaryIO, name: str, corpus: str, everything: bool) -> Iterator[tuple[str, str, BinaryIO]]:
-    """(file name, compression, bytes) of the corpus's files in an archive and in archives inside it."""
+    """Yield (file name, compression, stream) of the corpus's files in an archive and in archives inside it."""
     with _opened(stream, name) as files:
         for path, open_member in files:
             plain = PurePosixPath(path.replace("\\", "/")).name
@@ -298,7 +297,7 @@ def _members(stream: BinaryIO, name: str, corpus: str, everything: bool) -> Iter
 
 @contextmanager
 def _opened(stream: BinaryIO, name: str):
-    """The regular files of an archive, as (path, function that opens)."""
+    """Yield the regular files of an archive, as (path, function that opens)."""
     if name.lower().endswith(".zip"):
         with zipfile.ZipFile(stream) as archive:
             items = [item for item in archive.infolist() if not item.is_dir()]

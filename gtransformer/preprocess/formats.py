@@ -1,11 +1,11 @@
-"""Corpora of other formats as a split of a raw corpus: a document id for every line (WMT), or the XML of OPUS.
+"""Conversion of other formats to a split of a raw corpus: a document id for every line (WMT), or the XML of OPUS.
 
-OPUS (Tiedemann 2012) has documents as XML, and an XML file that says which of their sentences belong together (XCES):
+OPUS (Tiedemann 2012) has documents as XML, and an XML file that aligns their sentences (XCES):
 
     <linkGrp fromDoc="de/2001/12.xml.gz" toDoc="en/2001/7.xml.gz"><link xtargets="1;1 2" /> ...
 
-A group of links is a document, a link a sentence pair: what is on a side is joined by a blank. Links with an empty
-side are left out. Sentences are the text of ``<s>`` or, where words are marked (``<w>``), these with blanks between.
+A group of links is a document, a link a sentence pair: the sentences of a side are joined by a blank. Links with an
+empty side are left out. A sentence is the text of ``<s>``, or its words (``<w>``) joined by blanks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gtransformer.errors import UserError
 from gtransformer.files import open_bytes, read_lines
 from gtransformer.preprocess.corpus import Pair, check_reserved, fault, raw_file, text_lines, write_pairs
 
-# Of a document that comes back after another one.
+# What to do with a document that occurs again after another one.
 REFUSE, GATHER, FIRST, NEW = "refuse", "gather", "first", "new"
 RETURNING_ID, RETURNING_OPUS = (REFUSE, GATHER, NEW), (REFUSE, FIRST, NEW)
 
 
 @dataclass
 class Written:
-    """What was written: files, source first, and how much; ``half_empty``: pairs with an empty side."""
+    """The files that were written, source first, and counts; ``half_empty``: pairs with an empty side."""
 
     files: list[Path]
     documents: int = 0
@@ -38,16 +38,16 @@ class Written:
 
 
 def write_split(output: Path, split: str, langs: Sequence[str], documents: Iterable[list[Pair]]) -> Written:
-    """Write documents as they come, both sides at once; after an error neither file is there.
+    """Write both sides of documents; after an error neither file exists.
 
-    ``split``: train, dev or test; ``langs``: source and target. Raises UserError where there is no document.
+    ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no document.
     """
     written = Written([raw_file(output, langs, split, lang) for lang in langs])
 
     def some() -> Iterator[list[Pair]]:
         yield from documents
         if not written.documents:
-            raise UserError(f"{output}: no document was found for {split}; check what is read")
+            raise UserError(f"{output}: no document was found for {split}; check the input")
 
     for document in write_pairs(written.files, some()):
         written.documents += 1
@@ -59,15 +59,15 @@ def write_split(output: Path, split: str, langs: Sequence[str], documents: Itera
 def read_with_ids(
     source: Path, target: Path, ids: Path, target_ids: Path | None = None, returning: str = REFUSE
 ) -> Iterator[list[Pair]]:
-    """Yield documents: lines that follow each other and have the same id, which is a line of ``ids`` as it stands.
+    """Yield documents: consecutive lines with the same id, which is a line of ``ids``.
 
     Args:
-        target_ids: the target's own. They may be called otherwise, but change at the same lines.
-        returning: of an id that stands again after another one, ``RETURNING_ID``: refuse it, gather its lines into the
-            document that it had before, or take it for a new document.
+        target_ids: ids of the target. They may differ from the source's, but must change at the same lines.
+        returning: for an id that occurs again after another one, one of ``RETURNING_ID``: refuse it, append its lines
+            to the earlier document, or begin a new document.
 
-    Raises UserError, naming file and line, for files of unequal length, for a line without id, for borders that the
-    sides do not share, for an id that comes back and for text with tokens of the raw format.
+    Raises UserError, naming file and line, for files of unequal length, for a line without id, for ids that change at
+    different lines, for an id that occurs again and for text with tokens of the raw format.
     """
     paths = [path for path in (source, target, ids, target_ids) if path is not None]
     documents: dict[object, list[Pair]] = {}
@@ -78,7 +78,7 @@ def read_with_ids(
     for number, row in enumerate(zip_longest(*texts), 1):
         if None in row:
             longer = next(path for path, line in zip(paths, row, strict=True) if line is not None)
-            what = f"the file ends here, but {longer} goes on; text and ids must be aligned line by line"
+            what = f"the file ends here, but {longer} is longer; text and ids must be aligned line by line"
             raise fault(paths[row.index(None)], number - 1, what)
         left, right = (check_reserved(path, f"line {number}", line) for path, line in zip(paths, row[:2], strict=False))
         names = [name.strip(" \t") for name in row[2:]]
@@ -88,19 +88,19 @@ def read_with_ids(
         changed = [before is None or one != other for one, other in zip(names, before or names, strict=True)]
         if len(set(changed)) > 1:
             has, lacks = paths[2:] if changed[0] else paths[:1:-1]
-            raise fault(has, number, f"a document begins here, but not in {lacks}; sides must share their borders")
+            raise fault(has, number, f"a document begins here, but not in {lacks}; both must begin at the same line")
         name = names[0]
         if changed[0]:
             if name in ended and returning == REFUSE:
                 raise fault(
                     ids,
                     number,
-                    f"document {name} comes back, having ended on line {ended[name]}; give --returning gather to put "
-                    "its lines together, or --returning new for a document each time",
+                    f"document {name} occurs again, after it ended on line {ended[name]}; give --returning gather to "
+                    "join its lines, or --returning new for a document each time",
                 )
             key = (name, number) if returning == NEW else name
             documents.setdefault(key, [])
-            if returning != GATHER:  # what is complete is handed on
+            if returning != GATHER:  # earlier documents are complete
                 yield from (documents.pop(one) for one in list(documents) if one != key)
         documents[key].append((left, right))
         ended[name], before = number, names
@@ -109,7 +109,7 @@ def read_with_ids(
 
 @dataclass
 class LeftOut:
-    """Links with an empty side, groups without others, and groups of documents that came back."""
+    """Counts of links with an empty side, groups without other links, and groups of documents that occurred again."""
 
     links: int = 0
     empty: int = 0
@@ -122,14 +122,14 @@ def read_opus(
     """Yield the documents of an alignment file.
 
     Args:
-        folder: what the names of documents are relative to; they may be compressed there or not.
-        langs: source and target. Which side of the file is which is told by the folders that documents lie in.
-        returning: of a document that has been in another group already (subtitles in several translations),
-            ``RETURNING_OPUS``: refuse it, keep the first group only, or take it again.
-        left_out: counts what is left out.
+        folder: directory of the documents, which may be compressed; their names are relative to it.
+        langs: source and target. The folders of the documents tell the sides of the file.
+        returning: for a document that occurred in an earlier group (subtitles in several translations), one of
+            ``RETURNING_OPUS``: refuse it, keep only the first group, or take it again.
+        left_out: counts of what is left out.
 
-    Raises UserError for damaged XML, a document that is not there, a link to a sentence that its document does not
-    have, a sentence in two links of a group, a document that comes back, and text with tokens of the raw format.
+    Raises UserError for damaged XML, a missing document, a link to a missing sentence, a sentence in two links of a
+    group, a document that occurs again, and text with tokens of the raw format.
     """
     left_out = left_out or LeftOut()
     seen: set[str] = set()
@@ -139,7 +139,7 @@ def read_opus(
         again = [name for name in names if name in seen]
         if again and returning == REFUSE:
             raise UserError(
-                f"{alignment}: document {again[0]} comes back in another group of links; give --returning first to "
+                f"{alignment}: document {again[0]} occurs again in another group of links; give --returning first to "
                 "keep its first group, or --returning new to take all"
             )
         if again and returning == FIRST:
@@ -160,7 +160,7 @@ def read_opus(
                     if one not in side:
                         raise UserError(f"{alignment}: a link to sentence {one} of {name}, which has no such sentence")
                     if one in taken:
-                        raise UserError(f"{alignment}: sentence {one} of {name} stands in two links; keep one of them")
+                        raise UserError(f"{alignment}: sentence {one} of {name} is in two links; keep one of them")
                     taken.add(one)
                 text.append(" ".join(side[one] for one in ids if side[one]))
             if all(text):
@@ -174,7 +174,7 @@ def read_opus(
 
 
 def _elements(path: Path, tag: str) -> Iterator[ElementTree.Element]:
-    """Every whole element of a name, cleared once it is used. UserError, with the line, for damaged XML."""
+    """Yield the elements with a tag and clear each afterwards. Raise UserError, with the line, for damaged XML."""
     with open_bytes(path) as stream:
         try:
             for _, element in ElementTree.iterparse(stream):
@@ -183,21 +183,21 @@ def _elements(path: Path, tag: str) -> Iterator[ElementTree.Element]:
                     element.clear()
         except ElementTree.ParseError as error:
             raise fault(path, error.position[0], f"damaged XML ({error.msg})") from None
-        except (ValueError, LookupError) as error:  # of expat: what the file says of its encoding
+        except (ValueError, LookupError) as error:  # of expat, for the declared encoding
             raise UserError(f"{path}: its encoding cannot be read ({error}); convert the file to UTF-8") from None
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise UserError(f"{path}: cannot be read ({error}); fetch the file again") from None
 
 
 def _order(alignment: Path, names: list[str], langs: tuple[str, str]) -> tuple[int, int]:
-    """Which side of the file is the source, and which the target."""
+    """Return which side of the file is the source, and which the target."""
     parts = [PurePosixPath(name).parts for name in names]
     for order in ((0, 1), (1, 0)):
         if all(lang in parts[side] for lang, side in zip(langs, order, strict=True)):
             return order
     raise UserError(
-        f"{alignment}: documents {' and '.join(names)} are not of {' and '.join(langs)}, by the folders that they lie "
-        "in; give the languages as they are called there, with -s and -t"
+        f"{alignment}: documents {' and '.join(names)} are not in folders of {' and '.join(langs)}; give the languages "
+        "as these folders are named, with -s and -t"
     )
 
 
@@ -206,16 +206,16 @@ def _find(folder: Path, name: str) -> Path:
     for path in (plain, plain.with_name(f"{plain.name}.gz")):
         if path.is_file():
             return path
-    raise UserError(f"{plain}: no such file, nor {plain.name}.gz; give with --documents the folder that {name} lies in")
+    raise UserError(f"{plain}: no such file, nor {plain.name}.gz; give the folder of {name} with --documents")
 
 
 def _sentences(path: Path) -> dict[str, str]:
-    """The sentences of a document by id."""
+    """Return the sentences of a document by id."""
     found: dict[str, str] = {}
     for element in _elements(path, "s"):
         words = [word.text or "" for word in element.iter("w")]
         identity, text = element.get("id") or "", " ".join((" ".join(words or element.itertext())).split())
         if not identity or identity in found:
-            raise UserError(f"{path}: sentence id {identity!r} is missing or stands twice; fetch the file again")
+            raise UserError(f"{path}: sentence id {identity!r} is missing or occurs twice; fetch the file again")
         found[identity] = check_reserved(path, f"sentence {identity}", text)
     return found

@@ -1,7 +1,7 @@
-"""Instance files and their index: consecutive sentences of one document, filled greedily, and the way back.
+"""Instance files and their index: consecutive sentences of one document, grouped greedily.
 
-The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c </s>``; the index beside
-it (``data.instance_index``) keeps which sentences of which document each instance holds.
+The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c </s>``. The index
+(``data.instance_index``) records the document and the sentences of each instance.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def document_instances(
     max_sents: int | None = None,
     max_sentence_tokens: int | None = None,
 ) -> tuple[list[tuple[int, int]], list[int]]:
-    """Cut one document into instances ``(first sentence, number of sentences)``, in order.
+    """Split one document into instances ``(first sentence, number of sentences)``, in order.
 
-    A sentence costs max(source, target) + 2 tokens and joins the current instance while the sum stays below
-    ``max_tokens`` (and the instance below ``max_sents`` sentences); else it opens a new one. A sentence that costs
-    ``max_tokens`` or more is an instance of its own. Lengths are in tokens, without ``<s>`` and ``</s>``.
+    A sentence counts max(source, target) + 2 tokens. It joins the current instance while the sum stays below
+    ``max_tokens`` (and the instance has fewer than ``max_sents`` sentences); else it begins a new one. A sentence of
+    ``max_tokens`` or more is an instance alone. Lengths are in tokens, without ``<s>`` and ``</s>``.
 
-    Returns the instances and the indices of the sentences that are dropped: those with a side longer than
-    ``max_sentence_tokens`` (for training), and those without source words, which no model has seen. A dropped sentence
-    closes the current instance, so that an instance is always an unbroken run.
+    Returns the instances and the indices of dropped sentences: those with a side longer than ``max_sentence_tokens``
+    (for training), and those without source words. A dropped sentence ends the current instance, so that the sentences
+    of an instance are consecutive.
     """
     costs = sentence_costs(source_lengths, target_lengths)
     limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + BOUNDARY_TOKENS
@@ -56,7 +56,7 @@ def instance_line(sentences: Iterable[str]) -> str:
 
 
 def split_instance(line: str) -> list[str]:
-    """Return the sentences of an instance line. Raises UserError if the line is not made of ``<s> ... </s>``."""
+    """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s> ... </s>``."""
     sentences: list[str] = []
     words: list[str] | None = None
     for word in line.split():
@@ -76,7 +76,7 @@ def split_instance(line: str) -> list[str]:
 
 @dataclass
 class InstanceReport:
-    """Counts of one split: a line of the paper's Table 1 and what was out of the ordinary.
+    """Counts of one split: those of Table 1 (Bao et al. 2021), and long or dropped sentences.
 
     Tokens are BPE tokens without ``<s>`` and ``</s>``.
     """
@@ -116,7 +116,7 @@ def write_instances(
 
     ``source`` and ``target`` are BPE text in the raw corpus format. ``max_tokens`` and so on: see
     ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError as
-    ``corpus.read_pairs`` does, and where no instance is left.
+    ``corpus.read_pairs`` does, and if no instance is left.
     """
     output = Path(output)
     report = InstanceReport()

@@ -22,18 +22,18 @@ RECORDED = (
     "sentence_pairs", "normalise_punctuation", "moses_rules", "moses", "sentencepiece",
     "sentencepiece_target", "source_prefix", "target_prefix", "bpe_codes", "codes_within_dictionary", "bert", "shard",
 )  # fmt: skip
-PLACES = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "bert", "vocabulary")  # paths
-READ = ("settings", "vocabulary")  # what a finished corpus is compared by
-# The files, by how their names begin, without which a model's numbers for words mean others.
+PATH_SETTINGS = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "bert", "vocabulary")  # paths
+READ = ("settings", "vocabulary")  # parts by which finished corpora are compared
+# Files that determine the model's vocabulary, by the beginnings of their names.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
-NOTED = "corpus.json"  # beside checkpoints: ``noted_digests`` of what they were trained on
-MANY_UNKNOWN = 0.01  # of a text's tokens; text that is cut by the codes of its dictionary has next to none
+NOTED = "corpus.json"  # next to checkpoints: ``noted_digests`` of their corpus
+MANY_UNKNOWN = 0.01  # of a text's tokens; text with the BPE codes of its dictionary has almost none
 
 
 def noted_digests(prepared: Path) -> dict[str, str]:
-    """What a model notes of its prepared corpus: digests of the data that training reads, and of the vocabulary.
+    """Return digests of the data that training reads and of the vocabulary, to be stored with a model.
 
-    The vocabulary is what cuts text and the dictionaries. Empty where the manifest names no files.
+    The vocabulary consists of the files that encode text and the dictionaries. Empty if the manifest names no files.
     """
     manifest = read_json(prepared / "manifest.json")
     files = manifest.get("outputs") or {}
@@ -45,10 +45,7 @@ def noted_digests(prepared: Path) -> dict[str, str]:
 
 
 def source_text(prepared: Path, split: str) -> str | None:
-    """SHA-256 of the source text of a prepared split, which its translations are of, however it is cut into subwords.
-
-    None where the manifest does not say.
-    """
+    """Return the SHA-256 of the plain source text of a prepared split; None if the manifest has none."""
     path = prepared / "manifest.json"
     manifest = read_json(path) if path.is_file() else {}
     lang = (manifest.get("settings") or {}).get("source_lang")
@@ -56,9 +53,9 @@ def source_text(prepared: Path, split: str) -> str | None:
 
 
 def check_translated(translations: Path, prepared: Path, split: str) -> None:
-    """Raise UserError for translations of another text than a prepared split: their scores would say nothing.
+    """Raise UserError for translations of another text than a prepared split, whose scores would be meaningless.
 
-    What a recipe's run noted beside them (``generate.SPLIT.json``) tells; of other translations nothing is known.
+    The record of a recipe's run (``generate.SPLIT.json``) has the digest of the text. Other translations are accepted.
     """
     record = translations.with_name(f"generate.{split}.json")
     if translations.name != f"{split}.jsonl" or not record.is_file():
@@ -72,11 +69,10 @@ def check_translated(translations: Path, prepared: Path, split: str) -> None:
 
 
 def check_noted(checkpoint: Path, prepared: Path) -> None:
-    """Raise UserError where a model's checkpoint and a prepared corpus do not belong together.
+    """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared corpus.
 
-    The vocabulary must be the one that the model was trained with: its numbers for words would mean others. What was
-    noted beside the checkpoint when it was trained tells; where nothing was, as by fairseq-train itself, nothing is
-    known. Models of earlier versions noted their corpus as a whole: another one must have borrowed its vocabulary.
+    The digests next to the checkpoint are compared. Without them, as after plain fairseq-train, nothing is checked.
+    Models of earlier versions stored only the digest of their corpus: another corpus must have borrowed its vocabulary.
     """
     path = checkpoint.parent / NOTED
     if not path.is_file():
@@ -91,7 +87,7 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
 
 
 def tool_versions() -> dict[str, str]:
-    """Return the versions of what the steps use."""
+    """Return the versions of the packages that the steps use."""
     versions = {"python": platform.python_version()}
     for package in ("fairseq-fixed", "sacremoses", "sentencepiece", "subword-nmt"):
         with suppress(PackageNotFoundError):
@@ -131,7 +127,7 @@ def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str
 
 
 def _with_averages(counts: dict[str, Any]) -> dict[str, Any]:
-    """Counts with the sentences and tokens of an instance put in."""
+    """Return counts with the average sentences and tokens of an instance."""
     number = counts["instances"]
     tokens = {lang: round(count / number, 2) for lang, count in counts["tokens"].items()}
     return {
@@ -153,7 +149,7 @@ def added(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what the manifest says of the settings; ``lent``: that of the corpus which lends the vocabulary."""
+    """Return the settings for the manifest; ``lent``: manifest of the corpus that lends the vocabulary."""
     values = {**vars(settings), "codes_within_dictionary": bool(settings.bpe_codes), "langs": list(settings.order())}
     if lent:
         values |= {name: lent["settings"][name] for name in ("langs", "bpe_merges")}
@@ -161,18 +157,14 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def without_test(files: Mapping[str, str]) -> dict[str, str]:
-    """The checksums of raw files by name, but for those of the test set, which no model was trained with.
-
-    Where there are no others, those of the test set.
-    """
+    """Return the checksums of raw files by name, without the test set's; if there are no others, the test set's."""
     return {name: files[name] for name in sorted(files) if "_test_" not in name} or dict(files)
 
 
 def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: Mapping[str, Sequence[Path]]) -> None:
-    """Raise UserError for a finished corpus of other text or with other settings: models of it would lose theirs.
+    """Raise UserError for a finished corpus of other text or with other settings, whose models would lose their corpus.
 
-    Files may have moved: of Moses only whether it was used is compared, of a vocabulary what it consists of. Another
-    test set is none of a model's.
+    Paths may differ: for Moses only its use is compared, for a vocabulary its content. The test set may differ.
 
     Args:
         splits: the raw files of each split.
@@ -190,7 +182,7 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
     pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
     pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))
     for name, one, other in pairs:
-        if name in PLACES:
+        if name in PATH_SETTINGS:
             one, other = bool(one), bool(other)
         if one != other:
             refuse(output, f"{option(name)}: {one}, not {other}")
@@ -203,17 +195,17 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
         refuse(output, f"{other[0]} is another text now", "from another corpus")
 
 
-def with_rules(settings: Settings, places: Sequence[Path]) -> Settings:
-    """``settings`` with ``moses_rules`` settled: given, needed, or as in the first of ``places`` that was prepared.
+def with_rules(settings: Settings, folders: Sequence[Path]) -> Settings:
+    """``settings`` with ``moses_rules`` settled: given, needed, or as in the first of ``folders`` that was prepared.
 
     Moses' scripts have no other rules, and models whose BPE codes are given have read text of these.
     """
     if settings.moses or settings.bpe_codes:
         return replace(settings, moses_rules=True)
     if settings.moses_rules is None:
-        for place in places:
+        for folder in folders:
             try:
-                return replace(settings, moses_rules=moses_rules(read_json(place / "manifest.json")["settings"]))
+                return replace(settings, moses_rules=moses_rules(read_json(folder / "manifest.json")["settings"]))
             except (UserError, KeyError, TypeError, AttributeError):  # nothing is finished there
                 continue
     return replace(settings, moses_rules=bool(settings.moses_rules))
@@ -292,7 +284,7 @@ def write(
 
 
 def table(manifest: dict[str, Any]) -> str:
-    """The counts as a table for the terminal, a line per split, columns as in Table 1 of the paper."""
+    """Return the counts as a table for the terminal, a line per split, columns as in Table 1 (Bao et al. 2021)."""
     pair = [manifest["settings"][f"{side}_lang"] for side in ("source", "target")]
     head = ["split", "sentences", "documents", "instances", "sents/inst", *(f"tokens/inst {lang}" for lang in pair)]
     rows = [head]
@@ -305,7 +297,7 @@ def table(manifest: dict[str, Any]) -> str:
 
 
 def unknown_warnings(manifest: dict[str, Any]) -> list[str]:
-    """A sentence for each side of a split of which many tokens are not in the dictionary."""
+    """Return a warning for each side of a split with many tokens that are not in the dictionary."""
     return [
         f"{split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the dictionary and "
         "become <unk>; check that the text is of the language and script that the dictionary was made for"

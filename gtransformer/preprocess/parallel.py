@@ -1,4 +1,4 @@
-"""Line-wise work on all cores: chunks of lines through a pool of processes, results in order, memory bounded."""
+"""Line-wise work on all cores: a pool of processes for chunks of lines, with ordered results and bounded memory."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _work: Work
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: Any) -> tqdm:
-    """A progress bar on stderr; in a log file one line about every ten seconds instead of ten a second."""
-    tqdm.monitor_interval = 0  # its thread would be forked along
+    """Return a progress bar on stderr; in a log file it prints a line about every ten seconds."""
+    tqdm.monitor_interval = 0  # its thread must not be forked
     options.setdefault("mininterval", 0.5 if os.isatty(2) else 10)
     return tqdm(iterable, desc=label, unit_scale=True, leave=False, dynamic_ncols=True, delay=1, **options)
 
 
 def _start(work: Work) -> None:
-    """Set a worker process up: what to do, and to end when its starter has died without telling (kill -9)."""
+    """Set a worker process up: store its work, and end the process if its parent was killed."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
-        # Not the process id of the parent: that is the fork server, which lives as long as its workers do.
+        # The sentinel is of the process that started the pool; the parent by process id is the fork server.
         multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
         os._exit(1)
 
@@ -64,10 +64,10 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """How workers are started: from a server without threads of its own.
+    """Return the context of worker processes: a fork server, which has no threads.
 
-    A process with threads must not be forked (a lock that one of them holds stays locked in the child for ever), and a
-    caller of the library may have some: PyTorch's, a notebook's, a test runner's.
+    A process with threads must not be forked: a lock that a thread holds stays locked in the child. Callers may have
+    threads, for example of PyTorch or a notebook.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])  # imported once for all workers
@@ -79,9 +79,9 @@ def map_chunks(
 ) -> Iterator[Any]:
     """Yield ``work(chunk)`` for consecutive chunks of lines, in order, computed by ``workers`` processes.
 
-    ``work`` must not depend on how the lines are cut, and can be pickled. At most four chunks per worker are under way
-    at a time; a single chunk is worked on here. Raises UserError if a worker dies (for want of memory, say), and
-    whatever ``work`` raises.
+    The result of ``work`` must not depend on the chunks, and it must be picklable. At most four chunks per worker are
+    pending at a time; a single chunk is processed in this process. Raises UserError if a worker dies (for example from
+    lack of memory), and the errors of ``work``.
     """
     chunks = _chunks(lines, size)
     first = list(islice(chunks, 2))
@@ -106,7 +106,7 @@ def map_chunks(
                     bar.update(number)
             except BrokenProcessPool:
                 raise UserError(
-                    f"{label or 'a step'}: a worker process was killed, probably for want of memory; "
+                    f"{label or 'a step'}: a worker process was killed, probably for lack of memory; "
                     "run again with fewer --workers"
                 ) from None
             finally:
@@ -114,7 +114,7 @@ def map_chunks(
 
 
 class AroundDocuments:
-    """Applies work to the sentences of a chunk and leaves ``<d>`` and empty lines between them as they are."""
+    """Work on the sentences of a chunk that leaves ``<d>`` and empty lines unchanged."""
 
     def __init__(self, work: Work):
         self.work = work
@@ -127,9 +127,9 @@ class AroundDocuments:
 def map_file(
     work: Work, source: str | Path, target: str | Path, workers: int = 1, label: str = "", total: int | None = None
 ) -> None:
-    """Write ``target`` with ``work`` done to each sentence of ``source``; ``<d>`` and empty lines stay in their places.
+    """Write ``target`` with ``work`` applied to each sentence of ``source``; ``<d>`` and empty lines do not change.
 
-    ``work`` takes lines and returns as many. The file appears whole or not at all. Raises UserError as ``read_lines``.
+    ``work`` returns a line for each line. The file is written atomically. Raises UserError as ``read_lines``.
     """
     with atomic_write(target) as stream:
         for lines in map_chunks(AroundDocuments(work), read_lines(source), workers, label, total):

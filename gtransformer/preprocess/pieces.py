@@ -1,6 +1,6 @@
-"""Subwords of pretrained models, cut from plain text: SentencePiece (mBART25) and wordpieces (BERT).
+"""Subwords of pretrained models, from plain text: SentencePiece (mBART25) and wordpieces (BERT).
 
-No tokeniser, truecaser or BPE of ours comes before them: a pretrained model knows its own pieces only.
+Text is not tokenised or truecased before, since a pretrained model knows only its own pieces.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.tokenise import disarm, one_token
 
-SPACE = "\u2581"  # how SentencePiece writes the blank before a word
-SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory; of both sides, unless there is the next one
+SPACE = "\u2581"  # SentencePiece's symbol for the blank before a word
+SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory; of both sides, or of the source
 TARGET_PIECES = "sentencepiece.target.model"
 WORDPIECE_FILE = "wordpieces.json"
-_BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # how it writes what it has no piece for
+_BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # its byte fallback for characters without a piece
 
 
 class SentencePieces:
-    """Cuts plain sentences with a SentencePiece model and joins pieces. Raises UserError if the file holds none.
+    """A SentencePiece model that splits plain sentences and joins pieces. Raises UserError for another file.
 
-    ``prefix``: a word in front of the pieces of every sentence, such as the language of models for many languages;
-    joining removes it.
+    ``prefix``: a word before the pieces of every sentence, such as the language of multilingual models; joining removes
+    it.
     """
 
     def __init__(self, model: str | Path, prefix: str | None = None):
@@ -43,10 +43,10 @@ class SentencePieces:
         self._prefix = "" if prefix is None else f"{prefix} "
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Cut sentences; as many lines come back as went in.
+        """Split each sentence into pieces.
 
-        Blanks of all kinds separate words, even for a model that takes some for letters: a token holds none. No piece
-        is a control symbol (``disarm``): a model may have ``<mask>`` or ``[de_DE]`` among its pieces.
+        Blanks of all kinds separate words, even if the model takes some for letters: a token must not contain any. A
+        piece like ``<mask>`` or ``[de_DE]`` is split further (``disarm``), so that it is no control symbol.
         """
         plain = [" ".join(line.split()) for line in lines]
         cut = self._processor.encode(plain, out_type=str)
@@ -58,10 +58,9 @@ class SentencePieces:
         return [self._processor.id_to_piece(number) for number in range(self._processor.get_piece_size())]
 
     def join(self, lines: Sequence[str]) -> list[str]:
-        """Undo cutting as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
+        """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
 
-        As many lines come back as went in: line breaks among the bytes are blanks. Blanks before pieces that are not
-        the model's count, too.
+        Line breaks among the bytes become blanks. Blanks before pieces that are not the model's count, too.
         """
         pieces = [f"{line} ".removeprefix(self._prefix).split() for line in lines]
         plain = self._processor.decode(pieces) if lines else []
@@ -69,9 +68,9 @@ class SentencePieces:
 
 
 class WordPieces:
-    """Cuts plain sentences as BERT does, from a tokeniser file that ``save_wordpieces`` wrote.
+    """BERT's tokeniser of plain sentences, from a file that ``save_wordpieces`` wrote.
 
-    Raises UserError if the optional extra is not installed or the file holds no tokeniser.
+    Raises UserError if the optional extra is not installed or the file is no tokeniser.
     """
 
     def __init__(self, file: str | Path):
@@ -87,8 +86,8 @@ class WordPieces:
         self._tokenizer.no_padding()
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Cut sentences; as many lines come back as went in."""
-        self._tokenizer.encode_special_tokens = True  # a text's [SEP] is no symbol; pickling forgets it
+        """Split each sentence into wordpieces."""
+        self._tokenizer.encode_special_tokens = True  # a [SEP] in text is no symbol; pickling loses this setting
         cut = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
         return [" ".join(found.tokens) or one_token(line) for found, line in zip(cut, lines, strict=True)]
 
@@ -99,7 +98,7 @@ class WordPieces:
 
 
 def spelled(word: str) -> str:
-    """Return a word that was joined of SentencePiece's pieces for show, its bytes (``<0xC3><0xA4>``) as text."""
+    """Return a word of joined SentencePiece pieces for display, with its bytes (``<0xC3><0xA4>``) as text."""
     return _BYTES.sub(lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word)
 
 
@@ -111,9 +110,9 @@ def save_wordpieces(folder: str | Path, output: str | Path) -> None:
 
 
 def given_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
-    """Write a pretrained model's dictionary with the language symbols and ``<mask>`` at its end, as mBART has them.
+    """Write a pretrained model's dictionary with the language symbols and ``<mask>`` at its end, as in mBART.
 
-    ``source``: a dictionary file; or BERT's wordpieces, whose own special tokens give way to fairseq's. Returns the
+    ``source``: a dictionary file, or BERT's wordpieces, whose special tokens are replaced by fairseq's. Returns the
     size, fairseq's four symbols included. Raises UserError if ``source`` is neither.
     """
     symbols = [*map(language_symbol, langs), MASK]

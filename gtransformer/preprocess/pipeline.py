@@ -1,4 +1,4 @@
-"""All steps from a raw corpus to binary data, each done once: what ``gtransformer prepare`` runs."""
+"""The steps of ``gtransformer prepare``, from a raw corpus to binary data."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ from gtransformer.preprocess.steps import Steps, stamped_inputs
 from gtransformer.preprocess.tokenise import SCRIPTS, Tokeniser, script_path
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
 
-CEILING_SENTENCES = 10_000  # more say the same
+CEILING_SENTENCES = 10_000  # enough for a precise value
 
 
 class Preparation:
-    """Raw files, settings and output of one run of the steps. The public entry is ``prepare``."""
+    """One run of the steps: raw files, settings and output. The public entry is ``prepare``."""
 
     steps: Steps
 
     def __init__(self, raw: str | Path, output: str | Path, settings: Settings, overwrite: bool = False):
         self.output, settings = Path(output), with_models_vocabulary(settings)
-        places = [*map(Path, filter(None, [settings.vocabulary])), *([] if overwrite else [self.output])]
-        self.settings = settings = manifest.with_rules(settings, places)
+        folders = [*map(Path, filter(None, [settings.vocabulary])), *([] if overwrite else [self.output])]
+        self.settings = settings = manifest.with_rules(settings, folders)
         if self.output.resolve() == Path(raw).resolve():
             raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
-        # mBART's languages have a country, too (en_XX); corpora are named without.
+        # mBART's language codes have a country (en_XX); names of corpora have none.
         self.splits = find_splits(raw, *(lang.partition("_")[0] for lang in settings.pair()))
         number, shards = settings.share("train")
         if shards > 1 and "train" not in self.splits:
-            raise UserError(f"{raw}: holds no training set, which --shard {settings.shard} is of; leave it out")
+            raise UserError(f"{raw}: has no training set to divide by --shard {settings.shard}; leave it out")
         if number:
             self.splits = {"train": self.splits["train"]}
         self.borrowed = check_vocabulary(settings, self.output) if settings.vocabulary else None
@@ -74,7 +74,7 @@ class Preparation:
             self.moses = {name: sha256(script_path(settings.moses, name)) for name in SCRIPTS}
 
     def run(self, command: str) -> dict[str, Any]:
-        """Do the steps; returns the manifest."""
+        """Run the steps; return the manifest."""
         self._check_raw()
         steps = self.steps = Steps(self.output, final=["manifest.json", "bin"])
         try:
@@ -97,7 +97,7 @@ class Preparation:
             steps.close()
 
     def _make_or_borrow(self, name: str, inputs: list[Path], output: Path, settings: dict, work: Callable) -> None:
-        """A step that makes a part of the vocabulary, or copies it from the corpus that lends its own."""
+        """Run a step that makes a part of the vocabulary, or copies it from the corpus that lends its vocabulary."""
         if self.borrowed:
             inputs, settings, (source,) = self.given[name], {"borrowed": True}, self.given[name]
 
@@ -108,7 +108,7 @@ class Preparation:
         self.steps.run(name, inputs, [output], settings, work)
 
     def _check_raw(self) -> None:
-        """Read all raw files to their ends before anything is written, so that bad input leaves nothing behind."""
+        """Read all raw files completely before anything is written, so that bad input leaves no files."""
         for split, files in self.splits.items():
             stamp = self.output / "steps" / f"clean.{split}.json"
             if stamped_inputs(stamp) != {path.name: sha256(path) for path in files}:
@@ -125,7 +125,7 @@ class Preparation:
             warn(report.warnings(split, self.splits[split]))
             return {**asdict(report), "summary": report.summary()}
 
-        # What was there before an option was, is done with the option left out.
+        # Default values are omitted, so that records from before an option existed remain valid.
         settings = {"sentence_pairs": True} if pairs else {}
         settings |= {"shard": share} if share != WHOLE else {}
         settings |= {"every_line": True} if every_line else {}
@@ -144,7 +144,7 @@ class Preparation:
         self.map("tokenise", split, "text", "tok" if given else "steps/tokenised", makers, settings, [])
 
     def _truecase(self) -> None:
-        """Learn or borrow the truecasers and apply them; text for codes that were given is not truecased."""
+        """Learn or borrow the truecasers and apply them; text for given BPE codes is not truecased."""
         chosen, langs = self.settings, self.settings.plain()
         if chosen.bpe_codes:
             return
@@ -176,7 +176,7 @@ class Preparation:
             self._make_or_borrow("bpe-learn", files, codes, settings, work)
 
     def _piece_file(self) -> None:
-        """The pretrained model's own cutter, copied, so that new text can be cut like the corpus."""
+        """Copy the pretrained model's subword model, so that new text can be encoded like the corpus."""
         chosen = self.settings
         if name := chosen.piece_file():
             source, save = (chosen.bert, save_wordpieces) if chosen.bert else (chosen.sentencepiece, copy_file)
@@ -187,7 +187,7 @@ class Preparation:
             self.steps.run(TARGET, self.given[TARGET], [output], {}, partial(copy_file, source, output))
 
     def _encode(self, split: str) -> None:
-        """Cut the sides into subwords, by BPE or by the pretrained model's pieces."""
+        """Split the sides into subwords, by BPE or by the pretrained model's pieces."""
         chosen, codes, given = self.settings, self.output / "bpe.codes", self.settings.given_dictionaries()
         settings = {"subword-nmt": self.tools["subword-nmt"]}
         makers = {lang: partial(Encoder, codes) for lang in chosen.plain()}
@@ -233,7 +233,7 @@ class Preparation:
         self.steps.run(f"instances:{split}", inputs, outputs, {**limits, "pair": chosen.pair()}, work)
 
     def _dictionary(self) -> None:
-        """The dictionary of the pretrained model, for the sides that are cut by it; of others our own."""
+        """Write the pretrained model's dictionary for sides that use its subwords; build our own for others."""
         chosen, outputs, langs = self.settings, self.dictionaries(), self.settings.plain()
         settings = {"langs": chosen.order()}
         if chosen.piece_file() or chosen.bpe_codes:
@@ -267,11 +267,11 @@ class Preparation:
         self.steps.run("binarise", [*dictionaries, *inputs], outputs, settings, work)
 
     def _ceilings(self) -> dict[str, dict[str, Any]]:
-        """Measure what comes back of the target side of the splits that are translated; else of the training set.
+        """Measure how well the target text can be restored, for validation and test sets, else for the training set.
 
-        Of each: ``sentences``, how many are ``unchanged``, blanks of all kinds being one, and the ``bleu`` (0 to 100)
-        of the whole, which a translation without errors would have. No step of its own: a corpus that was finished
-        before there was this is no less finished.
+        For each split: the number of ``sentences``, how many are ``unchanged`` (up to the kind of blanks), and the
+        ``bleu`` (0 to 100) of a perfect translation. This is not a step, so that corpora finished by earlier versions
+        remain finished.
         """
         chosen, lang = self.settings, self.settings.target_lang
         if chosen.sentencepiece:
@@ -295,35 +295,35 @@ class Preparation:
         return found
 
     def _sentences(self, folder: str, split: str, lang: str) -> Iterable[str]:
-        """The first sentences of a side, as far as the ceiling is measured."""
+        """Return the first sentences of a side, for which the ceiling is measured."""
         lines = read_lines(self.output / folder / f"{split}.{lang}")
         return islice((line for line in lines if line != DOCUMENT), CEILING_SENTENCES)
 
     def sides(self, folder: str, split: str, langs: tuple[str, ...] | None = None) -> list[Path]:
-        """The files of a split in a folder of the output; both sides, or those of ``langs``."""
+        """Return the files of a split in a folder of the output: both sides, or those of ``langs``."""
         return [self.output / folder / f"{split}.{lang}" for lang in (self.settings.pair() if langs is None else langs)]
 
     def dictionaries(self) -> list[Path]:
-        """The dictionary files: one for both sides, or source and target."""
+        """Return the dictionary files: one for both sides, or source and target."""
         two = self.settings.bert or len(self.settings.given_dictionaries()) == 2
         names = [f"dict.{lang}.txt" for lang in self.settings.pair()] if two else ["dict.txt"]
         return [self.output / "steps" / name for name in names]
 
     def moses_version(self, *names: str) -> dict[str, Any]:
-        """For a step's settings: what tokenises and truecases, Moses' scripts of these names or sacremoses."""
+        """Return, for a step's settings, the versions of Moses' scripts of these names, or of sacremoses."""
         if self.moses:
             return {"moses": {name: self.moses[name] for name in names}}
         return {"sacremoses": self.tools["sacremoses"]}
 
     def lines(self, split: str) -> int:
-        """Lines of a cleaned split, marks of documents included."""
+        """Return the number of lines of a cleaned split, with ``<d>`` lines."""
         report = self.steps.reports[f"clean:{split}"]
         return report["sentences"] + report["documents"]
 
     def map(
         self, name: str, split: str, source: str, target: str, makers: dict[str, Any], settings: dict, extra: list
     ) -> None:
-        """A step that turns sides of a split line by line; ``makers`` make the work, one per language."""
+        """Run a step that converts sides of a split line by line; ``makers`` make the work, one per language."""
         langs = tuple(makers)
         if not langs:
             return
@@ -347,11 +347,10 @@ def warn(warnings: Iterable[str]) -> None:
 def prepare(
     raw: str | Path, output: str | Path, settings: Settings, command: str = "", overwrite: bool = False
 ) -> dict[str, Any]:
-    """Prepare the raw corpus ``raw`` in the directory ``output``; returns the manifest.
+    """Prepare the raw corpus ``raw`` in the directory ``output``; return the manifest.
 
-    What was done before by an interrupted or earlier run and still holds is kept. Raises UserError for any input that
-    cannot be used, and unless ``overwrite`` for a corpus that was finished there of other text or with other settings,
-    before anything is written.
+    Steps that an earlier or interrupted run has done are kept if they are still valid. Raises UserError for unusable
+    input, and without ``overwrite`` for a finished corpus of other text or settings, before anything is written.
     """
     run = Preparation(raw, output, settings, overwrite)
     if not overwrite:

@@ -1,4 +1,4 @@
-"""Translations and references as plain text: a sentence a line, documents as in ``corpus`` or not marked at all."""
+"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus`` or not at all."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Documents = list[list[str]]
 
 
 def read_plain(path: str | Path) -> tuple[Documents, str]:
-    """Read the documents of a file, cleaned, and how it marks them: ``corpus.MARKED``, ``BLANK`` or ``NONE``.
+    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK`` or ``NONE``.
 
-    Without marks the whole file is one document. Raises UserError, naming file and line, for an empty file, for a
-    document without sentences, for text before the first ``<d>`` and for markup.
+    Without marks the file is one document. Raises UserError, naming file and line, for an empty file, a document
+    without sentences, text before the first ``<d>`` and markup.
     """
     lines = read_sentences(path)
     if None in lines:
@@ -45,13 +45,13 @@ def read_sentences(path: str | Path) -> list[str | None]:
 
 
 def _marked(path: str | Path, lines: list[str | None]) -> Documents:
-    """Documents that are opened by ``<d>``; a blank line is an empty sentence."""
+    """Return the documents of a file with ``<d>``; a blank line is an empty sentence."""
     documents: Documents = []
     opened = 0
     for number, line in enumerate([*lines, None], 1):
         if line is None:
             if documents and not documents[-1]:
-                raise fault(path, opened, "the document opened here is empty; remove this line")
+                raise fault(path, opened, "the document that begins here is empty; remove this line")
             documents.append([])
             opened = number
         elif documents:
@@ -62,15 +62,15 @@ def _marked(path: str | Path, lines: list[str | None]) -> Documents:
 
 
 def _blocks(lines: list[str]) -> Documents:
-    """What blank lines separate."""
+    """Return the blocks of lines between blank lines."""
     return [list(group) for blank, group in groupby(lines, is_blank) if not blank]
 
 
 def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documents:
     """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
 
-    A file without ``<d>`` needs as many lines as there are sentences, blank ones being empty sentences, or has blank
-    lines between its documents besides. Raises UserError, naming file and line, where the two cannot be aligned.
+    A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence; or it has additional
+    blank lines between its documents. Raises UserError, naming file and line, if the two cannot be aligned.
     """
     lines = read_sentences(path)
     if None not in lines:
@@ -90,25 +90,27 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
 
 
 def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:
-    """Lines without ``<d>`` in a shape: each a sentence, or with one blank line between documents, or with any number
-    of them where no sentence is empty. Blank lines that may be either are refused.
+    """Divide lines without ``<d>`` into documents of the given numbers of sentences.
+
+    Each line is a sentence; or there is one blank line between documents, or any number of them if no sentence is
+    empty. Ambiguous blank lines are refused.
     """
     total, ends = sum(shape), list(accumulate(shape))
-    between = [end + number for number, end in enumerate(ends[:-1])]  # where single blank lines would stand
-    places, blocks = set(between), _blocks(lines)
+    between = [end + number for number, end in enumerate(ends[:-1])]  # positions of single blank lines
+    removed, blocks = set(between), _blocks(lines)
     if len(lines) != total and len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
-        lines = [line for at, line in enumerate(lines) if at not in places]
+        lines = [line for at, line in enumerate(lines) if at not in removed]
     elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
         lines = [line for block in blocks for line in block]
     elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
         raise fault(
             path,
             list(map(is_blank, lines)).index(True) + 1,
-            "blank, which may separate documents as well as be a sentence without translation, since the file has as "
-            f"many lines as {like} has sentences; open each document by a line {DOCUMENT}",
+            "blank, which may separate documents or be a sentence without translation, since the file has as many "
+            f"lines as {like} has sentences; put a line {DOCUMENT} before each document",
         )
     if len(lines) != total:
-        blank = f"; where blank lines are empty sentences, open each document by a line {DOCUMENT} in both"
+        blank = f"; if blank lines are empty sentences, put a line {DOCUMENT} before each document in both"
         raise fault(
             path,
             min(len(lines), total + 1),

@@ -1,4 +1,4 @@
-"""What a prepared corpus depends on, and the check of a vocabulary that it takes from another one."""
+"""Settings of a prepared corpus, and checks of a given or borrowed vocabulary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gtransformer.preprocess.corpus import fault
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, WORDPIECE_FILE, SentencePieces
 
 MODEL_KIND = "gtransformer model"  # in the manifest of a model directory
-# What a BERT's tokeniser may consist of.
+# Files of a BERT's tokeniser.
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 TARGET = "pieces-target"  # the step that takes over the target side's own pieces
 GIVEN_DICTIONARIES = ("dictionary-given", "dictionary-target")  # the steps that read them
@@ -32,17 +32,19 @@ def option(name: str) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a prepared corpus depends on besides the raw files. ``workers`` changes its speed only.
+    """Settings that determine a prepared corpus, besides the raw files. ``workers`` changes only the speed.
 
-    ``sentencepiece``: a pretrained model's SentencePiece model, or ``bpe_codes``: those of a model of fairseq; both
-    sides are cut by it, and ``dictionary`` is the model's, or a folder with one for each side.
-    ``sentencepiece_target``: the SentencePiece model of the target side, where it is another. ``bert``: a folder with
-    a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
-    ``sentence_pairs``: raw files that do not open with ``<d>`` hold sentences that belong to no document.
-    ``moses_rules``: text is tokenised and truecased by Moses' rules alone; else so that it comes back as it was
-    (``spacing``, ``truecase``). None: as the corpus that is there or lends its vocabulary (``manifest.with_rules``).
-    ``source_prefix``, ``target_prefix``: a word that every sentence of the side begins with.
-    ``shard``: "I/N", every N-th document of the training set, from the I-th on; the first shard has the other splits.
+    Attributes:
+        sentencepiece: a pretrained model's SentencePiece model, which splits both sides.
+        sentencepiece_target: another SentencePiece model for the target side.
+        source_prefix, target_prefix: a word at the beginning of every sentence of the side.
+        bpe_codes: BPE codes of a fairseq model, which split both sides.
+        dictionary: the dictionary of such a model, or a folder with one for each side.
+        bert: a folder with a BERT, whose wordpieces split the source side; the source has its own dictionary.
+        sentence_pairs: sentences of raw files that do not begin with ``<d>`` belong to no document.
+        moses_rules: tokenise and truecase by Moses' rules only; False: reversibly (``spacing``, ``truecase``). None: as
+            the existing corpus, or the one that lends its vocabulary (``manifest.with_rules``).
+        shard: "I/N", every N-th document of the training set, from the I-th on; the first shard has the other splits.
     """
 
     source_lang: str = "en"
@@ -81,13 +83,13 @@ class Settings:
             given = ",".join(self.langs)
             raise UserError(f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each")
         if bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary):
-            raise UserError("--dictionary belongs to --sentencepiece or --bpe-codes; give both, as the model has them")
+            raise UserError("--dictionary belongs to --sentencepiece or --bpe-codes; give both, from the same model")
         cutters = [option(name) for name in ("sentencepiece", "bpe_codes", "bert", "vocabulary") if getattr(self, name)]
         if len(cutters) > 1:
-            raise UserError(f"{' and '.join(cutters)} each settle how text is cut; give one of them")
+            raise UserError(f"{' and '.join(cutters)} each define subwords; give one of them")
         if self.moses_rules and self.sentencepiece:
-            raise UserError("--moses-rules: nothing is tokenised where --sentencepiece cuts the text; leave it out")
-        if self.shard and self.bert:  # every shard would learn target words of its own, and they could not be merged
+            raise UserError("--moses-rules: text is not tokenised with --sentencepiece; leave it out")
+        if self.shard and self.bert:  # every shard would learn other target words, and they could not be merged
             raise UserError(f"--shard {self.shard}: not with --bert; prepare the corpus whole")
         for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):
             if not Path(path).is_file():
@@ -103,21 +105,21 @@ class Settings:
 
     @property
     def exact(self) -> bool:
-        """Whether text is tokenised and truecased so that it comes back as it was."""
+        """Whether text is tokenised and truecased reversibly."""
         return self.moses_rules is False
 
     def plain(self) -> tuple[str, ...]:
-        """Return the languages that are tokenised, truecased and cut by our own BPE."""
+        """Return the languages that are tokenised, truecased and split by our own BPE."""
         if self.sentencepiece:
             return ()
         return (self.target_lang,) if self.bert else self.pair()
 
     def share(self, split: str) -> tuple[int, int]:
-        """Return which shard of how many of a split's documents are to be prepared."""
+        """Return (i, n): which shard of how many of a split's documents is prepared."""
         return shard_numbers(self.shard) if split == "train" else WHOLE
 
     def given_dictionaries(self) -> list[Path]:
-        """Return the dictionary files that were given, if any: one, or source's and target's where they differ."""
+        """Return the given dictionary files, if any: one, or source's and target's if they differ."""
         if not self.dictionary:
             return []
         given = Path(self.dictionary)
@@ -126,7 +128,7 @@ class Settings:
         return files[:1] if same else files
 
     def vocabulary_files(self) -> dict[str, list[Path]]:
-        """Return the files of which a vocabulary that is given or borrowed consists, by the step that reads them."""
+        """Return the files of a given or borrowed vocabulary, by the step that reads them."""
         if self.vocabulary:
             lender = Path(self.vocabulary)
             return {
@@ -142,12 +144,12 @@ class Settings:
         }
 
     def piece_file(self) -> str | None:
-        """Return the name, in a prepared directory, of what cuts the other languages."""
+        """Return the file name, in a prepared directory, of the subword model of the other languages."""
         return SENTENCEPIECE_FILE if self.sentencepiece else WORDPIECE_FILE if self.bert else None
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int]:
-    """Return (i, n) of "i/n", the i-th of n shards, counted from 0. UserError for anything else; None: the whole."""
+    """Return (i, n) of "i/n", the i-th of n shards, from 0; WHOLE for None. Raise UserError for anything else."""
     if shard is None:
         return WHOLE
     found = re.fullmatch(r"(\d+)/(\d+)", shard, re.ASCII)
@@ -184,7 +186,7 @@ def with_models_vocabulary(settings: Settings) -> Settings:
 
 
 def check_given(settings: Settings) -> None:
-    """Raise UserError for a pretrained model's codes, pieces and dictionaries that cannot be used, or not together."""
+    """Raise UserError for a pretrained model's codes, pieces and dictionaries that are invalid or do not match."""
     dictionaries = settings.given_dictionaries()
     words = frozenset(word for path in dictionaries for word in dictionary_words(path))
     fits, cutter = True, settings.bpe_codes or settings.sentencepiece
@@ -200,7 +202,7 @@ def check_given(settings: Settings) -> None:
 
 
 def check_vocabulary(settings: Settings, output: Path) -> Path:
-    """Return the directory to borrow truecasers, BPE codes and dictionary from, found complete and fitting.
+    """Return the directory from which truecasers, BPE codes and dictionary are borrowed, after checking it.
 
     Raises UserError if a file is missing, or if the dictionary does not end in the language symbols and ``<mask>``.
     """
@@ -209,7 +211,7 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
     files = [path for (path,) in settings.vocabulary_files().values()]
     for path in (manifest, *files):
         if not path.is_file():
-            raise UserError(f"{path}: no such file; --vocabulary wants a directory that gtransformer prepare has made")
+            raise UserError(f"{path}: no such file; --vocabulary needs a directory that gtransformer prepare has made")
     if directory.resolve() == output.resolve():
         raise UserError(f"{directory}: cannot borrow its own vocabulary; give another output directory")
     lent, dictionary = read_json(manifest)["settings"], files[-1]

@@ -1,7 +1,7 @@
-"""Shards of a corpus that were prepared apart, put together: what one run would have made, byte for byte.
+"""Merging of shards that were prepared separately; the result is that of one run, byte for byte.
 
-Document d of the corpus is number d // n of shard d % n (``clean.clean_documents``), so every text of the training set
-is made by taking documents from the shards in turns. Its binaries are made again of the instances.
+Document d of the corpus is number d // n of shard d % n (``clean.clean_documents``). So the texts of the training set
+are merged by taking documents from the shards in turn. Its binaries are made again from the instances.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, open_bytes, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import binarise
 from gtransformer.preprocess.instances import instance_index_name
-from gtransformer.preprocess.manifest import PLACES, added
+from gtransformer.preprocess.manifest import PATH_SETTINGS, added
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pieces import copy_file
 from gtransformer.preprocess.settings import option, shard_numbers
 from gtransformer.preprocess.steps import Steps
 
 MARK = b"<d>\n"
-# The parts of a manifest that must be the same, and how they become so.
+# The parts of a manifest that must be the same, and how to achieve that.
 TOGETHER = {
     "inputs": "from the same raw files",
     "settings": "alike",
     "versions": "with the same programs",
     "outputs": "with --vocabulary and the same directory",
 }
-PARTS = ("splits", *TOGETHER)  # all that are looked at
+PARTS = ("splits", *TOGETHER)  # all parts that are read
 Shard = tuple[Path, dict[str, Any]]  # folder and manifest
 
 
 def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") -> dict[str, Any]:
-    """Put all shards of a corpus together in the directory ``output``; returns the manifest.
+    """Merge all shards of a corpus in the directory ``output``; return the manifest.
 
-    Raises UserError, before anything is written, if the shards are not all there or do not belong together, and for
-    files that are not as they were prepared.
+    Raises UserError, before anything is written, if shards are missing or do not belong together, and for files that
+    were changed.
     """
     output, shards = Path(output), read_shards([Path(folder) for folder in folders])
     manifests = [manifest for _, manifest in shards]
@@ -56,7 +56,7 @@ def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") 
     for name, theirs in parts.items():
         for folder, manifest in theirs:
             if sha256(folder / name) != manifest["outputs"].get(name):
-                raise UserError(f"{folder / name}: is not as it was prepared; prepare this shard again")
+                raise UserError(f"{folder / name}: was changed; prepare this shard again")
     steps = Steps(output, final=["manifest.json", "bin"])
     try:
         turns = _Turns([folder / "bin" / instance_index_name("train", *pair) for folder, _ in shards])
@@ -83,7 +83,7 @@ def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") 
 
 
 def read_shards(folders: Sequence[Path]) -> list[Shard]:
-    """Return all shards of a corpus in their order, each with its manifest. Raises UserError as ``merge``."""
+    """Return all shards of a corpus in order, each with its manifest. Raise UserError as ``merge``."""
     found: dict[int, Shard] = {}
     total = None
     for folder in folders:
@@ -112,17 +112,17 @@ def read_shards(folders: Sequence[Path]) -> list[Shard]:
 
 
 def _check_together(first: Shard, other: Shard) -> None:
-    """Raise UserError for shards of other raw files, options, programs or words."""
+    """Raise UserError for shards of other raw files, options, programs or vocabulary."""
     (one, ours), (two, theirs) = first, other
     try:
         added([ours["splits"]["train"], theirs["splits"]["train"]])
     except (KeyError, TypeError, AttributeError):
-        raise UserError(f"{two}: counts other things than {one}; prepare all shards with the same version") from None
-    left_aside = {"settings": ("shard",), "versions": ("python",), "outputs": filter(_is_of_training, ours["outputs"])}
+        raise UserError(f"{two}: has other counts than {one}; prepare all shards with the same version") from None
+    ignored = {"settings": ("shard",), "versions": ("python",), "outputs": filter(_is_of_training, ours["outputs"])}
     for part, advice in TOGETHER.items():
-        for name in sorted(ours[part].keys() & theirs[part].keys() - set(left_aside.get(part, ()))):
+        for name in sorted(ours[part].keys() & theirs[part].keys() - set(ignored.get(part, ()))):
             wanted, found = ours[part][name], theirs[part][name]
-            if wanted != found and not (part == "settings" and name in PLACES and bool(wanted) == bool(found)):
+            if wanted != found and not (part == "settings" and name in PATH_SETTINGS and bool(wanted) == bool(found)):
                 what = f"another {name} than {one}"
                 if part == "settings":
                     what = f"{option(name)} {found}, not {wanted} as {one}"
@@ -132,22 +132,22 @@ def _check_together(first: Shard, other: Shard) -> None:
 
 
 def _check_output(output: Path, folders: Sequence[Path], settings: dict[str, Any], first: dict[str, Any]) -> None:
-    """Raise UserError if something else was prepared there; ``first``: the manifest of the first shard."""
+    """Raise UserError if the output has another corpus; ``first``: the manifest of the first shard."""
     if output.resolve() in [folder.resolve() for folder in folders]:
         raise UserError(f"{output}: is one of the shards; give another directory to write to")
     if not (output / "manifest.json").is_file():
         return
 
-    def told(manifest: dict[str, Any], settings: dict[str, Any]) -> list[Any]:
+    def identity(manifest: dict[str, Any], settings: dict[str, Any]) -> list[Any]:
         outputs = manifest["outputs"].items()
         vocabulary = {name: sha for name, sha in outputs if "/" not in name or name.startswith("bin/dict.")}
         return [settings, manifest["inputs"], vocabulary]
 
     with suppress(KeyError, TypeError, AttributeError):  # not that of a prepared corpus
         before = read_json(output / "manifest.json")
-        if told(before, before["settings"]) == told(first, settings):
+        if identity(before, before["settings"]) == identity(first, settings):
             return
-    raise UserError(f"{output}: holds another prepared corpus, or in another vocabulary; give another directory")
+    raise UserError(f"{output}: has another prepared corpus, or another vocabulary; give another directory")
 
 
 def _is_of_training(name: str) -> bool:
@@ -155,7 +155,7 @@ def _is_of_training(name: str) -> bool:
 
 
 class _Turns:
-    """Puts the texts of a training set together, document by document."""
+    """Merging of the texts of a training set, document by document."""
 
     def __init__(self, instance_indexes: Sequence[Path]):
         self.instance_indexes = [InstanceIndex.load(path) for path in instance_indexes]
@@ -166,10 +166,10 @@ class _Turns:
         self.documents = sum(counts)
         if counts != [len(range(number, self.documents, shards)) for number in range(shards)]:
             folder = instance_indexes[0].parents[1]
-            raise UserError(f"{folder}: the shards have {counts} documents, as no division makes; prepare them again")
+            raise UserError(f"{folder}: {counts} documents are not those of one division; prepare the shards again")
 
     def write(self, name: str, parts: list[Path], output: Path) -> dict[str, Any]:
-        """Write the file ``name`` of its parts."""
+        """Write the file ``name`` from its parts."""
         if len(parts) == 1:
             copy_file(parts[0], output)
         elif name.endswith(".json"):
@@ -187,7 +187,7 @@ class _Turns:
         return {"summary": f"of {len(parts)} shards"} if len(parts) > 1 else {}
 
     def _numbered(self, rows: str) -> list[tuple[int, ...]]:
-        """The rows of all indices of instances, with the documents' numbers in the whole."""
+        """Return the rows of all indices of instances, with the documents' numbers in the whole corpus."""
         return sorted(
             (document * len(self.instance_indexes) + number, *rest)
             for number, instance_index in enumerate(self.instance_indexes)
@@ -196,13 +196,13 @@ class _Turns:
 
     @staticmethod
     def _instances(stream: BinaryIO, instance_index: InstanceIndex) -> Iterator[list[bytes]]:
-        """The instance lines of each document, of which there may be none."""
+        """Return the instance lines of each document, possibly none."""
         owners = np.array([row[0] for row in instance_index.instances], dtype=np.int64)
         return (list(islice(stream, int(count))) for count in np.bincount(owners, minlength=instance_index.documents))
 
 
 def _documents(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of each document, ``<d>`` first."""
+    """Yield the lines of each document, ``<d>`` first."""
     document: list[bytes] = []
     for line in stream:
         if line == MARK and document:

@@ -1,11 +1,11 @@
-"""Where the blanks of a text were: what the tokeniser keeps together, and the rules that put tokens together again.
+"""Reversible tokenisation: patterns that the tokeniser does not split, and rules of spacing for detokenisation.
 
-Moses' tokeniser cuts at all that is no letter or digit, and its detokeniser guesses the blanks: ``5 € und``, ``14:30``
-and ``a@b.de`` come back as ``5 €und``, ``14: 30``, ``a @ b.de``. Here a sign that is no punctuation stays with the word
-that it touches, and stands alone where it stood alone. So nothing has to be guessed for addresses, times, numbers with
-units and words with stress marks. What remains is punctuation, whose blanks follow rules, and quotation marks, whose
-side is told by what surrounds them. A dash or slash between two words becomes ``@/@`` between them, as Moses' ``@-@``;
-so does a comma of ASCII between Chinese characters, and French punctuation without its blank becomes ``@?``.
+Moses' tokeniser splits at all characters but letters and digits, and its detokeniser guesses the blanks: ``5 € und``,
+``14:30`` and ``a@b.de`` become ``5 €und``, ``14: 30``, ``a @ b.de``. Here a sign that is no punctuation stays with the
+word that it touches, or remains a token if it touches none. So addresses, times, numbers with units and words with
+stress marks need no guess. The blanks of punctuation follow rules; the side of a quotation mark follows from its
+neighbours. A dash or slash between two words becomes the token ``@/@``, like Moses' ``@-@``. So does an ASCII comma
+between Chinese characters. French punctuation without its blank becomes ``@?``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-VERSION = 1  # of what is kept together; another one tokenises a corpus again
+VERSION = 1  # of the patterns; a corpus of another version is tokenised again
 STOPS = ".,;:!?…"
 OPENING, CLOSING = "([{¿¡", ")]}"
 QUOTES = "\"'“”„‘’‚«»‹›"
@@ -42,7 +42,7 @@ _WIDE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]|[\U00020000-\U0003
 
 
 def ranges(letters: str) -> str:
-    """The characters of a string as ranges, for a class of a regular expression."""
+    """Return the characters of a string as ranges, for a character class of a regular expression."""
     codes = sorted(set(map(ord, letters)))
     ends = [code for code, after in zip(codes, [*codes[1:], -1], strict=True) if after != code + 1]
     begins = [code for code, before in zip(codes, [-1, *codes[:-1]], strict=True) if before != code - 1]
@@ -57,7 +57,7 @@ def join_joints(line: str) -> str:
 
 
 class KeptTogether:
-    """What of a line goes through the tokeniser uncut, for sacremoses' ``protected_patterns``.
+    """The patterns that the tokeniser does not split, for sacremoses' ``protected_patterns``.
 
     ``alnum``: the tokeniser's letters and digits.
     """
@@ -67,7 +67,7 @@ class KeptTogether:
         marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE)
         a, sign = f"[{letters}]", f"[^{letters}{marks}`\\s-]"
         either = f"[^{marks}`\\s-]"
-        # Possessive, and tried only where a word begins: what is no text may be one word of any length.
+        # Possessive, and tried only at the beginning of a word: input may have words of any length.
         word = f"{a}++(?:(?:[.'’-]|(?<=\\d),(?=\\d)){a}++)*+"
         inner = ":([{" if lang in UNSPACED else ":([{,;?!"
         between = "|".join(
@@ -87,7 +87,7 @@ class KeptTogether:
         if lang in ELIDING:
             self._elided = re.compile(f"({a}’)(?={a})")
             self._apostrophes.append(self._shortened)
-        else:  # English has rules of its own for the straight one
+        else:  # English has its own rules for the straight apostrophe
             self._apostrophes.append(f"{a}+(?:[{'’' if lang == 'en' else QUOTED}]{a}+)+")
         self._joints = re.compile(
             f"(?<![^\\s{re.escape(OPENING + QUOTES)}]){word}(?:[{JOINTS}]{word})+(?=[{marks}]*(?:\\s|$))"
@@ -101,7 +101,7 @@ class KeptTogether:
             )
 
     def __call__(self, line: str) -> tuple[str, list[str]]:
-        """The line with its joints set apart, and the patterns that it needs (most lines: none)."""
+        """Return the line with its joints as tokens, and the patterns that it needs (mostly none)."""
         patterns = []
         if self._french:
             line, tight = _GLUED.subn(lambda mark: f" @{mark[1]} " if mark[1] else " «@ ", line)
@@ -128,7 +128,7 @@ class KeptTogether:
 
 
 class Spacing:
-    """Puts tokens together to text, by the rules of a language."""
+    """A detokeniser by the rules of a language."""
 
     def __init__(self, lang: str):
         self.lang = lang = lang.partition("_")[0]  # mBART's de_DE is de
@@ -136,20 +136,20 @@ class Spacing:
         self._left = frozenset((*STOPS, *CLOSING, *WIDE)) - self._spaced
         self._right = frozenset((*OPENING, *WIDE))
         joints = JOINTS + ASCII if lang in UNSPACED else JOINTS
-        # What a mark stands for, and whether a blank is missing in front of it and behind.
-        self._marks = {f"@{joint}@": (joint, True, True) for joint in joints}
+        # Token of a joint -> its sign, and whether it touches the token before and after it.
+        self._joint_tokens = {f"@{joint}@": (joint, True, True) for joint in joints}
         if lang == "fr":
-            self._marks |= {f"@{mark}": (mark, True, False) for mark in FRENCH} | {"«@": ("«", False, True)}
+            self._joint_tokens |= {f"@{mark}": (mark, True, False) for mark in FRENCH} | {"«@": ("«", False, True)}
         self._within = frozenset("“”‘’") if lang in UNSPACED else frozenset()
 
     def __call__(self, tokens: Sequence[str]) -> str:
-        """Plain text of the tokens of one line."""
+        """Return the plain text of the tokens of one line."""
         opens = self._directions(tokens)
         text: list[str] = []
         before, touches = "", True
-        for place, token in enumerate(tokens):
-            bare, left, right = self._marks.get(token, (token, False, False))
-            if not (touches or left or self._touch(before, token, opens.get(place - 1), opens.get(place))):
+        for position, token in enumerate(tokens):
+            bare, left, right = self._joint_tokens.get(token, (token, False, False))
+            if not (touches or left or self._touch(before, token, opens.get(position - 1), opens.get(position))):
                 text.append(" ")
             text.append(bare)
             before, touches = token, right
@@ -157,7 +157,7 @@ class Spacing:
         return _DISARMED.sub(r"<\1>", line) if "< " in line else line
 
     def _touch(self, one: str, other: str, one_opens: bool | None, other_opens: bool | None) -> bool:
-        """Whether no blank stands between two tokens; of quotation marks it is known whether they open."""
+        """Return whether there is no blank between two tokens; ``..._opens``: whether a quotation mark opens."""
         if (one in self._within and _WIDE.match(other)) or (other in self._within and _WIDE.match(one[-1])):
             return True
         if one in self._right:
@@ -180,52 +180,54 @@ class Spacing:
         return self.lang in ELIDING and one[-1] in "'’" and one[:-1].isalpha() and head.isalpha()
 
     def _directions(self, tokens: Sequence[str]) -> dict[int, bool]:
-        """Of every quotation mark, by its place, whether it opens."""
+        """Return, for every quotation mark, by position, whether it opens."""
         found: dict[str, list[int]] = {}
-        for place, token in enumerate(tokens):
-            mark = self._marks[token][0] if token in self._marks else token
+        for position, token in enumerate(tokens):
+            mark = self._joint_tokens[token][0] if token in self._joint_tokens else token
             if mark in _QUOTES:
-                found.setdefault(mark, []).append(place)
+                found.setdefault(mark, []).append(position)
         opens: dict[int, bool] = {}
         for low, high, end in (("„", "“", "”"), ("‚", "‘", "’")):
             opens |= dict.fromkeys(found.pop(low, ()), True)
-            for place in found.get(end, ()):
-                if end == "”" or self._closes(tokens, place, (low, high)):
-                    opens[place] = False
+            for position in found.get(end, ()):
+                if end == "”" or self._closes(tokens, position, (low, high)):
+                    opens[position] = False
             if high in found and low in tokens:
                 opens |= dict.fromkeys(found.pop(high), False)
             elif high in found and (end in found or self.lang not in LOW_QUOTES):
                 opens |= dict.fromkeys(found.pop(high), True)
             found.pop(end, None)
         for one, other in (("»", "«"), ("›", "‹")):
-            pair = [(place, True) for place in found.pop(one, ())] + [(place, False) for place in found.pop(other, ())]
+            pair = [(position, True) for position in found.pop(one, ())] + [
+                (position, False) for position in found.pop(other, ())
+            ]
             if pair:
                 inward = dict(sorted(pair))
                 favour = 1.5 if self.lang in INWARD else -5
-                if len(set(inward.values())) == 2:  # the kind that comes first opens
+                if len(set(inward.values())) == 2:  # the first of the two kinds probably opens
                     favour += 3 if next(iter(inward.values())) else -3
                 opens |= self._better(tokens, inward, favour)
         for places in found.values():
-            opens |= self._better(tokens, {place: number % 2 == 0 for number, place in enumerate(places)}, 1.5)
+            opens |= self._better(tokens, {position: number % 2 == 0 for number, position in enumerate(places)}, 1.5)
         return opens
 
     @staticmethod
-    def _closes(tokens: Sequence[str], place: int, opening: Sequence[str]) -> bool:
-        """Whether ’ is a quotation mark, since one opens before it or a sentence ends there; else it stands alone."""
-        before = tokens[:place]
-        ends = place + 1 == len(tokens) or (place > 0 and before[-1] in STOPS)
+    def _closes(tokens: Sequence[str], position: int, opening: Sequence[str]) -> bool:
+        """Return whether ’ is a closing quotation mark: after an opening one, or at the end of a sentence."""
+        before = tokens[:position]
+        ends = position + 1 == len(tokens) or (position > 0 and before[-1] in STOPS)
         return ends or any(mark in before for mark in opening)
 
     @staticmethod
     def _better(tokens: Sequence[str], opens: dict[int, bool], favour: float) -> dict[int, bool]:
-        """``opens`` or its opposite, whichever what surrounds the marks speaks for; ``favour``: what it has ahead."""
+        """Return ``opens`` or its opposite, whichever fits the neighbours better; ``favour``: initial score."""
         last = len(tokens) - 1
-        for place, opening in opens.items():
-            before, after = tokens[place - 1] if place else "", tokens[place + 1] if place < last else ""
-            speaks = 0.0  # for a mark that opens
+        for position, opening in opens.items():
+            before, after = tokens[position - 1] if position else "", tokens[position + 1] if position < last else ""
+            speaks = 0.0  # score of an opening mark
             if not before:
                 speaks += 4
-            elif place > 1 and tokens[place - 2] in _QUOTES:
+            elif position > 1 and tokens[position - 2] in _QUOTES:
                 pass  # a mark that is quoted itself
             elif before in (*OPENING, ":", "–", "-", "—"):
                 speaks += 1
@@ -233,11 +235,11 @@ class Spacing:
                 speaks -= 1
             if not after:
                 speaks -= 4
-            elif place + 2 <= last and tokens[place + 2] in _QUOTES:
+            elif position + 2 <= last and tokens[position + 2] in _QUOTES:
                 pass
             elif after[0] in f"{STOPS}{CLOSING}" and after[0] != "…" and after != "...":
                 speaks -= 2
             elif after[0] == "-" and after[1:2].isalpha():
                 speaks -= 1
             favour += speaks if opening else -speaks
-        return opens if favour >= 0 else {place: not opening for place, opening in opens.items()}
+        return opens if favour >= 0 else {position: not opening for position, opening in opens.items()}

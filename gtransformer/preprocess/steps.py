@@ -1,6 +1,6 @@
-"""Steps that are skipped when done before, and done again when what they depend on has changed.
+"""Steps that are skipped if they were done before, and repeated if their inputs or settings have changed.
 
-A step that has finished leaves a record, ``steps/NAME.json``: its settings and the checksums of its inputs and outputs.
+A finished step writes a record, ``steps/NAME.json``: its settings and the checksums of its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FOLDERS = (".", "text", "tok", "instances", "bin", "steps", "steps/tokenised", "
 class Steps:
     """The steps of one output directory, which is locked against a second run until ``close``.
 
-    ``final``: files and folders, relative, that are only valid when every step is done; they are removed before the
-    first step that has to be done again, so that nothing stale is taken for a result.
+    ``final``: files and folders, relative, that are only valid when every step is done. They are removed before the
+    first step that runs, so that no outdated result remains.
     """
 
     def __init__(self, output: str | Path, final: Sequence[str] = ()):
@@ -36,15 +36,15 @@ class Steps:
         for folder in (self.output / name for name in FOLDERS):  # what an interrupted run left half-written
             for path in folder.iterdir() if folder.is_dir() else ():
                 if _LEFTOVER.match(path.name):
-                    # Errors do not matter: a worker that outlived its run for a moment may still write there.
+                    # Errors are ignored: a worker of the interrupted run may still write there.
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Release the lock."""
         self._lock.close()
 
     def checksum(self, path: Path) -> str:
-        """SHA-256 of a file, computed once a run."""
+        """Return the SHA-256 of a file, computed once per run."""
         if path not in self.checksums:
             self.checksums[path] = sha256(path)
         return self.checksums[path]
@@ -63,9 +63,9 @@ class Steps:
         settings: dict[str, Any],
         work: Callable[[], dict[str, Any] | None],
     ) -> dict[str, Any]:
-        """Do a step unless it is done; returns its report, which ``work`` returns as a JSON-able dict or None.
+        """Run a step unless it is done; return its report, a JSON-able dict or None from ``work``.
 
-        Raises whatever ``work`` raises, and UserError if an input is missing.
+        Raises the errors of ``work``, and UserError if an input is missing.
         """
         record = Record(stamp_path(self.output, name), {"settings": settings, "inputs": self._checksums(inputs)})
 
@@ -73,7 +73,7 @@ class Steps:
             return all(path.is_file() for path in outputs) and noted.get("outputs") == self._checksums(outputs)
 
         if record.holds(whole):
-            _say(f"{name}: done before, kept")
+            _print_status(f"{name}: done before, kept")
         else:
             for path in (self.output / final for final in self.final):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -84,20 +84,20 @@ class Steps:
                 self.checksums.pop(path, None)
             began = time.monotonic()
             report = work() or {}
-            for path in outputs:  # ``work`` may have asked for the checksum of one that was not whole yet
+            for path in outputs:  # ``work`` may have computed the checksum of an incomplete file
                 self.checksums.pop(path, None)
             seconds = round(time.monotonic() - began, 1)
             record.end(step=name, outputs=self._checksums(outputs), report=report, seconds=seconds)
-            _say(f"{name}: {report.get('summary', 'done')} ({seconds:.1f} s)")
+            _print_status(f"{name}: {report.get('summary', 'done')} ({seconds:.1f} s)")
         self.reports[name] = record.noted()["report"]
         return self.reports[name]
 
     def stamp(self, name: str) -> dict[str, Any]:
-        """The record of a step that this run did or kept."""
+        """Return the record of a step of this run."""
         return read_json(stamp_path(self.output, name))
 
     def forget_others(self) -> None:
-        """Remove records and outputs of steps that this run did not have: of a split that the raw corpus lost, say."""
+        """Remove records and outputs of steps that this run did not have, for example of a removed split."""
         ours = {stamp_path(self.output, name) for name in self.reports}
         kept = {label for path in ours for label in read_json(path)["outputs"]}
         for path in set((self.output / "steps").glob("*.json")) - ours:
@@ -107,14 +107,14 @@ class Steps:
 
 
 def stamp_path(output: Path, name: str) -> Path:
-    """Where a step's record lies."""
+    """Return the path of a step's record."""
     return output / "steps" / f"{name.replace(':', '.')}.json"
 
 
 def stamped_inputs(stamp: Path) -> dict[str, str] | None:
-    """The input checksums that a step's record holds; None if there is no sound record."""
+    """Return the input checksums in a step's record; None without a valid record."""
     return read_record(stamp).get("inputs")
 
 
-def _say(line: str) -> None:
+def _print_status(line: str) -> None:
     print(f"| {line}", file=sys.stderr, flush=True)

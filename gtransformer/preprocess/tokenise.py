@@ -1,7 +1,4 @@
-"""Tokenising and detokenising with sacremoses, or with the Perl scripts of Moses behind the same interface.
-
-The scripts are used where ``--moses`` or the variable ``MOSES`` names them.
-"""
+"""Tokenisation and detokenisation with sacremoses, or with Moses' Perl scripts (``--moses``, variable ``MOSES``)."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ SCRIPTS = {
     "detruecase.perl": "recaser",
 }
 
-# Tokens with a meaning of their own in instance files and dictionaries: any of these, or a language symbol like [en].
-# A token that ends as BPE marks the parts of words would take the next word to itself.
+# Control symbols of instance files and dictionaries, and language symbols like [en]. A token that ends like a BPE
+# subword would be joined with the next word.
 _CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_]+\])(?!\S)")
 _PART = re.compile(r"@@+(?!\S)")
 
@@ -36,9 +33,10 @@ def moses_directory(option: str | None = None) -> str | None:
 
 
 def moses_as_prepared(recorded: str | bool | None, option: str | None = None) -> str | None:
-    """Return the Moses directory for new text that goes the way of a corpus, None for sacremoses.
+    """Return the Moses directory for new text that is processed like a corpus, None for sacremoses.
 
-    The option, if given. Else, for a corpus that was prepared with Moses, the variable MOSES or where Moses lay then.
+    It is the option, if given. Else, for a corpus that was prepared with Moses, the variable MOSES or Moses' earlier
+    directory.
 
     Args:
         recorded: ``moses`` of the corpus's settings: that directory; in a model directory, whether there was one.
@@ -49,7 +47,7 @@ def moses_as_prepared(recorded: str | bool | None, option: str | None = None) ->
 
 
 def script_path(root: str | Path, script: str) -> Path:
-    """Return where a script lies below ``root``: the Moses checkout, its ``scripts`` folder or a flat folder.
+    """Return the path of a script below ``root``: the Moses checkout, its ``scripts`` folder or a flat folder.
 
     Raises UserError if it is in none of them.
     """
@@ -86,16 +84,16 @@ def run_script(root: str | Path, script: str, arguments: Sequence[str], lines: S
 
 
 def sacremoses() -> ModuleType:
-    """The library, imported when it is wanted: it reads its tables of characters for a second."""
+    """Return the library, imported only when needed: reading its tables of characters takes a second."""
     import sacremoses as library
 
     return library
 
 
 def disarm(line: str) -> str:
-    """Cut tokens that look like control symbols (``<mask>``, ``[de]``, ...) into their characters ``< mask >``.
+    """Split tokens that look like control symbols (``<mask>``, ``[de]``, ...): ``< mask >``.
 
-    The tokenisers do so already; this holds whatever tokeniser is used, and detokenising closes the gaps again.
+    Tokenisers do so already; this guarantees it for all of them. Detokenising joins the parts again.
     """
     if "@@" in line:
         line = _PART.sub(lambda signs: " ".join(signs[0]), line)
@@ -105,17 +103,19 @@ def disarm(line: str) -> str:
 
 
 def one_token(line: str) -> str:
-    """Return one token for a line of which a tokeniser left nothing, which would lose its place in the alignment."""
+    """Return one token for a line of which a tokeniser left nothing, so that alignment by line is kept."""
     return "".join(line.split())
 
 
 class Tokeniser:
-    """Tokenises lines of one language without escaping, so that the text can be put together again.
+    """A tokeniser of one language, without escaping by default.
 
-    ``moses``: a Moses directory, to use its Perl scripts. ``normalise``: normalise punctuation first (typographic
-    quotes become straight ones and so on), which the raw text as reference does not have; off by default.
-    ``escaped``: as fairseq's examples and published models have it, with ``&quot;`` and dashes set apart (``@-@``).
-    ``exact``: what Moses' rules would tear apart for good is kept together (``spacing``); not with ``moses``.
+    Args:
+        moses: a Moses directory, to use its Perl scripts.
+        normalise: normalise punctuation first (typographic quotes become straight ones and so on). References are not
+            normalised, so it is off by default.
+        escaped: as in fairseq's examples and published models, with ``&quot;`` and split dashes (``@-@``).
+        exact: reversible tokenisation (``spacing``); not with ``moses``.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Tokeniser:
         self._normalizer = sacremoses().MosesPunctNormalizer(lang) if normalise and not moses else None
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Tokenise plain lines; as many come back as went in, words separated by single spaces."""
+        """Tokenise each line; tokens are separated by single spaces."""
         if self.moses:
             if self.normalise:
                 lines = run_script(self.moses, "normalize-punctuation.perl", ["-l", self.lang], lines)
@@ -152,14 +152,14 @@ class Tokeniser:
         marked, patterns = self._kept(line)
         try:
             return self._tokenizer.tokenize(marked, **form, protected_patterns=patterns)
-        except ValueError:  # sacremoses takes no more than a thousand such places: no line of text
+        except ValueError:  # sacremoses supports at most a thousand protected matches; no line of text has as many
             return self._tokenizer.tokenize(line, **form)
 
 
 class Detokeniser:
-    """Puts tokenised lines of one language together to plain text; ``escaped`` and ``exact`` as of the ``Tokeniser``.
+    """A detokeniser of one language; ``escaped`` and ``exact`` are those of the ``Tokeniser``.
 
-    Moses' script finds out by itself.
+    Moses' script recognises escaped text.
     """
 
     def __init__(self, lang: str, moses: str | None = None, escaped: bool = False, exact: bool = False):
@@ -168,7 +168,7 @@ class Detokeniser:
         self._detokenizer = None if moses or exact else sacremoses().MosesDetokenizer(lang)
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Detokenise lines; as many come back as went in."""
+        """Detokenise each line."""
         if self._spacing:
             return [self._spacing(line.split()) for line in lines]
         if self.moses:

@@ -1,13 +1,12 @@
-"""Truecasing as Moses does it: train, apply, undo; the model files are exchangeable with Moses' own.
+"""Moses' truecasing: train, apply, undo; the model files are exchangeable with Moses' own.
 
-Rewritten from the rules rather than taken from sacremoses, whose truecaser rewrites known casings in mid-sentence
-("Windows" to "windows") unless told otherwise and parses markup that tokenised text cannot hold. The rules: a word's
-best casing is the one seen most often away from sentence starts; at a sentence start a word gets its best casing;
-elsewhere a casing that was seen stays, an unseen one becomes the best. A sentence starts at the beginning of the line
-and after ``. : ? !``, opening brackets and quotes being passed over.
+sacremoses' truecaser is not used: by default it changes known casings within sentences ("Windows" to "windows"), and it
+parses markup. The rules: a word's best casing is its most frequent one outside sentence starts. At a sentence start a
+word gets its best casing. Elsewhere a known casing does not change, an unknown one becomes the best. A sentence starts
+at the beginning of the line and after ``. : ? !``; opening brackets and quotes are skipped.
 
-Not all of that can be undone (``Farben: rot`` becomes ``Farben: Rot``). With ``exact`` only a line's first word
-changes, and only where undoing gives it back; a line that begins in small letters has the token ``LOWER`` in front.
+This cannot always be undone (``Farben: rot`` becomes ``Farben: Rot``). With ``exact`` only a line's first word changes,
+and only if that can be undone; a line that begins in lower case gets the token ``LOWER`` in front.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ COUNTS = re.compile(r"\([\d.]+(/[\d.]+)?\)")  # Moses counts first words of sent
 SENTENCE_END = frozenset(".:?!")
 BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
 
-LOWER = "⇣"  # the line begins in small letters; in a truecaser's model where its training text had such lines
+LOWER = "⇣"  # the line begins in lower case; in a truecaser's model if its training text had such lines
 
 
 def capital(word: str) -> str:
@@ -38,8 +37,8 @@ def capital(word: str) -> str:
 
 
 def first_word(words: Sequence[str]) -> int | None:
-    """Return the place of a line's first word, quotes and dashes being passed over; None where there is none."""
-    return next((place for place, word in enumerate(words) if any(map(str.isalnum, word))), None)
+    """Return the position of a line's first word, after quotes and dashes; None if there is none."""
+    return next((position for position, word in enumerate(words) if any(map(str.isalnum, word))), None)
 
 
 def sentence_starts(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -51,10 +50,9 @@ def sentence_starts(words: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def count_casings(lines: Iterable[str], exact: bool = False) -> Counter[str]:
-    """Count the written forms of words in tokenised lines, sentence starts left out (their capital says nothing).
+    """Count the casings of words in tokenised lines, without sentence starts.
 
-    ``exact``: opening marks of all kinds are passed over, and lines that begin in small letters are counted as
-    ``LOWER``.
+    ``exact``: opening marks of all kinds are skipped, and lines that begin in lower case are counted as ``LOWER``.
     """
     counts: Counter[str] = Counter()
     cased: dict[str, bool] = {}
@@ -84,7 +82,7 @@ def write_model(counts: Counter[str], path: str | Path) -> None:
         forms.setdefault(word.lower(), []).append((count, word))
     with atomic_write(path) as stream:
         for key in sorted(forms):
-            # Of equally frequent forms the one in small letters comes first (small letters sort last).
+            # The lower-case form is the first of equally frequent ones (lower case sorts last).
             ordered = sorted(forms[key], reverse=True)
             total = sum(count for count, _ in ordered)
             (count, best), others = ordered[0], ordered[1:]
@@ -93,7 +91,7 @@ def write_model(counts: Counter[str], path: str | Path) -> None:
 
 
 class Truecaser:
-    """Applies a truecaser model. ``moses``: use the Perl script of that Moses directory; ``exact``: see above."""
+    """A truecaser. ``moses``: a Moses directory, to use its Perl script; ``exact``: see above."""
 
     def __init__(self, model: str | Path, moses: str | None = None, exact: bool = False):
         self.model, self.moses, self.exact = str(model), moses, exact
@@ -107,7 +105,7 @@ class Truecaser:
             self.known.update(fields[2::2])
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Truecase tokenised lines; as many come back as went in."""
+        """Truecase each tokenised line."""
         if self.moses:
             done = run_script(self.moses, "truecase.perl", ["--model", self.model], lines)
             return [" ".join(line.split()) for line in done]
@@ -124,40 +122,40 @@ class Truecaser:
         )
 
     def _first(self, words: list[str]) -> list[str]:
-        """The words of a line with the first one in its best casing, if that can be undone."""
-        place = first_word(words)
-        if words[:1] == [LOWER]:  # the text's own, which undoing would take for ours
+        """Return the words of a line with the first one in its best casing, if that can be undone."""
+        position = first_word(words)
+        if words[:1] == [LOWER]:  # part of the text, which undoing would remove
             words.insert(0, LOWER)
-        elif place is not None:
-            word = words[place]
+        elif position is not None:
+            word = words[position]
             best = self.best.get(word.lower(), word)
             if capital(best) == word:
-                words[place] = best
+                words[position] = best
             elif capital(word) != word and LOWER in self.best:
                 words.insert(0, LOWER)
         return words
 
 
 def without_marks(line: str) -> str:
-    """Return a tokenised line without what only our rules put there: ``LOWER``, and the signs around joints."""
+    """Return a tokenised line without the additions of our rules: ``LOWER``, and the signs around joints."""
     return join_joints(f" {line} ".removeprefix(f" {LOWER}")).strip()
 
 
 def detruecase_line(line: str, exact: bool = False) -> str:
-    """Give sentence starts of a tokenised line their capital back, as Moses' detruecaser does; ``exact``: see above."""
+    """Capitalise sentence starts of a tokenised line, as Moses' detruecaser does; ``exact``: see above."""
     words = line.split()
     if not exact:
         return " ".join(capital(word) if at_start else word for word, at_start in sentence_starts(words))
-    place = first_word(words)
+    position = first_word(words)
     if words[:1] == [LOWER]:
         del words[0]
-    elif place is not None:
-        words[place] = capital(words[place])
+    elif position is not None:
+        words[position] = capital(words[position])
     return " ".join(words)
 
 
 def detruecase(lines: Sequence[str], moses: str | None = None, exact: bool = False) -> list[str]:
-    """Detruecase tokenised lines; as many come back as went in."""
+    """Detruecase each tokenised line."""
     if moses:
         return [" ".join(line.split()) for line in run_script(moses, "detruecase.perl", [], lines)]
     return [detruecase_line(line, exact) for line in lines]
@@ -177,7 +175,7 @@ def train_truecaser(
             with atomic_write(plain) as stream:
                 stream.writelines(f"{line}\n" for line in text)
             run_script(moses, "train-truecaser.perl", ["--model", str(raw), "--corpus", str(plain)], None)
-            # Perl writes the model in the order of its hash, another one each time.
+            # Perl writes the model in the order of its hash, which changes each time.
             lines = sorted(read_lines(raw))
         with atomic_write(model) as stream:
             stream.writelines(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The programs that stages start: their command lines, and what of a recipe changes with the machine's devices."""
+"""Command lines of the programs that stages start, and options that depend on the machine's devices."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.run.recipe import Options
 
-# Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
+# Half precision is for GPUs; recipes with these options can still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 
 
 def to_arguments(options: Options) -> list[str]:
-    """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
+    """Convert ``{"lr": 5e-4, "fp16": True}`` to ``["--lr", "0.0005", "--fp16"]``; False omits the flag."""
     arguments = []
     for key, value in options.items():
         if value is not False and value is not None:
@@ -29,12 +29,12 @@ def to_arguments(options: Options) -> list[str]:
 
 
 def without_half_precision(options: Options) -> Options:
-    """The options for a run on the CPU."""
+    """Return the options without half precision, for a run on the CPU."""
     return {key: value for key, value in options.items() if key not in HALF_PRECISION}
 
 
 def python_command(module: str, *parts: str | Options) -> list[str]:
-    """``python -m MODULE`` with positional arguments and options."""
+    """Return the command ``python -m MODULE`` with positional arguments and options."""
     command = [sys.executable, "-m", module]
     for part in parts:
         command += to_arguments(part) if isinstance(part, dict) else [part]
@@ -42,52 +42,49 @@ def python_command(module: str, *parts: str | Options) -> list[str]:
 
 
 def run_command(recipe: str, corpus: Path, stage: str, options: Options, changes: Iterable[str]) -> list[str]:
-    """The command that runs one stage of a recipe, with changes ``SECTION.OPTION=VALUE``."""
+    """Return the command that runs one stage of a recipe, with changes ``SECTION.OPTION=VALUE``."""
     sets = [argument for change in changes for argument in ("--set", change)]
     return python_command("gtransformer.cli.run", recipe, str(corpus), stage, options) + sets
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The options of a command of this package."""
+    """Return the parser of a command of this package."""
     return importlib.import_module(f"gtransformer.cli.{name}").build_parser()
 
 
 def call_command(name: str, *parts: str | Options) -> None:
-    """Run a command (``score``, ``lab.cli.demo_corpus``) in this process, which says itself what it does.
-
-    Raises UserError if it fails.
-    """
+    """Run a command (``score``, ``lab.cli.demo_corpus``) in this process. Raise UserError if it fails."""
     command = python_command(f"gtransformer.{name if '.' in name else f'cli.{name}'}", *parts)
     if importlib.import_module(command[2]).main(command[3:]):
         raise UserError(f"{shlex.join(command[2:])[:400]}: failed, see above")
 
 
 def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
-    """``fairseq-train`` or ``fairseq-generate`` with this package as user-dir."""
+    """Return the command of ``fairseq-train`` or ``fairseq-generate`` with this package as user-dir."""
     user_dir = Path(__file__).resolve().parents[1]
     return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": user_dir, **options})
 
 
 def as_typed_by_hand(command: list[str]) -> str:
-    """A command that a stage starts, as somebody would type it here: fairseq's and this package's commands by name."""
+    """Format a stage's command as a user would type it, with names of commands instead of modules."""
     module = command[2]
-    room, _, name = module.rpartition(".")
-    start = [f"fairseq-{name}"] if room == "fairseq_cli" else ["gtransformer", name]
-    package, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
-    words = ("gtransformer" if word == package else word.removeprefix(here) for word in command[3:])
+    package, _, name = module.rpartition(".")
+    start = [f"fairseq-{name}"] if package == "fairseq_cli" else ["gtransformer", name]
+    root, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
+    words = ("gtransformer" if word == root else word.removeprefix(here) for word in command[3:])
     return shlex.join([*start, *words])
 
 
 def on_device(options: Options) -> Options:
-    """On a machine without a GPU, the CPU and full precision."""
+    """Return the options; on a machine without a GPU, for the CPU and full precision."""
     return options if torch.cuda.is_available() else without_half_precision(options) | {"cpu": True}
 
 
 def device_options(options: Options, wanted: int, present: int) -> Options:
-    """Make updates exactly as large as on the recipe's number of devices.
+    """Return options that make updates exactly as large as on the recipe's number of devices.
 
-    With fewer devices gradients are accumulated (``update-freq``), with more only so many are used. The batches of an
-    update must divide evenly among the devices: of three devices a recipe for four uses two.
+    With fewer devices gradients are accumulated (``update-freq``); additional devices are not used. The batches of an
+    update must divide evenly among the devices: a recipe for four devices uses two of three.
     """
     batches = [wanted * frequency for frequency in frequencies(options.get("update-freq", 1))]
     present = max(1, present)
@@ -106,7 +103,7 @@ def device_options(options: Options, wanted: int, present: int) -> Options:
 
 
 def frequencies(value: object) -> list[int]:
-    """``update-freq`` as fairseq takes it: a number, or one for each epoch, with commas between them or as a list."""
+    """Parse ``update-freq``: a number, or one for each epoch, separated by commas or as a list."""
     texts = value if isinstance(value, list) else str(value).split(",")
     try:
         numbers = [int(str(text)) for text in texts]

@@ -1,4 +1,4 @@
-"""Programs: started beside each other with their output in logs, or one at a time with it on the console, too."""
+"""Programs: in parallel with their output in logs, or one at a time with output also on the console."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ import torch
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.training import spoken
 
-SILENCE = 10.0  # seconds after which is said that a program is at work
+SILENCE = 10.0  # seconds without output after which a line reports that a program is running
 UNBUFFERED = {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
 
 
 def shares(jobs: int | None = None) -> tuple[int, int | None]:
-    """How many programs run at a time, ``jobs`` or as many as suit the machine, and with how many threads each.
+    """Return the number of programs that run at a time, ``jobs`` or by the machine, and the threads of each.
 
-    A GPU has one at a time, and None, as many threads as it likes; those on a CPU share its cores.
+    With a GPU, one program runs at a time by default, with its own choice of threads (None). On a CPU programs share
+    the cores.
     """
     if torch.cuda.is_available():
         return jobs or 1, None
@@ -39,30 +40,30 @@ def start_program(command: list[str], log: Path, lock: int, threads: int | None,
 
     Args:
         lock: a file descriptor that it inherits.
-        threads: that it computes with; None: its own choice.
-        alone: nothing runs beside it.
+        threads: number of threads; None: its own choice.
+        alone: no other program runs at the same time.
     """
     environment = os.environ | UNBUFFERED
     if threads:
         environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         if not alone:
-            # With threads that spin while they wait for each other, a busy machine slows training down sevenfold; to
-            # sleep instead between the small parts of a step costs one that is not busy half as much time again.
+            # Threads that spin while they wait make training seven times slower on a busy machine. Sleeping instead
+            # costs half as much time again, but only on a machine that is not busy.
             environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as stream:
-        # A group of its own, so that ending it ends what it has started as well.
+        # A process group of its own, so that its child processes can be ended with it.
         return subprocess.Popen(
             command, stdout=stream, stderr=stream, env=environment, start_new_session=True, pass_fds=[lock]
         )
 
 
 def last_error(log: Path) -> str:
-    """What a program that failed has said last, in short."""
+    """Return the last error message in the log of a failed program, shortened."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     # argparse puts the program's name before it
     errors = [found[1] for line in lines if (found := re.match(r"(?:[\w./-]+: )?error: (.*)", line))]
-    # The driver of a stage repeats the failure; the first error of the last program says what it was.
+    # The driver of a stage repeats the failure as the last error; the one before it has the cause.
     return (errors[-2] if len(errors) > 1 else (errors or lines or ["no output"])[-1])[:300]
 
 
@@ -72,11 +73,14 @@ def run_logged(
     inherited: Sequence[int] = (),
     heard: Callable[[int], Any] = lambda process: None,
 ) -> int:
-    """Run a program, its output passed through as it comes and appended to a log; returns its exit status.
+    """Run a program; print its output and append it to a log. Return its exit status.
 
-    Of a progress bar that redraws itself, the log keeps the last state. Where the console is that log already, as of a
-    stage that an experiment runs, nothing is said twice. ``inherited`` are file descriptors that the program keeps
-    open; ``heard`` is called with its number whenever it has said something.
+    The log has only the last state of a progress bar. If the console is the log itself, as for a stage of an
+    experiment, output is written once.
+
+    Args:
+        inherited: file descriptors that the program keeps open.
+        heard: called with the process id at every output.
     """
     with open(log, "ab") as stream:
         shown = not os.path.samestat(os.fstat(1), os.fstat(stream.fileno()))
@@ -95,20 +99,20 @@ def run_logged(
         try:
             while chunk := _read(pipe, log.stem if shown else None, rest):
                 try:
-                    heard(process.pid)  # at once: it may be about to end
+                    heard(process.pid)  # before the process can end
                 finally:
                     keep(chunk)
                 if shown:
                     sys.stdout.buffer.write(chunk)
                     sys.stdout.buffer.flush()
             return process.wait()
-        except BaseException:  # interrupted: the program must not go on alone
+        except BaseException:  # interrupted: end the program, too
             process.terminate()
             process.wait()
-            os.set_blocking(pipe, False)  # what it has left at work may hold the pipe
+            os.set_blocking(pipe, False)  # its child processes may hold the pipe
             with contextlib.suppress(BlockingIOError):
                 while chunk := os.read(pipe, 1 << 16):
-                    keep(chunk)  # of what it said last curves are drawn
+                    keep(chunk)  # curves need the last output
             raise
         finally:
             stream.write(rest.rpartition(b"\r")[2])
@@ -116,13 +120,13 @@ def run_logged(
 
 
 def _read(pipe: int, name: str | None, line: bytes) -> bytes:
-    """What a program says next; as long as it says nothing, that ``name`` is at work, now and then.
+    """Return a program's next output; until then, report from time to time that ``name`` is running.
 
-    ``line``: what it has said of a line that has not ended, which is not broken into.
+    ``line``: the beginning of an unfinished line, which is not interrupted.
     """
     began = time.monotonic()
     while name and not select.select([pipe], [], [], SILENCE)[0]:
-        if not line or b"\r" in line:  # a bar, which may stand
+        if not line or b"\r" in line:  # a progress bar may be interrupted
             begin = "\n" if line else ""
-            print(f"{begin}[{name}] at work, nothing said for {spoken(time.monotonic() - began)}", flush=True)
+            print(f"{begin}[{name}] running, no output for {spoken(time.monotonic() - began)}", flush=True)
     return os.read(pipe, 1 << 16)

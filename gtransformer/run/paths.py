@@ -1,4 +1,4 @@
-"""Where the raw corpora and the files of recipes' runs lie."""
+"""Paths of raw corpora and of the files of recipes' runs."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from gtransformer.work import read_record
 BENCHMARKS = ("ted", "news", "europarl")
 BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
 RUNS = "GTRANSFORMER_RUNS"
-RAW = "raw_corpus.json"  # in a run's directory: of which corpus it is
-PREPARED = Path("prepared", "manifest.json")  # in a run's directory: is there as soon as the corpus is prepared
+RAW = "raw_corpus.json"  # in a run's directory: identifies its corpus
+PREPARED = Path("prepared", "manifest.json")  # in a run's directory: exists when the corpus is prepared
 
 
 def model_file(recipe: Recipe, directory: Path) -> Path:
-    """The model of a recipe's run: its best checkpoint, or the mean of its last ones."""
+    """Return the model of a recipe's run: its best checkpoint, or the mean of its last ones."""
     best = directory / BEST
     return best.with_name(AVERAGE) if recipe.averaged else best
 
 
 def last_checkpoint(directory: Path) -> Path:
-    """Where a run's training resumes from."""
+    """Return the checkpoint from which a run's training resumes."""
     return (directory / BEST).with_name(LAST)
 
 
 def benchmark_directory(corpus: str) -> Path:
-    """Where ``gtransformer corpus get`` puts a benchmark corpus."""
+    """Return the directory of a benchmark corpus of ``gtransformer corpus get``."""
     return Path(os.environ.get("DATA") or project_root() / "data") / corpus
 
 
 def corpus_directory(corpus: str) -> Path:
-    """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
+    """Return the directory of a raw corpus: $DATA/NAME for the benchmarks, otherwise the directory itself."""
     path = benchmark_directory(corpus) if corpus in BENCHMARKS else Path(corpus)
     if path.is_dir():
         return path
@@ -53,19 +53,20 @@ def corpus_directory(corpus: str) -> Path:
 
 
 def runs_directory() -> Path:
-    """Where the runs of recipes lie: the variable GTRANSFORMER_RUNS, or ``runs/`` of the working directory."""
+    """Return the directory of recipes' runs: the variable GTRANSFORMER_RUNS, or ``runs/`` of the working directory."""
     return Path(os.environ.get(RUNS) or "runs").absolute()
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that runs belong to: by content, since folders of the same name may hold different ones.
+    """A corpus, identified by content, since folders of the same name may have different files.
 
-    name: what it is called in the directories of runs.
-    raw: where it lies; None for a corpus that is known by its name alone.
-    files: SHA-256 of the raw files of training and development set (of others where these are missing), by name.
-        A corrected test set leaves models what they are.
-    pair: source and target language; the same files serve both directions.
+    Attributes:
+        name: its name in the directories of runs.
+        raw: its directory; None if only the name is known.
+        files: SHA-256 of the raw files of training and development set (if missing, of the test set), by name. A
+            corrected test set is still the same corpus.
+        pair: source and target language; both directions have the same files.
     """
 
     name: str
@@ -75,9 +76,9 @@ class Corpus:
 
     @classmethod
     def find(cls, corpus: str, pair: tuple[str, str]) -> Corpus:
-        """A benchmark by its name, others by their directory. Raises UserError if it is not there.
+        """Find a benchmark by its name, other corpora by directory. Raise UserError if it is missing.
 
-        What is wrong with its files is for the stage that reads them to say.
+        Errors in its files are reported by the stage that reads them.
         """
         raw = corpus_directory(corpus)
         try:
@@ -88,7 +89,7 @@ class Corpus:
         return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files), pair)
 
     def owns(self, directory: Path) -> bool:
-        """Whether a run's directory is of this corpus; where nothing is known of its files, the path decides."""
+        """Return whether a run's directory belongs to this corpus: by its files or, if not known, by its path."""
         known, pair = _files_of(directory)
         if known and self.files:
             return without_test(known) == self.files and pair in ((), self.pair)
@@ -96,7 +97,7 @@ class Corpus:
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 
     def note(self, directory: Path, **more: Any) -> None:
-        """Write down in a run's directory what corpus it is of, and ``more``, before anything else is there."""
+        """Record the corpus, and ``more``, in a run's directory before other files are written."""
         if self.files:
             noted = {"raw": str(self.raw.resolve()), "files": self.files, "pair": self.pair}
             write_json(directory / RAW, noted | more)
@@ -108,9 +109,9 @@ def _sum(path: Path, _changed: int) -> str:
 
 
 def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The raw files and the languages of a run, as it or its prepared corpus noted them; empty where nothing is known.
+    """Return the raw files and languages that a run or its prepared corpus has recorded; empty if there are none.
 
-    That corpus may be another recipe's, which the command of its training names.
+    The prepared corpus may belong to another recipe; then the command of the training names it.
     """
     noted = read_record(directory / RAW)
     if noted.get("files"):
@@ -127,7 +128,7 @@ def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def run_directory(recipe: str, corpus: Corpus) -> Path:
-    """Where a recipe's run on a corpus lies: under the corpus's name, and where another has it, under a longer one."""
+    """Return the directory of a recipe's run: the corpus's name, or a longer one if another corpus uses the name."""
     plain = runs_directory() / recipe / corpus.name
     longer = plain.with_name(f"{corpus.name}-{digest([dict(corpus.files), corpus.pair])[:8]}")
     if corpus.files and (longer.is_dir() or (plain.is_dir() and not corpus.owns(plain))):

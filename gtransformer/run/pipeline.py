@@ -1,16 +1,16 @@
-"""An experiment as a graph of stages, each done once for its settings: what it has left is kept, or gone on with.
+"""An experiment as a graph of stages, each done once for its settings; results are kept or resumed.
 
-A stage leaves ``stages/NAME.json``, its record: what its result depends on, and whether it is done.
+A stage writes ``stages/NAME.json``, its record: what its result depends on, and whether it is done.
 
-    what a stage finds there                        what becomes of it
+    state                                           action
     its settings, and all of its outputs            kept
-    its settings, interrupted or outputs missing    gone on with
-    its settings, an output that was cut short      done again; refused if there is a model
-    its settings, begun with a smaller budget       gone on with
+    its settings, interrupted or outputs missing    resumed
+    its settings, a truncated output                repeated; refused if there is a model
+    its settings, started with a smaller budget     resumed
     its settings, a model of a larger budget        refused
-    a stage that it reads was done again since      done again, over what is there; kept if it is precious
-    a stage that it reads got a larger budget       begun again: what it has left is removed
-    other settings, its own or of what it reads     begun again; refused if it is precious and there is a model
+    an input stage was repeated since               repeated, outputs are overwritten; kept if it is precious
+    an input stage got a larger budget              restarted: its outputs are removed
+    other settings, its own or of an input stage    restarted; refused if it is precious and there is a model
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import digest, sizes
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import last_error, start_program
-from gtransformer.run.progress import Progress, say
+from gtransformer.run.progress import Progress, print_status
 from gtransformer.tasks.training import spoken
 from gtransformer.work import Record, take_lock
 
@@ -40,10 +40,11 @@ from gtransformer.work import Record, take_lock
 class Program:
     """The work of a stage that is a program.
 
-    command: what to run, or what says it when the stages that this one reads are done.
-    log: where its output goes; begun again with the program unless ``keeps_log``.
-    alone: nothing runs beside it, and it has all cores.
-    status: a few words about how far it is, None if that cannot be said yet.
+    Attributes:
+        command: the command, or a function that returns it when the input stages are done.
+        log: file of its output; overwritten by each start unless ``keeps_log``.
+        alone: no other program runs at the same time, and it has all cores.
+        status: a function that returns a few words about its progress, None if not known yet.
     """
 
     command: list[str] | Callable[[], list[str]]
@@ -57,16 +58,17 @@ class Program:
 class Stage:
     """One step of an experiment.
 
-    name: of its record, too.
-    settings: JSON; all that the result depends on besides the stages that it reads.
-    outputs: files and folders that are there afterwards.
-    work: a program, which runs beside others, or a function of this process, beside which nothing runs.
-    after: the stages whose results it reads; what they depend on it depends on, too.
-    waits_for: stages that only have to be over before it begins.
-    budget: minutes of training, by an option ``--minutes``; with more of them it goes on, with fewer it is refused.
-    folder: what it writes lies here, and goes with the outputs when it is begun again.
-    precious: as long as ``folder/checkpoints`` holds a model, other settings are refused instead; nor is it done
-        again since something that it reads was done again with the same settings.
+    Attributes:
+        name: also that of its record.
+        settings: JSON; all that the result depends on besides the input stages.
+        outputs: files and folders that it writes.
+        work: a program, which may run in parallel with others, or a function, which runs alone in this process.
+        after: the input stages, whose results it reads.
+        waits_for: stages that must end before it starts.
+        budget: minutes of training (``--minutes``); it resumes with more, and fewer are refused.
+        folder: its working directory, which is removed with the outputs when it restarts.
+        precious: if ``folder/checkpoints`` has a model, other settings are refused. It is not repeated when an input
+            stage was repeated with the same settings.
     """
 
     name: str
@@ -80,32 +82,32 @@ class Stage:
     precious: bool = False
 
     def unwritten(self) -> str:
-        """What to say if the stage has ended well and some of its outputs are not there; empty if they are."""
+        """Return the message for missing outputs after the stage has ended without an error; empty if none."""
         missing = [str(path) for path in self.outputs if not path.exists()]
-        return f"ended well but did not write {', '.join(missing)}" if missing else ""
+        return f"ended without an error but did not write {', '.join(missing)}" if missing else ""
 
     def has_model(self) -> bool:
-        """Whether there is something that has been trained."""
+        """Return whether there is a trained model."""
         return self.folder is not None and any((self.folder / "checkpoints").glob("*.pt"))
 
 
-def say_done(stage: Stage, seconds: float) -> None:
-    """That a stage is done."""
-    say(f"{stage.name}: done in {spoken(seconds)}")
+def print_done(stage: Stage, seconds: float) -> None:
+    """Print that a stage is done."""
+    print_status(f"{stage.name}: done in {spoken(seconds)}")
 
 
 class Pipeline:
-    """The stages of one directory; as a context manager it locks the directory, which running them needs.
+    """The stages of one directory. As a context manager it locks the directory, which ``run`` needs.
 
-    Programs inherit the lock: one that outlives a killed experiment still holds it.
+    Programs inherit the lock: a program that continues after a killed experiment still holds it.
 
     Args:
-        what: the experiment in a word, for messages.
+        what: kind of experiment, for messages.
     """
 
     def __init__(self, directory: Path, what: str):
         self.directory, self.what = directory, what
-        self.stages: dict[str, Stage] = {}  # each stands behind those that it reads or waits for
+        self.stages: dict[str, Stage] = {}  # in an order in which each comes after its inputs
         self._identities: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._over: set[str] = set()  # known to be done
@@ -113,8 +115,8 @@ class Pipeline:
 
     def __enter__(self) -> Pipeline:
         busy = (
-            f"another {self.what}, or a training that a killed one has left behind, is at work in "
-            "this directory; wait for it or choose another directory"
+            f"another {self.what}, or a training left from a killed one, is running in this directory; wait for it or "
+            "choose another directory"
         )
         self._lock = take_lock(self.directory / "stages" / "lock", self.directory, busy)
         return self
@@ -123,11 +125,11 @@ class Pipeline:
         self._lock.close()
 
     def identify(self, settings: Any, after: Sequence[str] = ()) -> str:
-        """What tells a stage's result from all others: its settings, and the identities of what it reads."""
+        """Return the identity of a stage's result: a digest of its settings and its inputs' identities."""
         return digest([settings, [self._identities[name] for name in after]])
 
     def add(self, *stages: Stage) -> None:
-        """Add stages, each behind those that it reads or waits for; ValueError for one that comes too early."""
+        """Add stages, each after those that it reads or waits for. Raise ValueError for another order."""
         for stage in stages:
             for name in (*stage.after, *stage.waits_for):
                 if name not in self.stages:
@@ -139,7 +141,7 @@ class Pipeline:
             self._keys[stage.name] = digest([identity, stage.budget, [self._keys[name] for name in stage.after]])
 
     def is_done(self, name: str) -> bool:
-        """Whether a stage, and those that it reads, were done with these settings and left their outputs."""
+        """Return whether a stage and its inputs were done with these settings and their outputs exist."""
         stage = self.stages[name]
         return name in self._over or (
             all(path.exists() for path in stage.outputs)
@@ -148,11 +150,11 @@ class Pipeline:
         )
 
     def seconds(self, name: str) -> float:
-        """How long a stage took when it was last done."""
+        """Return the duration of a stage's last run."""
         return self._record(self.stages[name]).noted().get("seconds", 0.0)
 
     def check(self) -> None:
-        """Before anything is removed: UserError for a model that would have to be thrown away or trained back."""
+        """Raise UserError, before anything is removed, for a model that would have to be removed or trained again."""
         for stage in filter(Stage.has_model, self.stages.values()):
             noted = self._record(stage).noted()
             if noted.get("identity") != self._identities[stage.name]:
@@ -166,7 +168,7 @@ class Pipeline:
                 raise UserError(f"{cut}: shorter than {stage.name} left it; put it back, or remove {stage.folder}")
             elif stage.budget is not None and (noted.get("budget") or 0) > stage.budget:
                 raise UserError(
-                    f"{stage.folder}: was begun with {noted['budget']:g} minutes of training, more than --minutes "
+                    f"{stage.folder}: was started with {noted['budget']:g} minutes of training, more than --minutes "
                     f"{stage.budget:g}; choose another output directory"
                 )
 
@@ -175,17 +177,16 @@ class Pipeline:
         label: str,
         at_once: int = 1,
         threads: int | None = None,
-        finished: Callable[[Stage, float], None] = say_done,
+        finished: Callable[[Stage, float], None] = print_done,
         failed: Callable[[Stage, str], None] | None = None,
     ) -> None:
-        """Do all that is not done, programs ``at_once`` at a time with ``threads`` threads each (None: their choice).
+        """Run all stages that are not done: ``at_once`` programs at a time, ``threads`` threads each (None: free).
 
         Args:
-            label: of the line of progress.
-            finished: called with every stage that is done now and the seconds it took, instead of saying so.
-            failed: called with every stage whose program fails, and why; the others go on. Without it, or where a
-                stage reads the result of the one that fails, UserError ends them all. Then, and on an interrupt,
-                programs that run are ended too.
+            label: of the progress line.
+            finished: called with every finished stage and its seconds; by default prints them.
+            failed: called with every failed stage and the reason; the others continue. Without it, or if another stage
+                reads the failed one, UserError is raised. Then, and on an interrupt, running programs are ended.
         """
         self.check()
         failures: set[str] = set()
@@ -223,16 +224,16 @@ class Pipeline:
                 if not running:
                     break
                 while not (over := [one for one in running.values() if one.process.poll() is not None]):
-                    progress.show([f"{name} {one.stage.work.status() or 'at work'}" for name, one in running.items()])
+                    progress.show([f"{name} {one.stage.work.status() or 'running'}" for name, one in running.items()])
                     time.sleep(0.2)
                 progress.clear()
-                for one in sorted(over, key=lambda one: one.process.returncode != 0):  # a failure may end all
+                for one in sorted(over, key=lambda one: one.process.returncode != 0):  # failures last: they may raise
                     del running[one.stage.name]
                     end(one.stage, time.monotonic() - one.began, one.process.returncode)
         finally:
             progress.line.close()
             for one in running.values():
-                with contextlib.suppress(ProcessLookupError):  # of one that has ended meanwhile
+                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
                     os.killpg(one.process.pid, signal.SIGTERM)
             for one in running.values():
                 one.process.wait()
@@ -241,11 +242,11 @@ class Pipeline:
         return [stage for name, stage in self.stages.items() if name not in self._over]
 
     def _ready(self, failures: set[str]) -> list[Stage]:
-        """What can be begun; of what was done before is said that it is kept."""
+        """Return the stages that can start; print which are kept."""
         ready = []
         for stage in self._left():
             if self._over.issuperset(stage.after) and self.is_done(stage.name):
-                say(f"{stage.name}: done before, kept")
+                print_status(f"{stage.name}: done before, kept")
                 self._over.add(stage.name)
             elif stage.name not in failures and self._over.union(failures).issuperset([*stage.after, *stage.waits_for]):
                 ready.append(stage)
@@ -262,7 +263,7 @@ class Pipeline:
         return _Running(stage, start_program(command, program.log, self._lock.fileno(), own, alone), time.monotonic())
 
     def _begin(self, stage: Stage) -> None:
-        """Note that a stage is begun; what cannot be gone on with is removed."""
+        """Record that a stage has started; remove results that cannot be resumed."""
         record = self._record(stage)
         noted, inputs = record.noted(), record.key["inputs"]
         before = noted.get("inputs") or {}
@@ -270,10 +271,10 @@ class Pipeline:
         grown = [name for name in stage.after if before.get(name, {}).get("key") != inputs[name]["key"]]
         if other or grown or noted.get("removing"):
             there = [path for path in {*stage.outputs, *filter(None, [stage.folder])} if path.exists()]
-            if noted or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
-                reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
-                say(f"{stage.name}: begun again, since {reason}")
-            # A kill in between leaves no half that passes for whole.
+            if noted or any(path.exists() for path in stage.outputs):  # else the folder is that of an earlier stage
+                reason = f"{', '.join(grown)} was resumed" if grown and not other else "its results have other settings"
+                print_status(f"{stage.name}: restarted, since {reason}")
+            # So that a kill in between leaves no partial result that looks complete.
             record.begin(record.key | {"done": False, "removing": True})
             for path in there:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -285,7 +286,7 @@ class Pipeline:
         self._over.add(stage.name)
 
     def _cut(self, stage: Stage, noted: dict[str, Any]) -> str:
-        """A file that is shorter than the stage left it, or gone from a folder; empty if none is."""
+        """Return a file that is shorter than recorded, or missing in a folder; empty if there is none."""
         for path in filter(Path.exists, stage.outputs):
             now = sizes(path)
             for name, size in noted.get("sizes", {}).get(os.path.relpath(path, self.directory), {}).items():
@@ -294,7 +295,7 @@ class Pipeline:
         return ""
 
     def _record(self, stage: Stage) -> Record:
-        """A stage's record. Of every stage that it reads it has the key, and which time of doing it made the result."""
+        """Return a stage's record. It has the key of every input stage, and the id of the run that made its result."""
         inputs = {
             name: {
                 "key": self._keys[name],
@@ -308,7 +309,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class _Running:
-    """A stage whose program is at work; ``began`` by ``time.monotonic``."""
+    """A stage whose program is running; ``began`` by ``time.monotonic``."""
 
     stage: Stage
     process: subprocess.Popen

@@ -1,4 +1,4 @@
-"""What a driver says while programs run."""
+"""Progress lines while programs run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tqdm import tqdm
 
 from gtransformer.tasks.training import spoken
 
-EVERY = 20.0  # seconds between progress lines where the output is not a terminal
+EVERY = 20.0  # seconds between progress lines if the output is not a terminal
 
 
-def say(line: str) -> None:
-    """A line about what an experiment does."""
+def print_status(line: str) -> None:
+    """Print a line about the state of an experiment."""
     print(f"| {line}", flush=True)
 
 
 class Progress:
-    """One line about what is running: redrawn on a terminal, printed every so often elsewhere."""
+    """A line about running programs: redrawn on a terminal, else printed from time to time."""
 
     def __init__(self, label: str):
         self.label, self.began, self.shown = label, time.monotonic(), time.monotonic()
@@ -28,16 +28,16 @@ class Progress:
         self.line = tqdm(bar_format="  {desc}", leave=False, disable=not self.terminal)
 
     def show(self, parts: Sequence[str]) -> None:
-        """Show the state if it is time to."""
+        """Show the state, if due."""
         if time.monotonic() - self.shown < (1.0 if self.terminal else EVERY):
             return
         self.shown = time.monotonic()
-        said = f"{self.label}: {'; '.join(parts)} [{spoken(self.shown - self.began)}]"
+        text = f"{self.label}: {'; '.join(parts)} [{spoken(self.shown - self.began)}]"
         if self.terminal:
-            self.line.set_description_str(said[: shutil.get_terminal_size().columns - 3])
+            self.line.set_description_str(text[: shutil.get_terminal_size().columns - 3])
         else:
-            print(f"  {said}", file=sys.stderr, flush=True)
+            print(f"  {text}", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Make room for another line."""
+        """Remove the line, so that another can be printed."""
         self.line.clear()

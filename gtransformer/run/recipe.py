@@ -1,4 +1,4 @@
-"""Recipes: the YAML files of ``configs/`` and the folders in it, read, combined, turned into options."""
+"""Recipes: the YAML files of ``configs/`` and its folders, read, combined and converted to options."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from gtransformer.settings import (
 )
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
-ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
-OTHER_FOLDERS = ("arena", "checksums", "hydra", "sizes", "studies")  # hold none, or those of an experiment
-SWITCHES = ("context-loss", "marks-loss", "sentence-rule")  # take on and off, which are true and false to YAML
-# Where a recipe's own files lie changes no model, and every score names its reference.
+ABLATIONS = "ablations"  # the folder in configs/ whose recipes have no folder in their names
+OTHER_FOLDERS = ("arena", "checksums", "hydra", "sizes", "studies")  # without recipes, or with those of experiments
+SWITCHES = ("context-loss", "marks-loss", "sentence-rule")  # values on and off, which YAML reads as true and false
+# Paths of files; another path is not a change of the recipe.
 FILES = (
     "prepare.bert",
     "prepare.bpe-codes",
@@ -42,7 +42,7 @@ FILES = (
 )
 OTHERS = ("prepared-from", "vocabulary-from", "pretrained-from")  # name other recipes
 LANGUAGES = ("source-lang", "target-lang", "langs")
-AVERAGED = "average-checkpoints"  # in section train: no option of fairseq-train, but what is done when it has ended
+AVERAGED = "average-checkpoints"  # in section train: not an option of fairseq-train, but a step after it
 REFERENCE = ("score.paper", "score.reference")
 Options = dict[str, Any]
 
@@ -53,12 +53,12 @@ def _section() -> Any:
 
 @dataclass
 class RecipeFile:
-    """What the file of a recipe may hold; see ``Recipe``."""
+    """Schema of a recipe's file; see ``Recipe``."""
 
     description: str | None = None
     rows: dict[str, str | None] | None = setting("lines of the form '\"TABLE\": ROW', in texts", default=None)
     devices: int = count(1)
-    based_on: str | None = None  # the recipe whose settings this one changes, beside it or in configs/
+    based_on: str | None = None  # the recipe whose settings this one changes, in the same folder or in configs/
     prepared_from: str | None = None
     vocabulary_from: str | None = None
     pretrained_from: str | None = None
@@ -71,20 +71,20 @@ class RecipeFile:
 
 @dataclass
 class Recipe:
-    """What one recipe says, with everything that it is based on.
+    """One recipe, combined with the recipes that it is based on.
 
     Attributes:
         name: its file's name without ``.yaml``, in ``configs/`` with its folder: "base", "window/base".
-        devices: how many devices its batches are meant for.
+        devices: number of devices that its batches are meant for.
         prepared_from: the recipe whose prepared corpus it uses, if not its own.
         vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
         pretrained_from: the recipe whose model training starts from.
-        sections: options by section, dashed names, options that were taken away removed.
+        sections: options by section, with dashed names, without removed options.
         rows: the rows of papers that it reproduces, as printed there, by table ("2") or section ("section 5.4") of Bao
             et al. (2021), or by another paper and its table ("window-attention 5"); None for a setting that belongs to
-            a table without being printed in it. Those of a recipe that it is based on are not its own.
-        changes: what was changed on the command line (``SECTION.OPTION=VALUE``, ``devices=N``), but for what makes no
-            other model: the places of files that the recipe names, and the reference that is scored against.
+            a table without being printed in it. Rows of its base recipe are not included.
+        changes: changes on the command line (``SECTION.OPTION=VALUE``, ``devices=N``), without those that make no other
+            model: paths of files, and the reference for scoring.
     """
 
     name: str
@@ -98,12 +98,12 @@ class Recipe:
     changes: list[str] = field(default_factory=list)
 
     def options(self, *sections: str) -> Options:
-        """The options of some sections together; a later section overrides an earlier one."""
+        """Return the options of some sections; a later section overrides an earlier one."""
         return {key: value for section in sections for key, value in self.sections.get(section, {}).items()}
 
     @property
     def max_sentences(self) -> int | None:
-        """How many sentences an instance has at most, as prepared or as grouped at loading; None: as many as fit."""
+        """Maximum number of sentences of an instance, as prepared or as formed at loading; None: no limit."""
         task = self.sections["task"]
         kind = task.get("instances", STORED)
         if kind == STORED:
@@ -121,21 +121,21 @@ class Recipe:
 
     @property
     def averaged(self) -> int | None:
-        """So many of a training's last checkpoints are averaged to its model; None: the best one is it."""
+        """Number of last checkpoints that are averaged to the model; None: the model is the best checkpoint."""
         return self.sections["train"].get(AVERAGED)
 
     def training(self) -> Options:
-        """The options of fairseq-train."""
+        """Return the options of fairseq-train."""
         return {key: value for key, value in self.options("task", "train").items() if key != AVERAGED}
 
     def preparing(self) -> Options:
-        """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""
+        """Return the options for preparing a corpus: section ``prepare``, and the languages of the task."""
         task = self.sections["task"]
         return self.options("prepare") | {key: task[key] for key in LANGUAGES if key in task}
 
 
 def recipe_names() -> list[str]:
-    """Names of the recipes that come with the package: of ``configs/``, ablations, then folder by folder."""
+    """Return the names of the package's recipes: of ``configs/``, ablations, then folder by folder."""
     top = config_directory()
     others = sorted(path for path in top.iterdir() if path.is_dir() and path.name not in (ABLATIONS, *OTHER_FOLDERS))
     small = [path for path, _ in _small_recipes(top).values()]
@@ -147,14 +147,14 @@ def recipe_names() -> list[str]:
 
 
 def _name(path: Path) -> str:
-    """What the recipe of a file is called."""
+    """Return the name of a file's recipe."""
     folder = path.resolve().parent
     alone = folder.parent != config_directory().resolve() or folder.name in (ABLATIONS, *OTHER_FOLDERS)
     return path.stem if alone else f"{folder.name}/{path.stem}"
 
 
 def listing() -> str:
-    """One line for each recipe: its name and what it is."""
+    """Return a line for each recipe: its name and description."""
     recipes = [load_recipe(name) for name in recipe_names()]
     width = max((len(recipe.name) for recipe in recipes), default=0)
     return "\n".join(f"  {recipe.name:{width}}  {recipe.description}" for recipe in recipes)
@@ -186,27 +186,27 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
 
 
 def sized(name: str, size: str | None) -> str:
-    """Return the name of a recipe at a size (``--size small``). Raise UserError for one that is of one size alone."""
+    """Return the name of a recipe at a size (``--size small``). Raise UserError for a recipe with only one size."""
     small = _small_recipes(config_directory())
     if size is None:
         return name
     if name not in small:
-        raise UserError(f"--size {size}: recipe '{name}' has one size; small ones are there of {', '.join(small)}")
+        raise UserError(f"--size {size}: recipe '{name}' has only one size; small ones exist for {', '.join(small)}")
     return _name(small[name][0])
 
 
 @lru_cache(maxsize=4)
 def _small_recipes(top: Path) -> dict[str, tuple[Path, Entries]]:
-    """By recipe: the place of its small one, where no file is, and what configs/sizes/small.yaml says of it."""
+    """Return, by recipe, the virtual path of its small version, and its entry in configs/sizes/small.yaml."""
     path = top / "sizes" / "small.yaml"
     entries = read_entries(path)["recipes"] if path.is_file() else {}
     return {name: (top.resolve() / f"{entry['name']}.yaml", entry) for name, entry in entries.items()}
 
 
 def _small(path: Path) -> Entries | None:
-    """What the file of a small recipe would hold: based on the other one, with what configs/sizes/small.yaml changes.
+    """Return the content of a small recipe's virtual file: its base recipe and the changes of configs/sizes/small.yaml.
 
-    None for the place of no small recipe.
+    None if the path is not of a small recipe.
     """
     top = config_directory()
     small = _small_recipes(top)
@@ -227,9 +227,9 @@ def _small(path: Path) -> Entries | None:
 
 
 def language_changes(name: str, pair: str | None) -> list[str]:
-    """What ``--langs SOURCE,TARGET`` changes in a recipe, as ``--set`` would.
+    """Return the changes of ``--langs SOURCE,TARGET`` in a recipe, in the form of ``--set``.
 
-    Raises UserError for anything but two languages, and for a recipe whose pretrained model has names of its own.
+    Raises UserError for anything but two languages, and if the recipe's pretrained model has its own language codes.
     """
     if pair is None:
         return []
@@ -262,7 +262,7 @@ class UnknownRecipe(UserError):
 
 
 def find_recipe(name: str) -> Path:
-    """The file of a recipe. Raises UnknownRecipe, naming those that are called alike, if there is none."""
+    """Return the file of a recipe. Raise UnknownRecipe, with similar names, if there is none."""
     name = FORMER.get(name, name)
     if name.endswith((".yaml", ".yml")):
         candidates = [Path(name)]
@@ -275,15 +275,15 @@ def find_recipe(name: str) -> Path:
     names = recipe_names()
     like = ", ".join(difflib.get_close_matches(name, names) or names[:3])
     raise UnknownRecipe(
-        f"unknown recipe '{name}': there are {like} and others, listed by gtransformer run without arguments; give "
-        "one of them, or the path of a YAML file"
+        f"unknown recipe '{name}': similar ones are {like} (gtransformer run without arguments lists all); give one of "
+        "them, or the path of a YAML file"
     )
 
 
 def beside(recipe: str, other: str) -> str:
-    """How one recipe that another names is named on a command line: as it is, or where it stands beside that one.
+    """Return the command-line name of a recipe that another recipe names: its name, or its path in the same folder.
 
-    A name that comes from what a recipe is based on is meant where that one stands.
+    A name from a base recipe is relative to the base recipe's folder.
     """
     path = own = find_recipe(recipe)
     while other not in map((content := _read(path)).get, OTHERS) and (base := content.get("based-on")):
@@ -313,19 +313,19 @@ def _with_bases(path: Path, seen: list[Path]) -> Entries:
 
 
 def _base(path: Path, name: str) -> Path:
-    """The file of what a recipe is based on; a user's own recipes may stand beside each other."""
+    """Return the file of a base recipe; a user's recipes may be in the same folder."""
     sibling = path.parent / f"{name}.yaml"
     return sibling if sibling.is_file() else find_recipe(name)
 
 
 def _read(path: Path) -> Entries:
-    """A file with all its sections."""
+    """Read a file with all its sections."""
     if not path.is_file() and (small := _small(path)) is not None:
         return _with_sections(small, path)
     return deepcopy(_sections(path, "\n".join(read_lines(path))))
 
 
-@lru_cache(maxsize=256)  # a study or a list of recipes reads the same ones again and again
+@lru_cache(maxsize=256)  # studies and lists of recipes read the same files many times
 def _sections(path: Path, text: str) -> Entries:
     return _with_sections(entries_of(text, path).dashed(), path)
 
@@ -341,7 +341,7 @@ def _with_sections(content: Entries, path: Path) -> Entries:
 
 
 def _is_real(content: Entries, change: str) -> bool:
-    """Whether a change makes another model than the recipe's; see ``Recipe.changes``."""
+    """Return whether a change makes another model than the recipe's; see ``Recipe.changes``."""
     target, _, text = change.partition("=")
     section, _, option = dashed(target).partition(".")
     moved = dashed(target) in FILES and text and content[section].get(option) is not None
@@ -349,22 +349,22 @@ def _is_real(content: Entries, change: str) -> bool:
 
 
 def _apply(content: Entries, change: str) -> None:
-    place = f"--set {change}"
+    location = f"--set {change}"
     target, equals, text = change.partition("=")
     section, dot, option = target.partition(".")
-    value = read_value(text, place)
+    value = read_value(text, location)
     if equals and dot and option and section in SECTIONS:
         content[section][dashed(option)] = value
     elif equals and target == "devices":
-        check_value(RecipeFile, "devices", value, place)
+        check_value(RecipeFile, "devices", value, location)
         content["devices"] = value
     elif (dashed(target), equals, text) == ("pretrained-from", "=", ""):
         content["pretrained-from"] = None
     else:
-        raise UserError(f"{place}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
+        raise UserError(f"{location}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
 
 
 def _present(options: Options) -> Options:
-    """Options without those that were taken away, switches by their names."""
+    """Return options without removed ones, and with switches as on and off."""
     found = {key: value for key, value in options.items() if value is not None}
     return found | {key: "on" if found[key] else "off" for key in SWITCHES if isinstance(found.get(key), bool)}

@@ -1,4 +1,4 @@
-"""Will the programs of a recipe take its options, and are the files there that it names? Asked before anything runs."""
+"""Checks of a recipe before anything runs: do the programs accept its options, and do the named files exist?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gtransformer.tasks.trained import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
 CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")
-# What stands for the arguments that are no options of the recipe.
+# Placeholders for arguments that are no options of the recipe.
 NEEDED = {
     "prepare": ["RAW", "PREPARED"],
     "train": ["DATA"],
@@ -32,27 +32,25 @@ NEEDED = {
 
 
 def check_recipe(recipe: Recipe, stages: Sequence[str], extra: Sequence[str] = ()) -> None:
-    """UserError for an option that the program of one of the stages does not know or whose value it does not take.
-
-    And for a pretrained model, or a part of one, that the recipe names and that is not there.
+    """Raise UserError for an unknown option or an invalid value of one of the stages, and for missing files.
 
     Args:
         extra: further arguments of a single stage.
     """
     for stage in stages:
         check_options(recipe, stage, extra)
-    for place in FILES:
-        section, _, option = place.partition(".")
+    for key in FILES:
+        section, _, option = key.partition(".")
         path = recipe.sections[section].get(option)
         if path is not None and section in stages and not Path(str(path)).exists():
             raise UserError(
-                f"{path}: not there, but recipe '{recipe.name}' needs it ({place}); put it there, or say where it is "
-                f"with --set {place}=PATH (docs/train.md tells where pretrained models come from)"
+                f"{path}: missing, but recipe '{recipe.name}' needs it ({key}); put it there, or give its path with "
+                f"--set {key}=PATH (docs/train.md describes where to get pretrained models)"
             )
 
 
 def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None:
-    """UserError, with the recipe's name, unless the program of a stage takes the recipe's options."""
+    """Raise UserError, with the recipe's name, unless the program of a stage accepts the recipe's options."""
     if {"-h", "--help"} & set(extra):
         return
     own = {"prepare": recipe.preparing, "train": recipe.training}
@@ -66,7 +64,7 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     parser.error = _refuse
     try:
         if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
-            _refuse("user-dir stands in section train alone; write it into task, which both read")
+            _refuse("user-dir is only in section train; write it into task, which both read")
         given = parse(parser, [*NEEDED[stage], *to_arguments(options), *extra])
         if stage == "train":
             if given.task == "translation_doc":
@@ -77,18 +75,18 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
 
 
 def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
-    """Raise UserError where more checkpoints are to be averaged than training keeps, or it ends before there is one.
+    """Raise UserError if training keeps fewer checkpoints than are to be averaged, or ends before the first one.
 
-    That there will be fewer, as in a short trial, is said when they are averaged.
+    A smaller number because of a short training is reported when they are averaged.
 
     Args:
-        wanted: how many, as the recipe says; None: no mean is made.
+        wanted: number of checkpoints to average; None: no averaging.
         given: all options of the training.
     """
     if wanted is None:
         return
     if not isinstance(wanted, int) or wanted < 2:
-        raise UserError(f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or take it away")
+        raise UserError(f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or remove it")
     updates = given.max_update or math.inf
     epochs = min(given.max_epoch or math.inf, updates)  # an epoch has one update at least
     every_epoch = 0 if given.no_epoch_checkpoints else given.save_interval
@@ -100,7 +98,7 @@ def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
     if given.no_save or max((most for *_, most in kinds), default=0) < wanted:
         raise UserError(
             f"{AVERAGED} is {wanted}, but training keeps fewer; set train.keep-last-epochs={wanted} and "
-            f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} beside train.save-interval-updates"
+            f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} with train.save-interval-updates"
         )
     if all(end < every for end, every, _ in kinds):
         raise UserError(
@@ -110,17 +108,17 @@ def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
 
 
 def check_freezing(given: argparse.Namespace) -> None:
-    """UserError for a precision in which what is not to be trained would change."""
-    trained, said = frozen_by(given)
+    """Raise UserError for a precision in which frozen parameters would change."""
+    trained, option = frozen_by(given)
     if trained != ALL_PARAMETERS and torch.cuda.is_available():  # without a GPU recipes train in full precision
-        check_rounding(given, said.removeprefix("with "))
+        check_rounding(given, option.removeprefix("with "))
 
 
 def _refuse(message: str) -> NoReturn:
-    """What argparse says, without the names of functions, and of a long list of choices those like the value."""
+    """Raise UserError with argparse's message, without names of functions and with only similar choices."""
     message = LAMBDA.sub(r"cannot be read: \1; give a number, or several with commas between them", message)
     found = CHOICES.search(message)
     if found and len(found[0]) > 200:
         like = difflib.get_close_matches(found[1], re.findall(r"[\w/-]+", found[2]))
-        message = f"{message[: found.start()]}invalid choice: '{found[1]}'; like it are {', '.join(like) or 'none'}"
+        message = f"{message[: found.start()]}invalid choice: '{found[1]}'; similar are {', '.join(like) or 'none'}"
     raise UserError(message)

@@ -1,4 +1,4 @@
-"""A recipe on a corpus: where its files lie, and its stages prepare, train, generate, score."""
+"""A recipe's run on a corpus: paths, and the stages prepare, train, generate, score."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from gtransformer.work import read_record
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
-# In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
+# In section generate: START makes the model that training started from the first pass; else a file is named.
 FIRST_PASS, START = "first-pass", "start"
-CONTINUE = "continue-once"  # in section train, START: that model's training goes on, with optimizer and schedule
-# Options of a prepared corpus that several recipes use; one of them may have been given others than its recipe says.
+CONTINUE = "continue-once"  # in section train, START: resume that model's training, with optimizer and schedule
+# Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
 COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
 COUNTED |= {"normalise-punctuation"}
 
 
 @dataclass
 class Run:
-    """One recipe on one corpus, and where its files lie."""
+    """One recipe on one corpus, with the paths of its files."""
 
     recipe: Recipe
     corpus: Corpus
@@ -68,19 +68,19 @@ class Run:
 
     @property
     def model(self) -> Path:
-        """The model that training leaves."""
+        """The model that training writes."""
         return model_file(self.recipe, self.directory)
 
     @property
     def translations(self) -> Path:
-        """What the stage generate leaves."""
+        """The file that the stage generate writes."""
         return self.directory / f"{self.split}.jsonl"
 
     def check_files(self, stages: Sequence[str]) -> None:
-        """Raise UserError, before anything is done, where the raw corpus lacks a split that one of the stages needs.
+        """Raise UserError, before anything is done, if the raw corpus lacks a split that one of the stages needs.
 
-        Where it is only prepared, say what it lacks for the others: what is added to other corpora, or translated by
-        another's model, does not have all of them.
+        If the corpus is only prepared, print the missing splits: it may be for addition to other corpora, or for
+        translation only.
         """
         langs = [lang.partition("_")[0] for lang in self.recipe.pair]
         if "prepare" not in stages:
@@ -93,13 +93,13 @@ class Run:
         alone, stage_of = len(stages) == 1, {"train": "train", "valid": "train", self.split: "generate"}
         for old, new in RAW_SPLITS.items():
             if new not in splits and new in stage_of and (alone or stage_of[new] in stages):
-                said = f"{raw_file(self.raw, langs, old, langs[0])}: no such file; stage {stage_of[new]} needs it"
+                message = f"{raw_file(self.raw, langs, old, langs[0])}: no such file; stage {stage_of[new]} needs it"
                 if not alone:
-                    raise UserError(f"{said}; give one, or run stage by stage")
-                print(f"[prepare] {said}", file=sys.stderr, flush=True)
+                    raise UserError(f"{message}; give one, or run stage by stage")
+                print(f"[prepare] {message}", file=sys.stderr, flush=True)
 
     def check_pretrained(self) -> None:
-        """Raise UserError where the model that training starts from is another recipe's and is not there."""
+        """Raise UserError if training starts from another recipe's model and it is missing."""
         if self.pretrained:
             self._need(self.pretrained, "starts from it", self.recipe.pretrained_from, "train")
 
@@ -126,7 +126,7 @@ class Run:
         self._run("prepare", command, {"prepared": str(self.prepared)})
 
     def train(self) -> None:
-        """fairseq-train, going on from the last checkpoint if there is one; then the mean of the last, if wanted."""
+        """Run fairseq-train, resuming from the last checkpoint if there is one; then average, if the recipe does."""
         self._need_prepared("train")
         checkpoints = self.directory / BEST.parent
         options = {"save-dir": checkpoints, **self.recipe.training()}
@@ -156,10 +156,10 @@ class Run:
             self._average()
 
     def _is_whole(self, checkpoints: Path) -> bool:
-        """Whether the model of a finished training is there; what was cut is made again if another file is the same.
+        """Return whether the model of a finished training exists; repair truncated copies if possible.
 
-        Where checkpoints are averaged, the mean or the last one will do. False, too, where there never was a best one.
-        Raises UserError if the model was lost, but others of the training are there: fairseq would find nothing to do.
+        If checkpoints are averaged, the mean or the last one suffices. False also if there never was a best one. Raises
+        UserError if the model was lost but other checkpoints exist: fairseq would have nothing to do.
         """
         if not any(checkpoints.glob("*.pt")):
             return False
@@ -172,22 +172,22 @@ class Run:
         if not self.recipe.averaged and not best.exists() and whole and not had_best(last):
             return False
         raise UserError(
-            f"{others[0] if others else best}: missing or cut short, though the training was finished; put it back, or "
+            f"{others[0] if others else best}: missing or truncated, but the training was finished; restore it, or "
             f"remove {checkpoints} to train again"
         )
 
     def _average(self) -> None:
-        """The mean of the last checkpoints, or of those that there are, unless it was made since the training ended."""
+        """Average the last checkpoints, or the existing ones, unless that was done after the end of training."""
         options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.model}
         command = python_command("gtransformer.cli.average", str(self.model.parent), options)
-        earlier = [part for part in command if part != "--or-fewer"]  # as it was before there was that option
+        earlier = [part for part in command if part != "--or-fewer"]  # the command of earlier versions
         if self.dry:
             print(f"# average\n{as_typed_by_hand(command + self.extra)}")
         elif not (self.model.is_file() and any(was_run("average", one, self.directory) for one in (command, earlier))):
             run_stage("average", command, self.directory, {"model": str(self.model)})
 
     def generate(self) -> None:
-        """fairseq-generate; writes SPLIT.jsonl."""
+        """Run fairseq-generate, which writes SPLIT.jsonl."""
         self._need_prepared(self.split)
         if not self.dry:
             if not self.checkpoint.is_file():
@@ -197,7 +197,7 @@ class Run:
             "path": self.checkpoint,
             "gen-subset": self.split,
             "gen-output": self.directory / self.split,
-            "scoring": NONE,  # the stage score does; fairseq's would be of subwords
+            "scoring": NONE,  # the stage score does it; fairseq would score subwords
             **self.recipe.options("task", "generate"),
         }
         if options.get(FIRST_PASS) == START:
@@ -209,7 +209,7 @@ class Run:
             raise UserError(f"{self.translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
 
     def _start_model(self) -> Path:
-        """The model that training started from, which translates first."""
+        """Return the model that training started from, for the first pass."""
         model = self.recipe.sections["train"].get("finetune-from-model") or self.pretrained
         if model is None or not (self.dry or Path(model).is_file()):
             raise UserError(
@@ -219,9 +219,9 @@ class Run:
         return Path(model)
 
     def score(self) -> None:
-        """Scores of the translations against the untouched text, and as the release has them where that can be.
+        """Score the translations against the original text and, if possible, as the release does.
 
-        Writes SPLIT.scores.json, which says what was changed in the recipe.
+        Writes SPLIT.scores.json, which also has the changes of the recipe.
         """
         output = self.directory / f"{self.split}.scores.json"
         options = {"split": self.split, "hypotheses": self.translations, "output": output}
@@ -234,18 +234,18 @@ class Run:
             options["reference"] = "both" if self.dry else reference_option(self.prepared, self.split)
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
         self._run(f"score.{self.split}", command, {"scores": str(output)})
-        if not self.dry:  # the results page reads there whose scores they are
+        if not self.dry:  # for the results page
             changes = read_json(self.directory / f"score.{self.split}.json")["changes"]
             write_json(output, {**read_json(output), "recipe": self.recipe.name, "changes": changes})
 
     def _hold_corpus(self, checkpoints: Path) -> str:
-        """Digest of what a training reads of the prepared corpus, noted beside its checkpoints.
+        """Store the digest of the training data next to the checkpoints, and return it.
 
-        Raises UserError if the model there is of another corpus: it would be kept, or trained on, as if of this one.
+        Raises UserError if the existing model was trained on another corpus.
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
         before = read_json(path) if path.is_file() else now
-        if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a text: of an earlier version
+        if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a string: of an earlier version
             raise UserError(
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
                 "that folder to train again, or choose another directory with --output"
@@ -257,7 +257,7 @@ class Run:
         self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))
 
     def _run(self, name: str, command: list[str], results: Options) -> None:
-        """Run a stage's program; its record also says what was changed in the recipe, here and before."""
+        """Run a stage's program; its record also has the changes of the recipe, here and in earlier stages."""
         stage = name.partition(".")[0]
         if self.dry:
             return print(f"# {stage}\n{as_typed_by_hand(command + self.extra)}")
@@ -269,16 +269,16 @@ class Run:
         try:
             run_stage(name, command + self.extra, self.directory, noted | results)
         except KeyboardInterrupt:
-            last, kept = last_checkpoint(self.directory), "nothing; the same command begins it again"
+            last, kept = last_checkpoint(self.directory), "nothing; the same command restarts it"
             if stage == "train" and last.is_file():
-                kept = f"{last} (update {training_done(last).updates}); the same command goes on"
+                kept = f"{last} (update {training_done(last).updates}); the same command resumes"
             elif stage == "prepare":
-                kept = f"the steps that are done, in {self.prepared}; the same command goes on"
+                kept = f"the steps that are done, in {self.prepared}; the same command resumes"
             print(f"\n[{name}] kept of this stage: {kept}", flush=True)
             raise
 
     def _sources(self, stage: str) -> list[Path]:
-        """The records of what a stage builds on; corpus and model may be those of other runs."""
+        """Return the records of a stage's inputs; corpus and model may belong to other runs."""
         if stage == "prepare":
             return [self.vocabulary.parent / "prepare.json"] if self.vocabulary else []
         records = [self.prepared.parent / "prepare.json", self.directory / "prepare.json"]
@@ -297,19 +297,19 @@ class Run:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
 
     def _need(self, path: Path, why: str, recipe: str | None, stage: str) -> None:
-        """Raise UserError, with the command that makes it, for a file of another recipe that is not there."""
+        """Raise UserError, with the command that makes it, for a missing file of another recipe."""
         if self.dry or path.is_file():
             return
         pair = any(change.startswith(("task.source-lang", "task.target-lang")) for change in self.recipe.changes)
         langs = f" --langs {','.join(self.recipe.pair)}" if pair else ""
         raise UserError(
-            f"{path}: not there yet, but recipe '{self.recipe.name}' {why}; first run: gtransformer run "
+            f"{path}: does not exist yet, but recipe '{self.recipe.name}' {why}; first run: gtransformer run "
             f"{recipe or self.recipe.name} {self.start_on or self.raw} {stage}{langs}"
         )
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
-    """The stages to run. Raises UserError for an unknown one, or options for fairseq that no single stage gets."""
+    """Return the stages to run. Raise UserError for an unknown stage, or for options after ``--`` with ``all``."""
     if args.stage not in (*STAGES, "all"):
         raise UserError(f"unknown stage '{args.stage}': known are {', '.join(STAGES)} and all")
     if args.stage != "all":
@@ -320,7 +320,7 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def make_run(args: argparse.Namespace) -> Run:
-    """Work out the paths of a run."""
+    """Return a run with its paths."""
     recipe = load_recipe(args.recipe, args.set)
     corpus = Corpus.find(args.corpus, recipe.pair)
     directory = args.output or run_directory(recipe.name, corpus)
@@ -331,10 +331,10 @@ def make_run(args: argparse.Namespace) -> Run:
         prepared = run_directory(recipe.prepared_from, corpus) / "prepared"
     start_on = corpus_directory(args.start_on) if args.start_on else None
     check_start(directory, start_on and str(start_on.resolve()))
-    checkpoint, of = model_file(recipe, directory), corpus  # the corpus that its model, and that one's start, are of
+    checkpoint, of = model_file(recipe, directory), corpus  # ``of``: the corpus of its model and of the start model
     if args.model_of:
         known = args.model_of in BENCHMARKS and benchmark_directory(args.model_of).is_dir()
-        # One that is not there any more is known by the name that its runs have.
+        # A removed corpus is known by the name of its runs.
         of = Corpus.find(args.model_of, recipe.pair) if known or Path(args.model_of).is_dir() else Corpus(args.model_of)
         vocabulary = run_directory(recipe.prepared_from or recipe.name, of) / "prepared"
         checkpoint = model_file(recipe, run_directory(recipe.name, of))

@@ -1,4 +1,4 @@
-"""A recipe's stages: each a program with its log and its record, and what the records of a run say."""
+"""Stages of a recipe: each a program with a log and a record; and facts from the records of a run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gtransformer.run.paths import RAW
 from gtransformer.run.recipe import load_recipe, recipe_names
 from gtransformer.work import Record, read_record, take_lock
 
-PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
-# The sections that a stage reads; a change elsewhere changes nothing there.
+PATIENCE = 10.0  # seconds; the helper processes of a killed training need some time to end
+# The sections that a stage reads.
 SECTIONS = {
     "prepare": ("prepare", "task"),
     "train": ("task", "train", "devices", "pretrained-from"),
@@ -32,11 +32,11 @@ SECTIONS = {
 def run_stage(name: str, command: list[str], directory: Path, results: dict[str, Any]) -> None:
     """Run ``command``; log to ``directory/NAME.log``, and on success write the record ``directory/NAME.json``.
 
-    The log is appended to, since a stage may be resumed; an old record is removed first, so that none stands beside an
-    interrupted run. Raises UserError if the program fails, or if the same stage is at work in this directory.
+    The log is appended to, since a stage may be resumed. An old record is removed first, so that an interrupted run has
+    none. Raises UserError if the program fails, or if the same stage is running in this directory.
     """
     busy = (
-        f"its stage {name} is at work already, perhaps left behind by a run that was killed; wait for "
+        f"its stage {name} is running already, perhaps left from a run that was killed; wait for "
         f"it, end it (pgrep -af {shlex.quote(re.escape(str(directory)))}), or choose another directory"
     )
     with take_lock(directory / f".{name}.lock", directory, busy, PATIENCE) as lock:
@@ -62,31 +62,31 @@ def run_stage(name: str, command: list[str], directory: Path, results: dict[str,
 
 
 def was_run(name: str, command: list[str], directory: Path) -> bool:
-    """Was this stage finished with this very command?"""
+    """Return whether this stage was finished with exactly this command."""
     return Record(directory / f"{name}.json", {"command": command}).holds()
 
 
 def stage_changes(stage: str, changes: Sequence[str], extra: Sequence[str]) -> list[str]:
-    """What a stage does otherwise than its recipe says.
+    """Return the changes of a recipe that concern a stage.
 
     Args:
         changes: the recipe's, ``SECTION.OPTION=VALUE``, ``devices=N`` or ``pretrained-from=``.
-        extra: options for the stage's program, as given behind ``--``.
+        extra: options for the stage's program, given after ``--``.
     """
     own = [change for change in changes if change.partition("=")[0].partition(".")[0] in SECTIONS[stage]]
     return own + ([f"{stage} -- {shlex.join(extra)}"] if extra else [])
 
 
 def noted_changes(records: Iterable[Path]) -> list[str]:
-    """The changes in those of the records that are there, each once."""
+    """Return the changes in the existing records, each once."""
     found = (read_json(path).get("changes") or [] for path in records if path.is_file())
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def search_of_run(directory: Path) -> dict[str, Any]:
-    """The options with which a run's recipe translates: as its training noted them, or as its run was begun.
+    """Return the options of generation of a run's recipe, as recorded by its training or at the start of the run.
 
-    Of a run that noted neither, those of its recipe, if that is one of the package's; else none.
+    For a run without these records: the options of its recipe, if it is one of the package's; else none.
     """
     record = read_record(directory / "train.json")
     for noted in (record, read_record(directory / RAW)):
@@ -97,7 +97,7 @@ def search_of_run(directory: Path) -> dict[str, Any]:
 
 
 def first_pass_of_run(directory: Path) -> Path | None:
-    """The model that translates first by a run's recipe, if it is a checkpoint that is there."""
+    """Return the checkpoint of the first pass of a run's recipe, if it exists."""
     named, command = search_of_run(directory).get("first-pass"), read_record(directory / "train.json").get("command")
     if named == "start":
         named = dict(pairwise(command or [])).get("--finetune-from-model")
@@ -106,12 +106,12 @@ def first_pass_of_run(directory: Path) -> Path | None:
 
 
 def check_start(directory: Path, start_on: str | None) -> None:
-    """Raise UserError if a run was begun with another ``--start-on``: corpus, dictionary and model would be others."""
+    """Raise UserError if a run was started with another ``--start-on``: its corpus, dictionary and model differ."""
     for path in (directory / "prepare.json", directory / "train.json"):
         noted = read_json(path).get("start_on") if path.is_file() else start_on
         if noted != start_on:
-            begun = f"with --start-on {noted}" if noted else "without --start-on"
+            option = f"with --start-on {noted}" if noted else "without --start-on"
             raise UserError(
-                f"{directory}: this run was begun {begun}; give the same to all of its stages, or choose another "
+                f"{directory}: this run was started {option}; give the same to all of its stages, or choose another "
                 "directory with --output"
             )

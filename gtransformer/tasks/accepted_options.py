@@ -1,8 +1,7 @@
-"""Options that fairseq's parsers accept for this task: in which programs each has an effect, and which have none.
+"""Options that fairseq's parsers accept for this task: the programs in which each has an effect, if any.
 
-fairseq gives every program the options of all its parts, whether documents can have them or not. What would be ignored,
-or would end in a traceback, is refused as soon as the command line is read. A test walks over the parsers: an option of
-another version of fairseq that nobody has judged fails it.
+fairseq gives every program the options of all its parts. Options that would be ignored, or end in a traceback, are
+refused when the command line is read. A test fails for options of other versions of fairseq that are not listed here.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from gtransformer.tasks.config import TranslationDocConfig
 
 TRAIN, GENERATE, VALIDATE, INTERACTIVE = PROGRAMS = ("train", "generate", "validate", "interactive")
 
-# Where an option has an effect, or says what instances are, as section "task" of a recipe does for all programs. A
-# further one of a model, an optimizer or the like is for who chooses that.
+# Options of section "task" of a recipe are given to all programs, so that they are listed here for all. Options that
+# are not listed belong to a model, an optimizer or the like.
 _EVERYWHERE = """
     user_dir help seed cpu task data source_lang target_lang langs doc_mode decoder_start prepend_bos
     fp16 memory_efficient_fp16 no_progress_bar log_interval log_format num_workers data_buffer_size
@@ -81,11 +80,11 @@ _USED_IN = {
 USED_IN = {name: programs for programs, names in _USED_IN.items() for name in names.split()}
 
 _NOT_SHARDED = "a model lies whole on each device here; leave it out (--update-freq takes larger batches)"
-# Options without an effect on documents, or without a way to have one: why, and what to give instead.
+# Options that have no effect on documents, or cannot have one: the reason, and what to give instead.
 _REFUSED = {
     "TPUs are not supported; leave it out, or give --cpu": "tpu",
     "fairseq's is for TPUs; give --autocast bfloat16": "bf16 memory_efficient_bf16",
-    "fairseq-fixed does not read it as that; give --fp16-init-scale, from which --amp starts, too": "amp_init_scale",
+    "fairseq-fixed ignores it; give --fp16-init-scale, which is also the initial scale of --amp": "amp_init_scale",
     "fairseq-fixed puts another option's value in its place; leave it out: it is 2,000 updates": "amp_scale_window",
     _NOT_SHARDED: """
         model_parallel_size zero_sharding no_reshard_after_forward fp32_reduce_scatter cpu_offload
@@ -93,14 +92,14 @@ _REFUSED = {
         pipeline_balance pipeline_devices pipeline_chunks pipeline_encoder_balance pipeline_encoder_devices
         pipeline_decoder_balance pipeline_decoder_devices pipeline_checkpoint
     """,
-    "quantised layers have no weights that attention and loss could read; leave it out": "quantization_config_path",
+    "attention and loss cannot read the weights of quantised layers; leave it out": "quantization_config_path",
     "is for fairseq-hydra-train; leave it out": "reset_logging suppress_crashes",
     "needs a server that pyarrow no longer has; data are mapped from disk as they are; leave it out": (
         "use_plasma_view plasma_path"
     ),
-    "batches here are as full as --max-tokens allows, whatever they divide by; give 1": "required_batch_size_multiple",
-    "how data are stored is found by itself; leave it out": "dataset_impl",
-    "fairseq-fixed would shuffle in no epoch, not only in the first ones; leave it out": "curriculum",
+    "batches are filled up to --max-tokens, and their size is no multiple; give 1": "required_batch_size_multiple",
+    "the storage format of data is detected; leave it out": "dataset_impl",
+    "fairseq-fixed would never shuffle, not only not in the first epochs; leave it out": "curriculum",
     "fairseq-fixed does not read it; give --distributed-world-size N --distributed-rank I": "num_shards shard_id",
     "fairseq-fixed does not read it; leave it out": "fast_stat_sync no_early_stop no_beamable_mm",
     "models of several processes are the same after each update here; leave it out": (
@@ -114,29 +113,29 @@ _REFUSED = {
     ),
     "nothing here learns from word alignments; leave it out": "load_alignments",
     "name corpora several times with --more-training-data; leave it out": "upsample_primary",
-    "documents are cut between sentences; give --instances greedy and --instance-tokens N": "truncate_source",
+    "documents are split between sentences; give --instances greedy and --instance-tokens N": "truncate_source",
     "batches have no padding here; leave it out": "num_batch_buckets",
     "is for fairseq's speech translation in two passes, which no document model has; leave it out": (
         "beam_mt max_len_a_mt max_len_b_mt lenpen_mt"
     ),
     "documents have limits sentence by sentence; leave it out": "match_source_len",
     "fused attention does not give out its weights, which this needs; leave it out": "replace_unk print_alignment",
-    "sentences are held to their source, not to words that must occur; leave it out": "constraints",
+    "this search constrains sentences, not words; leave it out": "constraints",
     "is for fairseq's models that refine a translation step by step; these write it word by word; leave it out": """
         print_step iter_decode_eos_penalty iter_decode_max_iter iter_decode_force_max_iter
         iter_decode_with_beam iter_decode_with_external_reranker retain_iter_history decoding_format
     """,
     "translations are scored by the translation model alone; leave it out": "lm_path lm_weight",
-    "caches of a model with dropout would hold other states than its full pass; leave it out": "retain_dropout",
-    "see --retain-dropout: there is none in translation; leave it out": "retain_dropout_modules",
+    "with dropout, cached states would differ from those of a full pass; leave it out": "retain_dropout",
+    "translation has no dropout (see --retain-dropout); leave it out": "retain_dropout_modules",
     "is set by fairseq itself; give --seed": "no_seed_provided",
     "the target's language symbol ends a document; leave it out": "eos_token",
-    "the dictionary says which symbol this is; leave it out": "pad eos unk",
+    "the dictionary defines this symbol; leave it out": "pad eos unk",
 }
 REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
-ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # which is what documents have
+ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # values that are the case for documents
 FUSED = "fused_label_smoothed_cross_entropy"
-# fairseq's losses that read no more than a source, a target and what the model says of it.
+# fairseq's losses that need only a source, a target and the model's output.
 LOSSES = ("label_smoothed_cross_entropy", "cross_entropy", "label_smoothed_cross_entropy_with_rdrop")
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
@@ -156,7 +155,7 @@ PACKAGES = {
 }
 SCORERS = {"wer": ("editdistance",), "meteor": ("nltk",), "bert_score": ("bert_score",)}
 COPIED = {"batch_size_valid": "batch_size", "max_tokens_valid": "max_tokens", "tpu": "bf16"}
-BY_HYDRA = ("bf16", "memory_efficient_bf16")  # there they are no options for TPUs
+BY_HYDRA = ("bf16", "memory_efficient_bf16")  # in fairseq's configuration they are not for TPUs only
 NEEDED = {
     TRAIN: [("optimizer",), ("max_tokens", "batch_size")],
     VALIDATE: [("path",), ("max_tokens", "batch_size")],
@@ -167,19 +166,19 @@ FOR_GPUS = ("fp16", "memory_efficient_fp16", "amp", "profile")
 
 
 def check_parsed(parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
-    """Raise UserError for an option of a command line that its program cannot have.
+    """Raise UserError for an option of a command line that its program does not support.
 
     Args:
-        parser: of fairseq-train, -generate, -validate or -interactive; others are let through.
-        args: what it has made of the command line.
-        of_program: whether that is a program's own, and so whole; not a list of some options.
+        parser: of fairseq-train, -generate, -validate or -interactive; other parsers are not checked.
+        args: the parsed command line.
+        of_program: whether ``args`` is the whole command line of a program, not a list of some options.
     """
     program = program_of(parser)
     if program is None:
         return
     default = {action.dest: action.default for action in parser._actions}
     given = {name: value for name, value in vars(args).items() if name in default and value != default[name]}
-    for name, source in COPIED.items():  # by fairseq, where it was not given
+    for name, source in COPIED.items():  # by fairseq, if the option was not given
         if given.get(name) == getattr(args, source, None):
             given.pop(name, None)
     check_given(given, program, model_options(parser))
@@ -191,7 +190,7 @@ def check_parsed(parser: ArgumentParser, args: Namespace, of_program: bool = Tru
 
 
 def check_numbers(args: Namespace) -> None:
-    """Raise UserError for numbers that fairseq would divide by, or take without a word, and that mean nothing."""
+    """Raise UserError for meaningless numbers, which fairseq would divide by or silently accept."""
     for least, names in LEAST.items():
         for name in names.split():
             value = getattr(args, name, None)
@@ -212,7 +211,7 @@ def check_numbers(args: Namespace) -> None:
 
 
 def _number(name: str, value: float | str) -> float:
-    """A value as a number: fairseq's parser leaves an option whose default is another's as it was typed."""
+    """Return a value as a number; fairseq's parser leaves options with a linked default as strings."""
     try:
         return float(value)
     except ValueError:
@@ -220,7 +219,7 @@ def _number(name: str, value: float | str) -> float:
 
 
 def check_overrides(name: str, text: str) -> None:
-    """Raise UserError for what is no dictionary, and for a name that no model or task has: fairseq passes over it."""
+    """Raise UserError for text that is no dictionary, and for unknown names, which fairseq ignores."""
     try:
         found = ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -235,18 +234,17 @@ def check_overrides(name: str, text: str) -> None:
     unknown = next((str(one) for one in found if one not in known), None)
     if unknown is not None:
         like = "".join(f", as '{one}'" for one in get_close_matches(unknown, known, n=1))
-        raise UserError(f"{option_of(name)}: no model or task has an option '{unknown}'; give one that there is{like}")
+        raise UserError(f"{option_of(name)}: no model or task has an option '{unknown}'; give an existing one{like}")
 
 
 def check_needed(args: Namespace, program: str) -> None:
-    """Raise UserError for an option that a program cannot do without and that is not given, or too small."""
+    """Raise UserError for a required option of a program that is missing or too small."""
     for names in NEEDED.get(program, ()):
         if all(getattr(args, name, None) is None for name in names):
             raise UserError(f"fairseq-{program} needs {' or '.join(map(option_of, names))}; give one")
     if getattr(args, "sampling", False) and args.nbest != args.beam:
         raise UserError(
-            f"--sampling draws as many translations as --beam says ({args.beam}), and --nbest is {args.nbest}; give "
-            "the same for both"
+            f"--sampling draws --beam translations ({args.beam}), but --nbest is {args.nbest}; give the same for both"
         )
     if program == INTERACTIVE and args.batch_size is not None and args.batch_size > max(1, args.buffer_size):
         raise UserError(f"--batch-size {args.batch_size}: --buffer-size {args.buffer_size} reads less; give more")
@@ -256,20 +254,20 @@ def check_needed(args: Namespace, program: str) -> None:
 
 
 def model_options(parser: ArgumentParser) -> set[str]:
-    """The options of a parser that are those of an architecture; fairseq-generate has them, too."""
+    """Return the options of an architecture in a parser; fairseq-generate has them, too."""
     groups = [group for group in parser._action_groups if group.title == "Model-specific configuration"]
     return {action.dest for group in groups for action in group._group_actions}
 
 
 def program_of(parser: ArgumentParser) -> str | None:
-    """Which of PROGRAMS a parser belongs to, by what only that one asks; None for any other."""
+    """Return which of PROGRAMS a parser belongs to, by an option that only it has; None for other parsers."""
     known = {action.dest for action in parser._actions}
-    marks = {"max_update": TRAIN, "input": INTERACTIVE, "beam": GENERATE, "model_overrides": VALIDATE}
-    return next((program for name, program in marks.items() if name in known), None)
+    typical = {"max_update": TRAIN, "input": INTERACTIVE, "beam": GENERATE, "model_overrides": VALIDATE}
+    return next((program for name, program in typical.items() if name in known), None)
 
 
 def check_training(whole: DictConfig | None) -> None:
-    """Raise UserError for options of a training, however they are given, that it cannot have on this machine."""
+    """Raise UserError for options of a training that are not supported, or not on this machine."""
     if whole is None:
         return
     changed = dict(_changed(whole)) | {"criterion": whole.criterion._name}
@@ -278,12 +276,12 @@ def check_training(whole: DictConfig | None) -> None:
     several = whole.distributed_training.distributed_world_size > 1
     if changed.get("find_unused_parameters") and several and str(whole.criterion._name) == FUSED and not shared:
         raise UserError(
-            f"--find-unused-parameters: PyTorch does not see that --criterion {FUSED} uses the output layer; leave it "
-            "out, or give label_smoothed_cross_entropy"
+            f"--find-unused-parameters: PyTorch does not detect that --criterion {FUSED} uses the output layer; leave "
+            "it out, or give label_smoothed_cross_entropy"
         )
     if changed.get("update_ordered_indices_seed") and not whole.dataset.update_epoch_batch_itr:
         raise UserError(
-            "--update-ordered-indices-seed changes nothing by itself but the batches of a resumed run; give "
+            "--update-ordered-indices-seed alone changes only the batches of a resumed run; give "
             "--update-epoch-batch-itr, too, or leave it out"
         )
     if torch.cuda.is_available() and not whole.common.cpu:
@@ -294,11 +292,11 @@ def check_training(whole: DictConfig | None) -> None:
 
 
 def check_given(given: Mapping[str, Any], program: str, of_model: Collection[str] = ()) -> None:
-    """Raise UserError for the first option that a program cannot have.
+    """Raise UserError for the first option that a program does not support.
 
     Args:
-        given: options by their names, with values that are not the default.
-        of_model: those of an architecture.
+        given: options by name, with values that are not the default.
+        of_model: names of options of an architecture.
     """
     for name, value in given.items():
         reason = _reason(name, value, program, given, name in of_model)
@@ -307,22 +305,22 @@ def check_given(given: Mapping[str, Any], program: str, of_model: Collection[str
 
 
 def option_of(name: str) -> str:
-    """An option as it is typed."""
+    """Return an option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
 def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_model: bool) -> str | None:
-    """Why a program cannot have an option; None if it can."""
+    """Return why a program does not support an option; None if it does."""
     if not value and not isinstance(value, str) and name not in REFUSED:
-        return None  # an option that fairseq itself has settled
+        return None  # set by fairseq itself
     if name in ALLOWED and value == ALLOWED[name]:
         return None
     if name in REFUSED:
         return REFUSED[name]
     used = (TRAIN,) if of_model else USED_IN.get(name, PROGRAMS)
     if program not in used:
-        places = " and ".join(f"fairseq-{one}" for one in used)
-        return f"is for {places}, not for fairseq-{program}; leave it out"
+        programs = " and ".join(f"fairseq-{one}" for one in used)
+        return f"is for {programs}, not for fairseq-{program}; leave it out"
     module = getattr(CRITERION_REGISTRY.get(str(value)), "__module__", "") if name == "criterion" else ""
     if module.startswith("fairseq.") and value not in LOSSES:
         return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"
@@ -335,7 +333,7 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
 
 
 def _changed(whole: DictConfig) -> Iterator[tuple[str, Any]]:
-    """The options in fairseq's own sections of a configuration, and the task's, whose values are not the default."""
+    """Yield the options of fairseq's own sections and of the task whose values are not the default."""
     kinds = {field.name: field.type for field in fields(FairseqConfig)} | {"task": TranslationDocConfig}
     for section, kind in kinds.items():
         if is_dataclass(kind) and section in whole:

@@ -17,12 +17,13 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import CheckpointError, UserError
+from gtransformer.files import MODEL_FILE
 from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, ATTENTION, COMBINED, attention_kinds
 from gtransformer.modules.attention import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
-from gtransformer.tasks.checkpoints import LAST, MODEL, read_settings, read_state, settings_of
+from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
     as_given,
     check_same,
@@ -230,7 +231,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         return
     path = Path(cfg.sentence_model)
     if path.is_dir():  # a model directory
-        path /= MODEL
+        path /= MODEL_FILE
     if not path.is_file():
         raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
     state = read_state(path, "a checkpoint of fairseq")

@@ -1,4 +1,4 @@
-"""Checkpoints as files: what they say of their training, their mean, and saves that were interrupted."""
+"""Checkpoint files: the facts they record about training, averages, and recovery from interrupted saves."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gtransformer.models.common.architectures import system_of
 logger = logging.getLogger(__name__)
 
 
-# A model's options that may be others when its training goes on: what is drawn and kept while it computes, how it
-# computes, where it began and what of it is trained (which has checks of its own), how it translates.
+# Options of a model that may change when its training resumes: dropout, ways of computing, initialisation, the choice
+# of trained parameters (checked elsewhere), and options of translation.
 FREE = frozenset(
     """
     _name arch dropout attention_dropout activation_dropout
@@ -41,9 +41,9 @@ FREE = frozenset(
 
 
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:
-    """The model's and task's options that a fairseq checkpoint holds; empty for a file that cannot be read.
+    """Return the model's and task's options in a fairseq checkpoint; empty for an unreadable file.
 
-    What is wrong with such a file is said when fairseq loads it.
+    fairseq reports the error when it loads such a file.
     """
     try:
         state = load_lazily(path)
@@ -53,7 +53,7 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
-    """What a checkpoint of fairseq holds. Raises UserError if it cannot be read as what is wanted or holds no model."""
+    """Return the content of a fairseq checkpoint. Raise UserError if it cannot be read or holds no model."""
     try:
         state = load_lazily(path)
     except Exception as error:  # a damaged file makes the loader raise anything
@@ -65,7 +65,7 @@ def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
 
 
 def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The model's and task's options in what a fairseq checkpoint holds, kept as a configuration or as arguments."""
+    """Return the model's and task's options in the content of a checkpoint, from ``cfg`` or the older ``args``."""
     whole = state.get("cfg") or {}
     args = vars(state["args"]) if state.get("args") is not None else {}
     sections = {}
@@ -78,9 +78,9 @@ def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """The first of a model's options that makes another model of it, and differs; None if they are of one model.
+    """Return the first option that differs and makes it another model; None if both are options of one model.
 
-    Options that one of the two lacks, as older checkpoints do, and values that refer to others are passed over.
+    Options that one of the two lacks, as in older checkpoints, and links to other options are ignored.
     """
     return next((key for key in one if key in other and key not in FREE and not _same(one[key], other[key])), None)
 
@@ -92,19 +92,21 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def trained_seconds(path: Path) -> float:
-    """How long a fairseq checkpoint says that its model was trained, over all resumptions; 0 if it does not say.
+    """Return the seconds of training that a checkpoint records, over all resumptions; 0 if it records none.
 
-    The model that a fine-tuned one started from is counted, too.
+    They include the training of the model that a fine-tuned one started from.
     """
     return training_done(path).seconds
 
 
 class Done(NamedTuple):
-    """What a training that goes on from a checkpoint has behind it.
+    """The training that a checkpoint records.
 
-    ``task_state``: what the task keeps; ``metric``: which one says what checkpoint is best. Both None if not known.
-    ``patience``: what the training was given of it, 0 or less for none. ``schedule``: what its learning rate's schedule
-    keeps, empty if not known.
+    Attributes:
+        task_state: state of the task; None if not known.
+        metric: the metric that selects the best checkpoint; None if not known.
+        patience: value of ``--patience``; 0 or less: none.
+        schedule: state of the learning rate's schedule; empty if not known.
     """
 
     updates: int
@@ -116,16 +118,16 @@ class Done(NamedTuple):
 
 
 def training_done(path: Path) -> Done:
-    """What a fairseq checkpoint goes on from; 0, and no state, where it does not say, or cannot be read.
+    """Return the training that a fairseq checkpoint records; 0 and no state for missing facts or an unreadable file.
 
-    What is wrong with such a file is said when fairseq loads it.
+    fairseq reports the error when it loads such a file.
     """
     try:
         state = load_lazily(path)
     except Exception:  # a damaged file makes the loader raise anything
         return Done(0, 0.0)
 
-    def said(kind: Callable, default: Any, *keys: str | int) -> Any:
+    def recorded(kind: Callable, default: Any, *keys: str | int) -> Any:
         found = state
         try:
             for key in keys:
@@ -135,17 +137,17 @@ def training_done(path: Path) -> Done:
             return default
 
     return Done(
-        said(int, 0, "optimizer_history", -1, "num_updates"),
-        said(float, 0.0, "extra_state", "previous_training_time"),
-        said(lambda kept: kept, None, "task_state"),
-        said(lambda metric: metric, None, "cfg", "checkpoint", "best_checkpoint_metric"),
-        said(int, 0, "cfg", "checkpoint", "patience"),
-        said(dict, {}, "optimizer_history", -1, "lr_scheduler_state"),
+        recorded(int, 0, "optimizer_history", -1, "num_updates"),
+        recorded(float, 0.0, "extra_state", "previous_training_time"),
+        recorded(lambda state: state, None, "task_state"),
+        recorded(lambda metric: metric, None, "cfg", "checkpoint", "best_checkpoint_metric"),
+        recorded(int, 0, "cfg", "checkpoint", "patience"),
+        recorded(dict, {}, "optimizer_history", -1, "lr_scheduler_state"),
     )
 
 
 def weights_digest(path: Path) -> str:
-    """SHA-256 of a checkpoint's parameters by name, which of two trainings is the same where these are to the bit."""
+    """Return the SHA-256 of a checkpoint's parameters and their names: equal only for bit-equal parameters."""
     found = hashlib.sha256()
     for name, values in sorted(read_state(path)["model"].items()):
         found.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
@@ -154,10 +156,7 @@ def weights_digest(path: Path) -> str:
 
 
 def load_lazily(path: Path) -> Any:
-    """A checkpoint as fairseq wrote it, on the CPU; whatever PyTorch raises where it cannot be read.
-
-    Read lazily where the format allows it: the tensors stay on disk.
-    """
+    """Load a checkpoint on the CPU, memory-mapped if its format allows it. Raises PyTorch's errors."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError as error:
@@ -166,7 +165,7 @@ def load_lazily(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6
 
 
-# What parameters do not show: a model with other values of these would load, and be wrong.
+# Options that do not change parameters: with other values a model would load, but compute something else.
 STRUCTURE = (
     *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
     "activation_fn",
@@ -174,23 +173,22 @@ STRUCTURE = (
     "no_token_positional_embeddings",
 )
 LAST = "checkpoint_last.pt"
-MODEL = "model.pt"  # in a model directory
-AVERAGE = "average.pt"  # in a folder of checkpoints: their mean, not to be taken for one of them
+AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
 NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update
 
 
 def model_in(folder: Path) -> Path:
-    """The model that a training has left in its folder of checkpoints: their mean if that was made, else the best."""
+    """Return the final model in a training's folder of checkpoints: their mean if there is one, else the best."""
     mean = folder / AVERAGE
     return mean if mean.is_file() else folder / "checkpoint_best.pt"
 
 
 def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Path]:
-    """The last numbered checkpoints of a training, those with most updates, in their order.
+    """Return the last numbered checkpoints of a training (those with most updates), in order.
 
-    ``fewer``: those that there are will do.
+    ``fewer``: accept fewer, at least one.
 
-    Raises UserError if there are fewer, or none, or one of them cannot be read.
+    Raises UserError if there are too few, or one of them cannot be read.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory; give that of a training's checkpoints")
@@ -198,16 +196,16 @@ def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Pat
     if len(found) < (1 if fewer else number):
         raise UserError(
             f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be averaged; average fewer, or "
-            "train on with as many kept (--keep-last-epochs or --keep-interval-updates)"
+            "continue training and keep more (--keep-last-epochs or --keep-interval-updates)"
         )
     return [path for _, path in sorted(found.items())[-number:]]
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
-    """Write the mean of the parameters of some checkpoints, otherwise what the last holds but its optimizer's state.
+    """Write the mean of the parameters of some checkpoints, with the other content of the last but its optimizer state.
 
-    As fairseq's script of that name does, float16 and bfloat16 are added up, and stay, in float32. What stands under
-    several names (tied embeddings) is still one tensor. The file appears when it is complete.
+    float16 and bfloat16 parameters are summed and stored in float32, as in fairseq's average_checkpoints.py. Tied
+    parameters remain one tensor. The file is written atomically.
 
     Raises UserError for a file that is no checkpoint, and for checkpoints of different models.
     """
@@ -237,13 +235,11 @@ def _updates(path: Path) -> int:
     try:
         return int(read_state(path)["optimizer_history"][-1]["num_updates"])
     except (KeyError, IndexError, TypeError):
-        raise UserError(
-            f"{path}: does not say how many updates it was trained for; name the files to average"
-        ) from None
+        raise UserError(f"{path}: does not record its number of updates; name the files to average") from None
 
 
 def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[str, Tensor]) -> None:
-    """UserError unless a checkpoint has the parameters of the first, and the same settings that these do not show."""
+    """Raise UserError unless a checkpoint has the same parameters and options of the model as the first."""
     if not total:
         return
     other = next((name for name in total.keys() ^ model.keys()), None)
@@ -255,39 +251,37 @@ def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[
     other = other or ("_name" if len(systems) > 1 else None)
     other = other or difference(theirs, ours)
     if other:
-        raise UserError(f"{path}: of another model than {first} ({other}); average checkpoints of one training")
+        raise UserError(f"{path}: another model than {first} ({other}); average checkpoints of one training")
 
 
 def is_cut_short(path: Path) -> bool:
-    """Whether a file of ``torch.save`` (a zip archive) lacks its end; False for PyTorch's format before 1.6."""
+    """Return whether a file of ``torch.save`` (a zip archive) is truncated; False for PyTorch's format before 1.6."""
     with open(path, "rb") as stream:
         start = stream.read(2)
     return start in (b"", b"P") or (start == b"PK" and not zipfile.is_zipfile(path))
 
 
 def had_best(path: Path) -> bool:
-    """Whether a checkpoint is of a training that had a best one; without validation, or where it is nan, none has."""
+    """Return whether a checkpoint's training had a best checkpoint: not without validation, nor if its value is nan."""
     best = _saved(path).get("best")
     return best is not None and not math.isnan(best)
 
 
 def remove_older(cfg: CheckpointConfig) -> None:
-    """Remove what a training's last save was about to, when it was interrupted; once it is known that it goes on."""
+    """Remove old checkpoints that an interrupted save has not removed. Call this when training is about to resume."""
     if cfg.restore_file != LAST or cfg.no_save or not Path(cfg.save_dir).is_dir():
         return
     if cfg.keep_interval_updates > 0 and cfg.keep_interval_updates_pattern == -1:
         for old in checkpoint_paths(cfg.save_dir, r"checkpoint_\d+_(\d+)\.pt")[cfg.keep_interval_updates :]:
-            Path(old).unlink(missing_ok=True)  # of several processes each does this
+            Path(old).unlink(missing_ok=True)  # several processes do this at the same time
 
 
 def finish_interrupted_save(directory: str | Path) -> list[Path]:
-    """Make the copies of a save that was interrupted, so that training resumes from it.
+    """Complete the copies of an interrupted save, so that training resumes from it. Return the replaced files.
 
-    Nothing is done unless ``checkpoint_last.pt`` or ``checkpoint_best.pt`` is cut short and a whole checkpoint is
-    beside it: the newest of these is what was being copied. It takes the place of ``checkpoint_last.pt``, and that of
-    ``checkpoint_best.pt`` if this is cut short and the checkpoint says that its validation loss was the lowest.
-
-    Returns the files that were replaced.
+    If ``checkpoint_last.pt`` or ``checkpoint_best.pt`` is truncated, the newest whole checkpoint is the one that was
+    being copied. It replaces ``checkpoint_last.pt``. It also replaces a truncated ``checkpoint_best.pt`` if it records
+    that its validation loss was the lowest.
     """
     directory = Path(directory)
     last, best = (directory / f"checkpoint_{name}.pt" for name in ("last", "best"))
@@ -305,12 +299,12 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
             shutil.copyfileobj(stream, copy, 1 << 24)
         shutil.copystat(source, path)
     names = " and ".join(path.name for path in damaged)
-    logger.warning("%s: %s cut short, as by an interruption; training resumes from %s", directory, names, source.name)
+    logger.warning("%s: %s truncated by an interruption; training resumes from %s", directory, names, source.name)
     return replaced
 
 
 def _saved(path: Path) -> dict[str, Any]:
-    """What a checkpoint says beside the model; empty for a foreign file, of which fairseq will say what is wrong."""
+    """Return a checkpoint's ``extra_state``; empty for an unreadable file, which fairseq will report."""
     try:
         return dict(load_lazily(path)["extra_state"])
     except Exception:

@@ -1,4 +1,4 @@
-"""First translations of a split, by a sentence model or from a file: what the second pass writes behind."""
+"""First translations of a split, by a sentence model or from a file: the context of the second pass."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ logger = logging.getLogger(__name__)
 
 CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names; other files are plain text
 
-# Reads and encodes plain text: (file, prepared corpus, language, sentences of each document, what must fit it). The
-# package sets it (``gtransformer/__init__.py``): preparing text is not for the tasks.
+# Reads and encodes plain text: (file, prepared corpus, language, sentences of each document, description of the split).
+# Set by ``gtransformer/__init__.py``, since tasks do not import preprocess.
 read_plain_text: Callable[..., list[list[str]]] | None = None
 
 Location = tuple[int, int]  # document and sentence in it, from 0
 
 
 class FirstPass:
-    """Calling it with a batch of the dataset gives what its translations begin with: ``SecondPass``'s contexts.
+    """The contexts of ``SecondPass``: called with a batch, it returns the prefixes of its translations.
 
     Args:
-        dataset: its instances hold one target sentence, and previous ones of the source.
-        translations: the words of every sentence of the split, (n,) int64, by its place.
+        dataset: its instances have one target sentence, and the source sentence with previous ones.
+        translations: the words of every sentence of the split, (n,) int64, by its location.
         dictionary: target dictionary.
     """
 
@@ -56,27 +56,27 @@ class FirstPass:
     def __call__(self, sample: dict) -> list[Tensor]:
         found = []
         for number in sample["id"].tolist():
-            place, (first, last) = self.spans[number], self.source[number].tolist()
-            at = place.first_sentence
-            before = [self.translations[place.document, one] for one in range(at - (last - first - 1), at)]
-            found.append(marked(before, self.dictionary))
+            span, (first, last) = self.spans[number], self.source[number].tolist()
+            at = span.first_sentence
+            before = [self.translations[span.document, one] for one in range(at - (last - first - 1), at)]
+            found.append(with_boundaries(before, self.dictionary))
         return found
 
 
-def marked(sentences: Sequence[Tensor], dictionary: Dictionary) -> Tensor:
-    """(length,) int64 ``<s> words </s>`` for each sentence's words."""
+def with_boundaries(sentences: Sequence[Tensor], dictionary: Dictionary) -> Tensor:
+    """Concatenate ``<s> words </s>`` of each sentence: (length,) int64."""
     bos, eos = torch.tensor([dictionary.bos()]), torch.tensor([dictionary.eos()])
     return torch.cat([bos[:0], *(part for words in sentences for part in (bos, words, eos))])
 
 
 def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> FirstPass:
-    """The first translations of the one split that a task has loaded, which are made now if they are not there.
+    """Read the first translations of the split that a task has loaded, or make them with a sentence model.
 
     Args:
         models: of the second pass.
         args: options of search.
 
-    Raises UserError if ``--first-pass`` is not there, or is not of this split or model.
+    Raises UserError if ``--first-pass`` is missing, or belongs to another split or model.
     """
     path = Path(task.cfg.first_pass)
     if len(task.datasets) != 1:
@@ -91,23 +91,23 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
     if path.suffix == CHECKPOINT:
         model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
-        # Every sentence by itself; each is the last one of an instance's source.
+        # Each sentence is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
-        spans = [(place.document, place.first_sentence) for place in dataset.spans()]
+        spans = [(span.document, span.first_sentence) for span in dataset.spans()]
         translations = dict(zip(spans, model.translate(sources, args), strict=True))
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
         indices = WordIndices(task.target_dictionary, task)
-        translations = {place: torch.tensor(indices(text), dtype=torch.int64) for place, text in words.items()}
+        translations = {sentence: torch.tensor(indices(text), dtype=torch.int64) for sentence, text in words.items()}
         logger.info("first pass: %d sentences of %s", len(translations), path)
     return FirstPass(dataset, translations, task.target_dictionary)
 
 
 def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list[str]]:
-    """The subwords of every sentence of a split in a file: ``PREFIX.jsonl``, or plain text, one sentence a line.
+    """Read the subwords of every sentence of a split from ``PREFIX.jsonl``, or from plain text, one sentence a line.
 
-    Raises UserError where the file does not hold the sentences of the split.
+    Raises UserError if the file does not have the sentences of the split.
     """
     data = Path(utils.split_paths(task.cfg.data)[0])
     prefix = binarised_prefix(str(data), split, task.cfg.source_lang, task.cfg.target_lang)
@@ -121,7 +121,7 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list
 
 
 class WordIndices:
-    """Calling it with subwords gives their indices in a dictionary; text can never be a symbol of the model's own."""
+    """A mapping from subwords to their indices in a dictionary; the model's own symbols become ``<unk>``."""
 
     def __init__(self, dictionary: Dictionary, task: FairseqTask):
         self.dictionary = dictionary
@@ -136,15 +136,15 @@ class WordIndices:
 
 
 class SentenceModel:
-    """Translates single sentences, ``<s> words </s>``.
+    """A model that translates single sentences, ``<s> words </s>``.
 
     Args:
         checkpoint: of a model of single sentences.
-        task: a task translation_doc; its data directory has the dictionaries, its languages are to be the model's.
-        like: a parameter of the model of the second pass: the same device and type.
-        options: further ones that take the place of the checkpoint's.
+        task: a task translation_doc with the same languages; its data directory has the dictionaries.
+        like: a parameter of the model of the second pass, for device and type.
+        options: options that replace the checkpoint's.
 
-    Raises UserError for another kind of model, and for one of another language pair or another vocabulary.
+    Raises UserError for another kind of model, another language pair or another vocabulary.
     """
 
     def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor, **options):
@@ -171,9 +171,11 @@ class SentenceModel:
 
     @torch.no_grad()
     def translate(self, sources: Sequence[Tensor], args: Namespace, max_tokens: int = 4096) -> list[Tensor]:
-        """The best translation of every source (length,) int64: its words (n,) int64, without marks, on the CPU.
+        """Return the best translation of every source (length,) int64: its words (n,) int64, on the CPU.
 
-        What it is does not depend on ``max_tokens``, the source tokens of a batch. ``args``: options of search.
+        Args:
+            args: options of search.
+            max_tokens: source tokens of a batch; does not change translations.
         """
         generator, lengths = self.task.build_generator([self.model], args), [len(one) for one in sources]
         found: list[Tensor] = [torch.zeros(0, dtype=torch.int64)] * len(sources)
@@ -184,24 +186,27 @@ class SentenceModel:
         return found
 
 
-def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str, str] | None = None) -> None:
-    """Raise UserError for a model whose task's options say that it is no sentence model of a language pair.
+def check_sentence_model(task: Mapping[str, Any], where: str, wanted: tuple[str, str] | None = None) -> None:
+    """Raise UserError if a model is no sentence model of a language pair, by the options of its task.
 
-    What its instances were is not known where they were taken as prepared. ``where`` is for messages. ``wanted`` is
-    None where the languages have been looked at.
+    Instances that were taken as prepared are accepted: their length is not known.
+
+    Args:
+        where: for messages.
+        wanted: the language pair; None if it has been checked already.
     """
-    name = said.get("_name") or said.get("task")
+    name = task.get("_name") or task.get("task")
     if name not in (None, "translation_doc"):
         raise UserError(
             f"{where}: a model of the task {name}; give one of translation_doc, or a file with its translations"
         )
-    pair = said.get("source_lang"), said.get("target_lang")
+    pair = task.get("source_lang"), task.get("target_lang")
     if wanted is not None and None not in pair and pair != wanted:
         raise UserError(
             f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
             "languages"
         )
-    scheme = InstanceScheme.stored_in(said)
+    scheme = InstanceScheme.stored_in(task)
     if scheme.kind != STORED and scheme.max_sentences != 1:
         raise UserError(
             f"{where}: trained on more than single sentences (--instances {scheme.kind}); give a sentence model, "

@@ -1,4 +1,4 @@
-"""Generators of documents: made of the task's symbols and the sentence rule; and their translations as a file."""
+"""Generators for documents, checks of their options, and the file of translations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gtransformer.tasks.options import Options, Rows, refuse
 
 logger = logging.getLogger(__name__)
 
-# Options of fairseq's searches that do not go together, as its assertions have it.
+# Combinations of search options that fairseq's assertions refuse.
 SEARCH: Rows = (
     (
         lambda c: bool(c.sampling) + (c.diverse_beam_groups > 0) + (c.diversity_rate > -1) > 1,
@@ -48,45 +48,45 @@ SEARCH: Rows = (
     (lambda c: c.nbest > c.beam, "--nbest {nbest}: a beam of {beam} has no more; give a larger --beam"),
     (lambda c: c.temperature <= 0, "--temperature {temperature}: give a number greater than 0"),
 )
-_MARKS = "the model has not learned to predict <s>, which stands between sentences (--marks-loss off)"
+_NO_BOUNDARIES = "the model has not learned to predict the <s> between sentences (--marks-loss off)"
 MODELS: Rows = (
     (
         lambda c: c.rule == OFF and c.unpredicted_left_out,
-        f"--sentence-rule off: {_MARKS}; leave it out",
+        f"--sentence-rule off: {_NO_BOUNDARIES}; leave it out",
     ),
     (
         lambda c: c.score_reference and c.unpredicted_left_out,
-        f"--score-reference: {_MARKS}; leave it out, or score sentences with gtransformer contrastive",
+        f"--score-reference: {_NO_BOUNDARIES}; leave it out, or score sentences with gtransformer contrastive",
     ),
     (
         lambda c: len(c.translates_last_sentence_only) > 1,
-        "models that translate one sentence and models that translate documents make no ensemble",
+        "models that translate one sentence and models that translate documents cannot form an ensemble",
     ),
     (
         lambda c: c.translates_last_sentence_only == {True} and c.by_window,
-        "--strategy: the model translates sentence by sentence, behind no translation; leave it out",
+        "--strategy: the model translates sentence by sentence, without target context; leave it out",
     ),
     (
         lambda c: c.translates_last_sentence_only == {True} and c.rule == OFF,
         "--sentence-rule off: the model translates one sentence at a time; leave it out",
     ),
 )
-NOT_THERE_YET: Rows = (
+NEEDS_LATER_TARGETS: Rows = (
     (
         lambda c: any(needs.future for needs in c.needs),
-        "the decoder reads the mean of the whole target, which is not there while it is being translated; give "
-        "--score-reference to score given ones, or train with --batch-attention-in encoder",
+        "the decoder reads the mean of the whole target, which is not available during translation; give "
+        "--score-reference to score references, or train with --batch-attention-in encoder",
     ),
     (
         lambda c: c.repeats and not c.ready and any(needs.targets for needs in c.needs),
-        "the decoder reads the other sentences of its batch while they are translated, each behind first translations "
-        "of its context; give --first-pass CHECKPOINT of a sentence model, or its translations",
+        "the decoder reads the other sentences of its batch, and each needs first translations as its context; give "
+        "--first-pass CHECKPOINT of a sentence model, or its translations",
     ),
 )
 
 
 def check_generation(args: Namespace, options: Options) -> None:
-    """Raise UserError for options of generation (``args``) and of the task that documents cannot have."""
+    """Raise UserError for options of generation (``args``) and of the task that documents do not support."""
     defaults = {field.name: field.default for field in fields(GenerationConfig)}
     given = {name: getattr(args, name, default) for name, default in defaults.items()}
     check_given({name: value for name, value in given.items() if value != defaults[name]}, GENERATE)
@@ -96,15 +96,15 @@ def check_generation(args: Namespace, options: Options) -> None:
 
 
 def check_decodable(models: Sequence[nn.Module], scheme: InstanceScheme, ready: bool) -> None:
-    """Raise UserError for a model that cannot translate because it reads what is not there yet.
+    """Raise UserError for a model that reads target text which is not available during translation.
 
-    ``ready``: what is before the sentences that are translated is there.
+    ``ready``: the context of the translated sentences is available.
     """
-    refuse(NOT_THERE_YET, needs=list(map(needs_of, models)), repeats=scheme.repeats_targets, ready=ready)
+    refuse(NEEDS_LATER_TARGETS, needs=list(map(needs_of, models)), repeats=scheme.repeats_targets, ready=ready)
 
 
 def check_alone(model: nn.Module, work: str) -> None:
-    """Raise UserError where a model that reads its batch is to work on instances that are no batch of a document."""
+    """Raise UserError for a model that reads its batch, if instances are not batches of a document."""
     if needs_of(model).batch:
         raise UserError(
             f"{work}: the model reads consecutive sentences of a document as one batch; translate and score a prepared "
@@ -113,22 +113,22 @@ def check_alone(model: nn.Module, work: str) -> None:
 
 
 def translates_last_sentence_only(model: nn.Module) -> bool:
-    """Whether a model translates the last sentence of its source alone, behind context that it only reads."""
+    """Return whether a model translates only the last sentence of its source; the others are context."""
     return needs_of(model).last_sentence_only
 
 
 def generator_maker(
     task: FairseqTask, models: Sequence[nn.Module], args: Namespace
 ) -> Callable[..., DocumentGenerator]:
-    """What fairseq's ``build_generator`` is to call with models, dictionary, search strategy and options.
+    """Return the function with which fairseq's ``build_generator`` makes the generator.
 
-    An ensemble is held to the sentence rule if one of its members needs it, in whatever order they are named.
+    An ensemble obeys the sentence rule if one of its members needs it, in any order.
 
     Args:
         task: a task translation_doc.
-        args: options of generation; a ``sentence_rule`` among them goes before the task's.
+        args: options of generation; a ``sentence_rule`` among them overrides the task's.
 
-    Raises UserError for instances that the model cannot have.
+    Raises UserError for instances that a model does not support.
     """
     source, target, options = task.source_dictionary, task.target_dictionary, task.options
     chosen = str(getattr(args, "sentence_rule", options.rule))
@@ -141,7 +141,7 @@ def generator_maker(
         unpredicted_left_out=any(getattr(model, "leaves_unpredicted_out", False) for model in models),
     )
     last_alone = translates_last_sentence_only(models[0])
-    if task.datasets or not last_alone:  # what is typed or handed in stands as the model wants it
+    if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
         for one in models:
             options.check_instances(one, trained=True)
     rule = None
@@ -173,26 +173,26 @@ def prefix_of(model: nn.Module, dictionary: Dictionary) -> int | None:
     return index
 
 
-READ = {FIRST_SENTENCE: "numbers", DOCUMENT_INDEX: "batch", IN_ORDER: "order"}  # inputs, and the needs that they meet
+READ = {FIRST_SENTENCE: "numbers", DOCUMENT_INDEX: "batch", IN_ORDER: "order"}  # input of a batch -> field of Needs
 
 
 def needs_of_system(name: str | None) -> Needs:
-    """What models of a registered name want of a batch, with the options that they have by default."""
+    """Return what models of a registered name need from a batch, with default options."""
     system = MODEL_REGISTRY.get(name)
     return system.needs_of(MODEL_DATACLASS_REGISTRY[name]()) if hasattr(system, "needs_of") else Needs()
 
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
-    """A batch with what any of the models reads of it; the others pass over that."""
+    """Return a batch with the inputs that any of the models reads; others ignore them."""
     for name, need in READ.items():
         sample = with_input(sample, name, any(getattr(needs_of(model), need) for model in models))
     return sample
 
 
 def split_sentences(tokens: list[int], dictionary: Dictionary, skip: set[int]) -> list[str]:
-    """The sentences of a generated document, without ``<s>``, ``</s>`` and the symbols in ``skip``.
+    """Return the sentences of a generated document, without ``<s>``, ``</s>`` and the symbols in ``skip``.
 
-    A sentence ends at ``</s>``; words behind the last one are a sentence too, if there are any.
+    A sentence ends at ``</s>``; words after the last one form a sentence, too.
     """
     sentences: list[str] = []
     words: list[str] = []
@@ -208,36 +208,36 @@ def split_sentences(tokens: list[int], dictionary: Dictionary, skip: set[int]) -
 
 
 class TranslationWriter:
-    """Collects hypotheses in whatever order decoding finishes, and writes PREFIX.jsonl once all are there.
+    """A collector of hypotheses, in any order, that writes PREFIX.jsonl when all have arrived.
 
     Args:
         prefix: of the file.
-        instances: how many instances the generated split has; the file appears when each has come.
-        spans: where each instance is in its corpus; None numbers instances as documents.
+        instances: number of instances of the split.
+        spans: location of each instance in its corpus; None: each instance is a document.
     """
 
     def __init__(self, prefix: str, instances: int, spans: Sequence[SentenceSpan] | None):
         self.path = Path(f"{prefix}.jsonl")
         self.instances, self.spans = instances, spans
         self.lines: dict[int, dict] = {}
-        self.path.unlink(missing_ok=True)  # an old result must not be taken for that of an interrupted run
+        self.path.unlink(missing_ok=True)  # else an interrupted run would leave the old result
 
     def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
-        """Take hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
-        place = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
+        """Add hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
+        span = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
         self.lines[number] = {
             "id": number,
-            "document": place.document,
-            "first_sentence": place.first_sentence,
-            "sentences": place.sentences,
-            **({} if place.current is None else {"current": list(place.current)}),
+            "document": span.document,
+            "first_sentence": span.first_sentence,
+            "sentences": span.sentences,
+            **({} if span.current is None else {"current": list(span.current)}),
             "hypotheses": hypotheses,
         }
         if len(self.lines) == self.instances:
             self.write()
 
     def write(self) -> None:
-        """Write all lines in order, atomically; fairseq's commands have no handlers that would clear up."""
+        """Write all lines in order, atomically, also if interrupted by a signal, which fairseq does not handle."""
         with signals_interrupt(), atomic_write(self.path) as stream:
             for number in sorted(self.lines):
                 stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
@@ -249,20 +249,20 @@ NONE = "none"
 
 @dataclass
 class NoScoreConfig(FairseqDataclass):
-    """It has no options."""
+    """Options of ``NoScore``: none."""
 
 
 @register_scorer(NONE, dataclass=NoScoreConfig)
 class NoScore(BaseScorer):
-    """Counts nothing."""
+    """A scorer that computes nothing."""
 
     def add_string(self, ref: str, pred: str) -> None:
-        """Forget both."""
+        """Ignore both."""
 
     def score(self) -> float:
-        """No number."""
+        """Return nan."""
         return float("nan")
 
     def result_string(self) -> str:
-        """Who scores."""
+        """Return a hint at the command that scores."""
         return "not scored here; gtransformer score does"

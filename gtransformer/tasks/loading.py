@@ -1,4 +1,4 @@
-"""Loading a split: its binarised files, its sentences grouped as the options say, and word dropout on top."""
+"""Load a split: binarised files, instances of its sentences by the options, and word dropout."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 
 class Loader:
-    """Makes datasets as a task's options say.
+    """A maker of datasets by a task's options.
 
     Args:
         dictionary, target_dictionary: of the two sides.
         language: index of the target language symbol.
-        languages: the language symbols, which word dropout leaves alone.
-        numbered: batches say the numbers of sentences, in whatever order they are.
+        languages: the language symbols, which word dropout never replaces.
+        numbered: whether batches have the numbers of sentences, in any order of batches.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Loader:
         self.language, self.languages = language, languages
 
     def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
-        """A split (for training, the epoch's shard); UserError for files that are missing or unfit."""
+        """Load a split (for training, the epoch's shard). Raise UserError for missing or unsuitable files."""
         scheme, whole = self.options.scheme, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
@@ -78,12 +78,12 @@ class Loader:
             logger.info("%s %s %d instances", one, split, sum(len(part.source) for part in found))
             parts += found
             if (found[0].target is None) != (parts[0].target is None):
-                raise UserError(f"{one}: of it and {path} only one has a target side; prepare both with two sides")
+                raise UserError(f"{one}: only one of it and {path} has a target side; prepare both with two sides")
         limit = self.cfg.max_pair_tokens if training else None
         draw = None
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
-        testing = split.startswith("test")  # as in real use, where the source is all that there is
+        testing = split.startswith("test")  # as in real use, there is only the source
         groups = [self._group(part, draw, limit, testing) for part in parts]
         shuffled = self.options.shuffled if training else NOTHING
         groups *= 2 if shuffled == ADDED else 1
@@ -116,7 +116,7 @@ class Loader:
         )
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
-        """The binarised sets of a split in a data directory; several where shards are combined."""
+        """Return the binarised sets of a split in a data directory; several if shards are combined."""
         cfg, found = self.cfg, []
         for name in shard_names(path, split, combine):
             prefix = binarised_prefix(path, name, cfg.source_lang, cfg.target_lang)
@@ -145,15 +145,15 @@ class Loader:
         return found
 
     def typed(self, tokens, lengths, constraints=None) -> DocumentPairDataset:
-        """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``.
+        """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``.
 
-        A line that does not begin with ``<s>`` is taken as one sentence, with a warning: it must not end the session.
-        Raises UserError for lines that are to be grouped anew.
+        A line that does not begin with ``<s>`` is taken as one sentence, with a warning. Raises UserError for an
+        ``--instances`` that would group lines.
         """
         if self.options.scheme.kind != STORED:
             raise UserError(
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
-                "as one instance; give --instances stored, and write together what is to stand together"
+                "as one instance; give --instances stored, and write the sentences of an instance on one line"
             )
         opened = tokens if self.cfg.prepend_bos else [self._opened(line) for line in tokens]
         lengths = lengths if self.cfg.prepend_bos else list(map(len, opened))
@@ -163,7 +163,7 @@ class Loader:
         )
 
     def _opened(self, line: torch.Tensor) -> torch.Tensor:
-        """A typed line (length,) int64 as an instance; fairseq has put a further ``</s>`` at its end."""
+        """Return a typed line (length,) int64 as an instance; fairseq has appended another ``</s>``."""
         bos, eos = self.dictionary.bos(), self.dictionary.eos()
         if len(line) and line[0] == bos:
             return line
@@ -176,13 +176,13 @@ class Loader:
         return torch.cat([line.new_tensor([bos]), line, line.new_tensor([] if closed else [eos])])
 
     def instances(self, dataset, sizes, dictionary: Dictionary) -> InstanceDataset:
-        """One side's instances as they are stored."""
+        """Return the stored instances of one side."""
         return InstanceDataset(dataset, sizes, dictionary.bos(), dictionary.eos(), self.cfg.prepend_bos)
 
     def pairs(
         self, source: FairseqDataset, target: FairseqDataset | None, dropout: bool, **options
     ) -> DocumentPairDataset:
-        """Both sides as the model gets them; ``dropout``: with word dropout, if there is to be any."""
+        """Return both sides in the form that the model reads; ``dropout``: with word dropout if the options have it."""
         noise = target_noise = current = None
         if dropout and self.cfg.doc_noise_mask > 0:
             sides = self.dictionary, self.target_dictionary
@@ -207,7 +207,7 @@ class Loader:
         )
 
     def _maskable(self, dictionary: Dictionary) -> tuple[int, torch.Tensor, int]:
-        """One side's own ``<mask>``, its own symbols that are never replaced, and the seed."""
+        """Return one side's ``<mask>``, its symbols that are never replaced, and the seed."""
         d, mask = dictionary, dictionary.index("<mask>")
         languages = [d.index(f"[{lang}]") for lang in self.languages]
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
@@ -227,7 +227,7 @@ class Loader:
         return instances
 
     def _check_dictionaries(self, first: str, path: str) -> None:
-        """Raise UserError for data whose words have other numbers; parts of one corpus may have no dictionary."""
+        """Raise UserError for data with another dictionary; parts of one corpus may have no dictionary."""
         for lang in (self.cfg.source_lang, self.cfg.target_lang):
             ours, theirs = (Path(one) / f"dict.{lang}.txt" for one in (first, path))
             if theirs.is_file() and theirs.read_bytes() != ours.read_bytes():
@@ -237,7 +237,7 @@ class Loader:
                 )
 
     def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
-        """The instances of a part. Raises UserError for a sentence that no window of the strategy holds."""
+        """Return the instances of a part. Raise UserError for a sentence that is longer than the strategy's windows."""
         options, scheme = self.options, self.options.scheme
         if scheme.kind == STORED and not options.whole_documents:
             return stored_as_they_are(part, self.numbered)
@@ -257,13 +257,13 @@ class Loader:
         made = build_instances(scheme, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
-        if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first
+        if self.cfg.first_pass is not None:  # the target context comes from first translations, not from the corpus
             made = replace(made, target=made.current)
         return regrouped(view, made)
 
 
 def shard_names(path: str, split: str, combine: bool) -> list[str]:
-    """``split``, and ``split1``, ``split2``, ... if shards are to be combined."""
+    """Return ``split``, and ``split1``, ``split2``, ... if shards are combined."""
     if not combine:
         return [split]
     count = sum(1 for _ in Path(path).glob(f"{split}*.idx"))
@@ -271,7 +271,7 @@ def shard_names(path: str, split: str, combine: bool) -> list[str]:
 
 
 def binarised_prefix(path: str, split: str, source: str, target: str) -> str | None:
-    """``path/split.source-target.`` or the reverse pair, whichever exists."""
+    """Return ``path/split.source-target.``, or that of the reverse pair, whichever exists."""
     for pair in (f"{source}-{target}", f"{target}-{source}"):
         prefix = os.path.join(path, f"{split}.{pair}.")
         if os.path.exists(f"{prefix}{source}.idx"):
@@ -289,11 +289,11 @@ class Part:
 
     @property
     def instance_index(self) -> Path:
-        """Where its instance index lies, if it has one."""
+        """Return the path of its instance index, which may not exist."""
         return Path(f"{self.prefix}instances.json")
 
     def sentences(self) -> Sentences:
-        """The view of its sentences. Raises UserError where its files do not belong together."""
+        """Return the view of its sentences. Raise UserError if its files do not belong together."""
         instance_index = InstanceIndex.load(self.instance_index) if self.instance_index.is_file() else None
         return Sentences(self.source, self.target, self.prefix, instance_index, self.instance_index)
 
@@ -302,8 +302,8 @@ class Part:
 class Grouped:
     """The instances of one part.
 
-    ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) as ``DocumentPairDataset`` takes
-    them, None where nobody asks for them; ``spans`` reads where the instances stand.
+    ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) are those of
+    ``DocumentPairDataset``, None if not needed. ``spans`` reads the locations of instances.
     """
 
     source: FairseqDataset
@@ -315,18 +315,18 @@ class Grouped:
 
 
 def stored_as_they_are(part: Part, placed: bool) -> Grouped:
-    """The instances on disk; ``placed``: with their documents, which the instance index has to be read for."""
+    """Return the instances on disk; ``placed``: with their documents, which needs the instance index."""
     number, documents, numbers = len(part.source), None, None
     spans = partial(stored_spans, part.instance_index, part.source)
     if placed:
         known = spans() or [SentenceSpan(one, 0, 1) for one in range(number)]
-        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
+        documents = np.array([(span.document, span.first_sentence) for span in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1
     return Grouped(part.source, part.target, None, documents, numbers, spans)
 
 
 def regrouped(view: Sentences, made: Instances) -> Grouped:
-    """Instances over the view of a part's sentences."""
+    """Return instances over the view of a part's sentences."""
     source, target, context = RunDataset(view.source, made.source), None, None
     first = made.current[:, 0]
     if view.target is not None:
@@ -338,9 +338,9 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
 
 
 def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
-    """The instances with at most ``most`` tokens, marks not counted, in what is current and in its context, each side.
+    """Return the instances with at most ``most`` tokens in the current part and in the context, on each side.
 
-    (Zhang et al. 2018 leave out of training what is longer: the public code's limit is 256.)
+    ``<s>`` and ``</s>`` are not counted. Zhang et al. (2018) also leave out longer ones; their code's limit is 256.
     """
     kept = np.ones(len(made), dtype=bool)
     for side, ranges in ((view.source, made.source), (view.target, made.target)):
@@ -351,12 +351,12 @@ def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
 
 
 def joined(datasets: list[FairseqDataset]) -> FairseqDataset:
-    """One after the other."""
+    """Concatenate datasets."""
     return datasets[0] if len(datasets) == 1 else ConcatDataset(datasets)
 
 
 def following(documents: list[np.ndarray]) -> np.ndarray:
-    """(instances, 2) documents and places in them of several parts, documents counted on from part to part."""
+    """Concatenate (instances, 2) documents and positions in them; the numbers of documents continue over parts."""
     counted, begin = [], 0
     for one in documents:
         counted.append(one + [begin, 0])
@@ -365,7 +365,7 @@ def following(documents: list[np.ndarray]) -> np.ndarray:
 
 
 def load_dictionary(path: Path) -> Dictionary:
-    """fairseq's dictionary of a file. Raises UserError, with the line, where it is damaged."""
+    """Load fairseq's dictionary from a file. Raise UserError with the line if it is damaged."""
     try:
         return Dictionary.load(str(path))
     except Exception as error:  # of any kind: bare ones, too
@@ -375,13 +375,13 @@ def load_dictionary(path: Path) -> Dictionary:
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
-    """Append ``[xx]`` for every language and ``<mask>`` where the dictionary lacks them."""
+    """Append ``[xx]`` for every language and ``<mask>`` if the dictionary lacks them."""
     for symbol in [f"[{lang}]" for lang in langs] + ["<mask>"]:
         dictionary.add_symbol(symbol)
 
 
 def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[str | None, str | None]:
-    """Source and target language: those given, and of the first pair in a data directory what is not given."""
+    """Return source and target language; those not given are from the first pair in a data directory."""
     if (source is not None and target is not None) or not folder.is_dir():
         return source, target
     pair = data_utils.infer_language_pair(str(folder))
@@ -401,7 +401,7 @@ def set_ratio(model: DictConfig, documents: DocumentPairDataset) -> None:
 
 
 def window_costs(strategy: Strategy, sources: Sequence[RunDataset]) -> np.ndarray:
-    """(documents,) int64, the tokens of a batch that each document takes: those of its longest window."""
+    """Return the tokens that each document counts in a batch, (documents,) int64: those of its longest window."""
     costs = [
         strategy.cost(source.sentences.lengths[first:last].tolist())
         for source in sources

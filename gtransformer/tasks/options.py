@@ -1,7 +1,7 @@
-"""What the task's options say about documents: read once, and which of them exclude each other.
+"""The task's options about documents, and tables of the combinations that are refused.
 
-A combination that is refused is one row of a table here: when it is met, and what is said. Rows ask the ``case`` that
-``refuse`` is given; their text is formatted with it.
+A row of a table is a condition and a message. The condition reads the ``case`` that ``refuse`` receives; the message
+is formatted with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gtransformer.tasks.config import TranslationDocConfig
 
 Rows = Sequence[tuple[Callable[[SimpleNamespace], Any], str]]
 
-BATCH = 16  # sentences that are translated together, unless --batch-sentences says otherwise (Wu et al. 2023, 3.5)
+BATCH = 16  # sentences that are translated together without --batch-sentences (Wu et al. 2023, 3.5)
 
 ALWAYS: Rows = (
     (
@@ -62,8 +62,8 @@ ALWAYS: Rows = (
     ),
     (
         lambda c: c.cfg.first_pass and c.scheme.kind != "sliding",
-        "--first-pass {cfg.first_pass}: translations stand before each sentence of the target with --instances sliding "
-        "--context-sentences K, not with --instances {scheme.kind}; leave it out, or give these",
+        "--first-pass {cfg.first_pass}: only --instances sliding --context-sentences K have translations before each "
+        "target sentence, not --instances {scheme.kind}; leave it out, or give these",
     ),
     (
         lambda c: c.cfg.first_pass and c.options.by_window,
@@ -89,7 +89,7 @@ ALWAYS: Rows = (
         "target side (--context-sentences, --target-context-sentences); leave --strategy out",
     ),
 )
-# Translating has no loss and masks nothing, and may have other instances than training.
+# Checked for training only: generation has no loss and no masks, and may have other instances.
 TRAINING: Rows = (
     (
         lambda c: not 0 <= c.cfg.coword_dropout <= 1,
@@ -98,7 +98,7 @@ TRAINING: Rows = (
     (
         lambda c: c.cfg.coword_dropout > 0 and c.scheme.context == 0,
         "--coword-dropout {cfg.coword_dropout:g}: no instance of --instances {scheme.kind} --context-sentences 0 has "
-        "a context to find the words in; leave it out, or use --doc-noise-mask",
+        "context in which the masked words could be found; leave it out, or use --doc-noise-mask",
     ),
     (
         lambda c: c.cfg.context_loss == "off" and not c.scheme.with_context,
@@ -123,11 +123,11 @@ GENERATION: Rows = (
     ),
 )
 _UNEQUAL = "--context-sentences {scheme.context} and --target-context-sentences {scheme.before_target}"
-# Instances against a model. ``trained``: so that another mode is no advice.
+# Instances that a model does not support. The advice to use another mode is for untrained models only.
 INSTANCES_OF_A_MODEL: Rows = (
     (
         lambda c: c.needs.last_sentence_only and not c.scheme.single_targets,
-        "--instances {scheme.kind}: the model translates one sentence, with previous ones of the source beside it; "
+        "--instances {scheme.kind}: the model translates one sentence, with previous source sentences as context; "
         "give --instances current --context-sentences K, K previous sentences or 0, and no target context",
     ),
     (
@@ -150,7 +150,7 @@ ALIGNED: Rows = (
         f"{_UNEQUAL}: the model's windows align target and source from their beginnings on; give equal numbers",
     ),
 )
-# Batches against a model that reads its batch.
+# Batches that a model which reads its batch does not support.
 BATCHES_OF_A_MODEL: Rows = (
     (
         lambda c: not c.options.ordered,
@@ -163,8 +163,8 @@ BATCHES_OF_A_MODEL: Rows = (
     ),
     (
         lambda c: c.cfg.eval_bleu and c.scheme.repeats_targets and c.needs.targets,
-        "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind first "
-        "translations, which training has none of; leave it out, and choose by the loss",
+        "--eval-bleu: the decoder reads the other sentences of its batch and needs first translations as context, "
+        "which training does not have; leave it out, and choose by the loss",
     ),
     (
         lambda c: c.training and not c.single and str(c.cfg.context_loss) == "on",
@@ -176,7 +176,7 @@ BATCHES_OF_A_MODEL: Rows = (
         "--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out",
     ),
 )
-# A checkpoint's task against this one.
+# Differences between a checkpoint's task and this one.
 SAVED: Rows = (
     (
         lambda c: None not in (c.theirs, c.ours) and c.theirs != c.ours,
@@ -192,17 +192,17 @@ SAVED: Rows = (
 
 
 def refuse(rows: Rows, **case: Any) -> None:
-    """Raise UserError with the text of the first row that ``case`` meets."""
-    asked = SimpleNamespace(**case)
-    for met, said in rows:
-        if met(asked):
-            raise UserError(said.format(**case))
+    """Raise UserError with the message of the first row whose condition ``case`` meets."""
+    namespace = SimpleNamespace(**case)
+    for condition, message in rows:
+        if condition(namespace):
+            raise UserError(message.format(**case))
 
 
 class Options:
-    """What a task's options say, read once: ``scheme`` of its instances, ``strategy`` of its generation.
+    """The options of a task, parsed once: ``scheme`` of its instances, ``strategy`` of its generation.
 
-    Raises UserError where they contradict each other.
+    Raises UserError if they contradict each other.
     """
 
     def __init__(self, cfg: TranslationDocConfig):
@@ -216,7 +216,7 @@ class Options:
         check_numbers(cfg)
         self._refuse(ALWAYS)
         context = None, None
-        if self.by_window and self.scheme.with_context:  # sequential decoding has that of the instances
+        if self.by_window and self.scheme.with_context:  # sequential decoding has the context of the instances
             context = self.scheme.context, self.scheme.before_target
         self.strategy = Strategy(str(cfg.strategy), cfg.window_tokens, *context)
 
@@ -225,7 +225,7 @@ class Options:
 
     @property
     def drawn_anew(self) -> bool:
-        """Whether training has other instances, or other ones together, in every epoch, and so loads its set anew."""
+        """Whether every epoch has other instances or other batches, so that the training set is loaded again."""
         return str(self.cfg.instance_lengths) == DRAWN or self.shuffled != NOTHING
 
     @property
@@ -236,19 +236,19 @@ class Options:
 
     @property
     def whole_documents(self) -> bool:
-        """Whether the strategy wants whole documents, whatever the instances are."""
+        """Whether the strategy needs whole documents, whatever the instances are."""
         return self.strategy.tokens is not None or self.strategy.context is not None
 
     def check_training(self) -> None:
-        """Raise UserError for what training cannot have."""
+        """Raise UserError for options that training does not support."""
         self._refuse(TRAINING)
 
     def check_generation(self, score_reference: bool = False) -> None:
-        """Raise UserError for what generation cannot have; ``score_reference``: it scores given translations."""
+        """Raise UserError for options that generation does not support. ``score_reference``: it scores references."""
         self._refuse(GENERATION, score_reference=score_reference)
 
     def check_instances(self, model: nn.Module, trained: bool) -> None:
-        """Raise UserError for instances whose sides are not what a model wants; ``trained``: it has been trained."""
+        """Raise UserError for instances that a model does not support; ``trained``: it has been trained already."""
         needs = needs_of(model)
         unequal = self.scheme.is_unequal and not needs.last_sentence_only
         mode = "" if trained else ", or train with --doc-mode full"
@@ -256,45 +256,42 @@ class Options:
         self._refuse(INSTANCES_OF_A_MODEL, needs=needs, unequal=unequal, pairs_sentences=pairs, mode=mode)
 
     def check_alignment(self, model: nn.Module) -> None:
-        """Raise UserError for instances of unequal sides with a model whose windows align one side with the other."""
+        """Raise UserError for unequal numbers of sentences if the model's windows align source and target."""
         scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
         self._refuse(ALIGNED, aligns=any(scope.aligns for scope in scopes))
 
     def check_batches(self, model: nn.Module, training: bool = False) -> None:
-        """Raise UserError for batches and instances that are not those of a model which reads its batch.
+        """Raise UserError for batches and instances that a model which reads its batch does not support.
 
-        And, in ``training``, for a loss that counts what is context: each sentence several times.
+        In ``training`` also for a loss that counts context sentences, so that a sentence counts several times.
         """
         if needs_of(model).batch:
             single = self.scheme.max_sentences == 1
             self._refuse(BATCHES_OF_A_MODEL, needs=needs_of(model), single=single, training=training)
 
     def check_saved(self, task: Mapping[str, Any]) -> None:
-        """Raise UserError for a model whose training (options of its ``task``) leaves generation no way to go on."""
+        """Raise UserError if a model cannot be used with these options after its training (options of its ``task``)."""
         pairs = ((getattr(one, "source_lang", None), getattr(one, "target_lang", None)) for one in (task, self.cfg))
         theirs, ours = ("-".join(pair) if None not in pair else None for pair in pairs)
         self._refuse(SAVED, theirs=theirs, ours=ours, saved=InstanceScheme.stored_in(task))
 
     def has_group_attention(self, model_cfg: object) -> bool:
-        """Whether a model is of ``--doc-mode partial``, by its own configuration, whatever the task's says.
-
-        Of a model that knows nothing of documents the task decides.
-        """
+        """Return whether a model has ``--doc-mode partial``: by its own configuration, else by the task's."""
         return getattr(model_cfg, "doc_mode", self.cfg.doc_mode) == "partial"
 
     def pairs_sentences(self, model: nn.Module) -> bool:
-        """Whether cross-attention of a model goes to the source sentence of the same number, and so needs one."""
+        """Return whether cross-attention of a model needs a source sentence of the same number."""
         if not hasattr(getattr(model, "decoder", None), "scopes"):
             return self.has_group_attention(_cfg(model))
         return any(scope.pairs_sentences for scope in model.decoder.scopes("source"))
 
     def keeps_sentences(self, model: nn.Module, chosen: str) -> bool:
-        """Whether translations have as many sentences as their source.
+        """Return whether translations must have as many sentences as their source.
 
         Args:
-            chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` or the sides of an instance have
-                different numbers of sentences, it was trained to end its sentences itself, and neither
-                ``--doc-constraint`` nor ``--first-pass`` nor a ``--strategy`` other than full is given.
+            chosen: one of SENTENCE_RULES. ``auto`` is on for group attention with equal numbers of sentences on both
+                sides, for a model that has not learned to end sentences, and with ``--doc-constraint``,
+                ``--first-pass`` or a ``--strategy`` other than full.
         """
         if chosen != AUTO:
             return chosen == ON
@@ -305,7 +302,7 @@ class Options:
 
 
 def wants_document(model: nn.Module) -> bool:
-    """Whether a model is to know where its instances stand, or what stands beside them."""
+    """Return whether a model needs the positions of its instances in the document, or the other instances there."""
     needs = needs_of(model)
     return needs.batch or needs.numbers
 

@@ -1,4 +1,4 @@
-"""A trained model and its task from a checkpoint."""
+"""Load a trained model and its task from a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gtransformer.modules.processor import has_bfloat16
 from gtransformer.search.strategies import FULL, PRECISIONS
 from gtransformer.tasks.checkpoints import read_settings
 
-# Instances come as they are to be translated, whatever those were that the model was trained on.
+# Options for translating given instances as they are, whatever instances the model was trained on.
 AS_GIVEN = {
     "instances": STORED,
     "instance_tokens": None,
@@ -37,10 +37,9 @@ AS_GIVEN = {
     "eval_bleu": False,
     "gen_output": None,
     "prepend_bos": False,
-    "doc_constraint": False,  # said by the sentence rule
+    "doc_constraint": False,  # --sentence-rule is set instead
 }
-# A task drops words of its training set, adds others, leaves some out and lets them change places; what is measured is
-# the text as it is.
+# Options for measuring on unchanged text: no word dropout, and no added, omitted or permuted instances.
 AS_IT_IS = {
     "doc_noise_mask": 0.0,
     "coword_dropout": 0.0,
@@ -52,13 +51,12 @@ AS_IT_IS = {
 
 
 def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:
-    """The model of a checkpoint, ready to be used, and the fairseq task that it was trained for.
+    """Load the model of a checkpoint, in evaluation mode, and its fairseq task.
 
     Args:
-        overrides: values that take the place of the stored configuration's (``data="prepared/bin"``).
+        overrides: values that replace the stored configuration's (``data="prepared/bin"``).
 
-    Raises UserError, in one sentence, if the file is missing or damaged, does not fit the dictionaries, or holds
-    another kind of model than an encoder with a decoder.
+    Raises UserError if the file is missing or damaged, does not fit the dictionaries, or is no encoder-decoder model.
     """
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
@@ -81,17 +79,18 @@ def in_batches(
     max_tokens: int,
     first: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, list[dict]]]:
-    """The number of every source (length,) int64, and fairseq's hypotheses of it, in no order.
+    """Yield the number of every source (length,) int64 and fairseq's hypotheses for it, in any order.
 
     Args:
         generator: of ``task.build_generator``.
-        costs: the tokens that each source takes of a batch; ``max_tokens``: those of a batch.
-        first: the number in its document of the sentence that each begins with, from 1; None: not known.
+        costs: tokens that each source counts in a batch.
+        max_tokens: tokens of a batch.
+        first: number of the first sentence of each source in its document, from 1; None: not known.
     """
     lengths = [len(one) for one in sources]
     dataset = task.build_dataset_for_inference(list(sources), lengths)
     dataset.numbers = None if first is None else np.array(first)
-    # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
+    # Longest first: lack of memory shows at once, and documents of a batch end at about the same time.
     order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
     device = next(model.parameters()).device
     for batch in fill_batches(order, [costs[number] for number in order], max_tokens, None):
@@ -102,7 +101,7 @@ def in_batches(
 
 
 def _unknown_kind(checkpoint: Path) -> str | None:
-    """A model or a task of another plugin, in one sentence: fairseq's own message is the whole configuration."""
+    """Return the message for a model or task of an unknown plugin; fairseq would print the whole configuration."""
     settings = read_settings(checkpoint)
     for part, kind, option, known in (
         ("model", "architecture", "arch", MODEL_REGISTRY.keys() | ARCH_MODEL_REGISTRY.keys()),
@@ -118,7 +117,7 @@ def _unknown_kind(checkpoint: Path) -> str | None:
 
 
 def check_precision(precision: str, device: torch.device) -> str:
-    """``precision``, if a model can be used in it on this device; UserError if not."""
+    """Return ``precision``. Raise UserError if a model cannot be used in it on this device."""
     if precision not in PRECISIONS:
         raise UserError(f"precision {precision!r} is unknown; give one of {', '.join(PRECISIONS)}")
     if precision == "float16" and device.type != "cuda":
@@ -132,19 +131,19 @@ def check_precision(precision: str, device: torch.device) -> str:
 
 
 def model_options(precision: str) -> dict[str, str]:
-    """The model's options for a precision; none for "auto", which leaves it what it was trained with.
+    """Return the model's options for a precision; none for "auto", which keeps the precision of training.
 
-    bfloat16 is that of ``--autocast``: products with weights that are converted once, while states, norms, softmax and
-    log probabilities stay in float32. In float16 the whole model is converted, and there is nothing left to cast.
+    bfloat16 is ``--autocast``: matrix products with converted weights, while states, norms, softmax and log
+    probabilities stay in float32. For float16 the whole model is converted, so that autocast is off.
     """
     return {} if precision == "auto" else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
 
 
 def import_user_dir(folder: str | Path | None) -> None:
-    """Import the code of a user-dir, as fairseq's programs do; nothing for None, or where it has been imported.
+    """Import the code of a user-dir, as fairseq's programs do, unless it is None or has been imported.
 
-    fairseq's own parsers import only what the command line of the process names, and list the architectures that are
-    known then. Raises UserError if there is no such folder, or its code cannot be imported.
+    fairseq's own parsers import only the user-dir on the command line of the process. Raises UserError if there is no
+    such folder, or its code cannot be imported.
     """
     if folder is None:
         return
@@ -154,6 +153,6 @@ def import_user_dir(folder: str | Path | None) -> None:
     try:
         utils.import_user_module(Namespace(user_dir=str(folder)))
     except Exception as error:  # whatever a user's code may raise
-        utils.import_user_module.memo.discard(str(code.parent))  # noted before it was imported: a second try is one
-        said = f"{type(error).__name__}: {error}"
-        raise UserError(f"--user-dir {folder}: cannot be imported: {said}; fix it, or rename the folder") from error
+        utils.import_user_module.memo.discard(str(code.parent))  # so that a second attempt imports it again
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"--user-dir {folder}: cannot be imported: {reason}; fix it, or rename the folder") from error

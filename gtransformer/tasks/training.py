@@ -1,4 +1,4 @@
-"""What a training says of itself and keeps, and where it ends."""
+"""Progress of a training: log lines, checkpoints between fairseq's, and the conditions that end it."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from gtransformer.tasks.checkpoints import LAST, Done, training_done
 logger = logging.getLogger(__name__)
 
 
-SAY = 10.0  # seconds from line to line
-KEEP = 60.0  # seconds of training from one checkpoint to the next,
-SHARE = 20  # or so many times what writing one takes: no more than a twentieth of the time is for that
-GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, where there is a GPU: the most that tensors have taken in any step
+LOG_SECONDS = 10.0  # between two log lines
+SAVE_SECONDS = 60.0  # between two checkpoints, at least
+SAVE_FACTOR = 20  # times the duration of saving, at least: saving takes at most a twentieth of the time
+GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, with a GPU: the largest memory of tensors in any step
 
 
 class Pace:
-    """How far something is, and how long it may still take."""
+    """The progress of some work, and an estimate of the time that is left."""
 
     def __init__(self) -> None:
-        self.began = self.said = time.monotonic()
-        self.first: float | None = None  # how much was done when the first of it was
+        self.began = self.logged = time.monotonic()
+        self.first: float | None = None  # amount that was done at the first call of ``done``
         self.made = 0.0  # since then
 
     def is_time(self) -> bool:
-        """Whether something is to be said now."""
-        return time.monotonic() - self.said >= SAY and not sys.stderr.isatty()
+        """Return whether a log line is due."""
+        return time.monotonic() - self.logged >= LOG_SECONDS and not sys.stderr.isatty()
 
     def done(self, amount: float) -> None:
-        """Note how much is done."""
+        """Record how much is done."""
         if self.first is None:
             self.first, self.began = amount, time.monotonic()
         self.made = amount - self.first
 
     def seconds(self, rest: float) -> float:
-        """How long ``rest`` more will take at the pace so far; infinite where that cannot be said yet."""
+        """Return how long ``rest`` more will take at the pace so far; infinite if not known yet."""
         if rest <= 0:
             return 0.0
         return rest * (time.monotonic() - self.began) / self.made if self.made > 0 else float("inf")
 
     def log(self, what: str, left: float) -> None:
-        """Say it; ``left``: seconds, infinite where they are not known."""
-        self.said = time.monotonic()
+        """Log ``what`` and the time left in seconds; infinite: not known."""
+        self.logged = time.monotonic()
         logger.info("%s%s", what, "" if left == float("inf") else f", about {spoken(left)} left")
 
 
 class TrainingWatch:
-    """Follows a training from update to update; each process has one, the first one speaks and saves."""
+    """Follows a training from update to update. Each process has one; only the first process logs and saves."""
 
     def __init__(self) -> None:
         self.pace = Pace()
-        self.kept, self.took, self.validated = time.monotonic(), 0.0, 0
+        self.saved, self.saving_took, self.validated = time.monotonic(), 0.0, 0
 
     def after_update(self, trainer: Any, iterator: Any) -> None:
-        """Say how far training is, and keep it, if it is time to."""
+        """Log the progress and save a checkpoint, each if due."""
         self.validated = 0
         updates = trainer.get_num_updates()
         self.pace.done(updates)
@@ -79,25 +79,27 @@ class TrainingWatch:
             what = f"update {updates}{end}, epoch {iterator.epoch} ({share:.0%})"
             left = self._seconds_left(trainer, iterator, updates)
             rest = self.pace.seconds(updates_to(trainer, iterator, iterator.epoch))
-            if rest < left == float("inf"):  # nothing but patience ends it
+            if rest < left == float("inf"):  # only patience ends the training
                 what += f", the epoch ends in about {spoken(rest)}"
             self.pace.log(what, left)
-        if time.monotonic() - self.kept >= max(KEEP, SHARE * self.took) and is_kept_so(trainer, iterator, updates):
+        if time.monotonic() - self.saved >= max(SAVE_SECONDS, SAVE_FACTOR * self.saving_took) and should_save(
+            trainer, iterator, updates
+        ):
             began = time.monotonic()
             checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
-            self.kept = time.monotonic()
-            self.took = self.kept - began
+            self.saved = time.monotonic()
+            self.saving_took = self.saved - began
 
     def validating(self) -> None:
-        """Say, where a validation takes long, that it goes on."""
+        """Log the progress of a validation, if due."""
         self.validated += 1
         if self.pace.is_time():
             self.pace.log(f"validating, {self.validated} batches so far", float("inf"))
 
     def _seconds_left(self, trainer: Any, iterator: Any, updates: int) -> float:
-        """Until the first of a training's limits; infinite where it has none but patience.
+        """Return the time until the first limit of a training; infinite if it has only patience.
 
-        ``updates``: that were made.
+        ``updates``: number of updates made.
         """
         most, left = trainer.cfg.optimization, [float("inf")]
         if most.max_update:
@@ -110,21 +112,21 @@ class TrainingWatch:
 
 
 def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
-    """How many updates it is to the end of an epoch."""
+    """Return the number of updates until the end of an epoch."""
     frequencies = trainer.cfg.optimization.update_freq
     frequency = frequencies[min(iterator.epoch, len(frequencies)) - 1]
     return ((epoch - iterator.epoch + 1) * len(iterator) - iterator.iterations_in_epoch) / frequency
 
 
-def is_kept_so(trainer: Any, iterator: Any, updates: int) -> bool:
-    """Whether a checkpoint is to be written between those that fairseq writes: not where fairseq is about to."""
+def should_save(trainer: Any, iterator: Any, updates: int) -> bool:
+    """Return whether to write a checkpoint in addition to fairseq's: not if fairseq is about to write one."""
     cfg, every = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates
     soon = iterator.end_of_epoch() or (every > 0 and updates % every == 0)
     return not (cfg.no_save or cfg.no_last_checkpoints or soon)
 
 
 def spoken(seconds: float) -> str:
-    """``75.2`` as ``1 min 15 s``, ``4000`` as ``1 h 6 min``."""
+    """Format seconds: ``75.2`` as ``1 min 15 s``, ``4000`` as ``1 h 6 min``."""
     hours, rest = divmod(int(seconds), 3600)
     minutes, rest = divmod(rest, 60)
     if hours:
@@ -132,11 +134,11 @@ def spoken(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-PROGRAMS = ("__main__", "fairseq_cli.train")  # as what fairseq-train runs, by python -m and as a command
+PROGRAMS = ("__main__", "fairseq_cli.train")  # module names of fairseq-train, by python -m and as a command
 
 
 def used_patience() -> dict[str, Any]:
-    """What a checkpoint has of it: nothing before the first validation."""
+    """Return what a checkpoint stores of the patience: nothing before the first validation."""
     counter = _counter()
     if getattr(counter, "best", None) is None:
         return {}
@@ -144,9 +146,9 @@ def used_patience() -> dict[str, Any]:
 
 
 def resume_patience(state: Any) -> int:
-    """Count on from what ``used_patience`` was in a checkpoint; returns how often validation was no better until then.
+    """Restore fairseq's counter from ``used_patience`` in a checkpoint.
 
-    0, and counted again, where the checkpoint does not say.
+    Returns how many validations in a row were no better; 0 if the checkpoint does not store it.
     """
     kept = state.get("patience") if isinstance(state, Mapping) else None
     if not isinstance(kept, Mapping):
@@ -158,33 +160,34 @@ def resume_patience(state: Any) -> int:
 
 
 def _counter() -> Callable | None:
-    """fairseq's function that counts, of the program that runs."""
+    """Return fairseq's function that counts validations, in the program that runs."""
     found = (getattr(sys.modules.get(name), "should_stop_early", None) for name in PROGRAMS)
     return next(filter(None, found), None)
 
 
 LIMITS = ("max_update", "max_epoch", "stop_time_hours")
-BEFORE = "seconds_before"  # in a checkpoint: what the model that the training started from was trained for
+BEFORE = "seconds_before"  # in a checkpoint: seconds of training of the model that this training started from
 
 
 def check_limits(options: Any) -> None:
-    """Raise UserError for a negative limit, after which fairseq trains for one update, and for hours that are nan."""
+    """Raise UserError for a negative limit, with which fairseq trains for one update, and for hours that are nan."""
     for name in LIMITS:
         value = getattr(options, name, None)
-        no_limit = name == "stop_time_hours" and value is not None and value < 0  # fairseq asks whether it is above 0
+        no_limit = name == "stop_time_hours" and value is not None and value < 0  # fairseq checks if it is above 0
         if value is not None and not (value >= 0 or no_limit):
             raise UserError(f"{option_of(name)} {value}: give more than 0, or 0 for no limit")
 
 
 def count_own_hours(whole: DictConfig) -> float:
-    """Let ``--stop-time-hours`` be those of this training alone; returns the seconds that its start was trained for.
+    """Let ``--stop-time-hours`` count this training alone. Return the training seconds of the model it started from.
 
-    fairseq goes on counting from what the checkpoint of a pretrained model says. A learning rate that falls over hours
-    falls over the training's own; over both, if a training is continued (``--continue-once``) whose rate fell, too.
+    fairseq continues to count from the time in the checkpoint of the pretrained model. A learning rate that falls over
+    hours falls over this training's hours. Exception: with ``--continue-once`` from a training with the same schedule
+    it falls over the hours of both.
 
     Args:
-        whole: all options of the training, which are changed. One that is resumed has in its checkpoint what was before
-            it, or finds it in the model that is still named.
+        whole: all options of the training; they are changed. A resumed training finds the seconds in its checkpoint,
+            or in the model that is still named.
     """
     saved, hours = whole.checkpoint, whole.optimization.stop_time_hours
     start = saved.get("continue_once") or saved.get("finetune_from_model")
@@ -201,34 +204,38 @@ def count_own_hours(whole: DictConfig) -> float:
         if scheduler._name == BY_TIME and not continued:
             scheduler.decay_hours = scheduler.decay_hours or hours
         whole.optimization.stop_time_hours = hours + before / 3600
-        logger.info("--stop-time-hours %g: behind %.0f s of the model that this training starts from", hours, before)
+        logger.info("--stop-time-hours %g: after %.0f s of the model that this training starts from", hours, before)
     return before
 
 
 def check_end(whole: DictConfig) -> None:
-    """Let a training that has all its updates, or no patience left, end without another one: fairseq asks behind each.
+    """End a training that has made all its updates or has no patience left, before it makes another update.
 
-    That happens where one is interrupted between its last checkpoint and the end of its program. ``whole``: all options
-    of the training, which are changed. One that goes on has the patience that was left, and if it came from another by
-    ``--continue-once`` still knows its best loss. Raises UserError as ``check_limits``.
+    fairseq checks this only after an update. The case occurs if a training is interrupted after its last checkpoint. A
+    resumed training keeps the patience that was left and, after ``--continue-once``, its best loss.
+
+    Args:
+        whole: all options of the training; they are changed.
+
+    Raises UserError as ``check_limits``.
     """
     check_limits(whole.optimization)
     saved, most = whole.checkpoint, whole.optimization
     path = Path(saved.save_dir, LAST)
     if saved.restore_file != LAST or saved.reset_optimizer or not path.is_file():
         return
-    if saved.continue_once:  # --reset-meters beside it means those of the other training
+    if saved.continue_once:  # then --reset-meters is for the meters of the other training
         saved.reset_meters = False
     done = training_done(path)
     comparable = done.metric == saved.best_checkpoint_metric and not saved.reset_meters
-    # Without patience fairseq does not count: what was counted before is no longer so.
+    # Without patience fairseq does not count, so that an earlier count is outdated.
     counted = saved.patience > 0 and done.patience > 0
     worse = resume_patience(done.task_state) if comparable and counted else 0
     if 0 < most.max_update <= done.updates or 0 < most.stop_time_hours * 3600 <= done.seconds:
-        logger.info("%s has been trained for %d updates, %.0f s: nothing is left to do", path, *done[:2])
+        logger.info("%s has been trained for %d updates, %.0f s: training is complete", path, *done[:2])
     elif counted and saved.patience <= worse:
         logger.info(
-            "%s: %d validations in a row were no better than one before: nothing is left to do; to train on, give more "
+            "%s: %d validations in a row were no better than one before: training is complete; to continue, give more "
             "than --patience %d",
             path,
             worse,
@@ -236,4 +243,4 @@ def check_end(whole: DictConfig) -> None:
         )
     else:
         return
-    most.stop_min_lr = math.inf  # which fairseq asks before the first update
+    most.stop_min_lr = math.inf  # fairseq checks this limit before the first update

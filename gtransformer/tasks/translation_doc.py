@@ -69,11 +69,11 @@ logger = logging.getLogger(__name__)
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
 class TranslationDocTask(FairseqTask):
-    """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
+    """Document-level translation: data, word dropout, constrained generation and validation BLEU.
 
-    Its options are those of fairseq's task ``translation`` and more; of its methods none would serve as it is.
-    Instances are ``<s> a b </s> <s> c </s>`` on both sides; what the decoder predicts ends in the language symbol.
-    Dictionaries end in the language symbols and ``<mask>``; where they do not, these are appended.
+    Its options extend those of fairseq's task ``translation``. Instances are ``<s> a b </s> <s> c </s>`` on both sides.
+    The decoder's output ends in the language symbol. Language symbols and ``<mask>`` are appended to dictionaries that
+    lack them.
     """
 
     cfg: TranslationDocConfig
@@ -88,22 +88,22 @@ class TranslationDocTask(FairseqTask):
         if cfg.target_lang not in self.langs:
             raise UserError(f"--langs {','.join(self.langs)} does not name the target language '{cfg.target_lang}'")
         self.language = tgt_dict.index(f"[{cfg.target_lang}]")
-        self.prefix: int | None = None  # the word that target sentences are given to begin with, if the model has one
-        self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
-        self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
+        self.prefix: int | None = None  # index of the word at the beginning of every target sentence
+        self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far accept
+        self.longest_sentence: tuple[int, int] | None = None  # the same for one sentence
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
-        self.told_of_overlap = False
+        self.warned_of_overlap = False
         self.numbered = False  # whether a model built so far reads the numbers of sentences
         self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
         self.seconds_before, self.gpu_peak = 0.0, 0
 
     @classmethod
     def check_parsed(cls, parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
-        """Raise UserError for a command line that its program cannot have or that contradicts itself.
+        """Raise UserError for a command line that contradicts itself or has options that its program does not support.
 
-        ``--sacrebleu`` becomes fairseq's own ``--scoring sacrebleu``, without which it says nothing; a ``--tokenizer``
-        learns the languages of the data.
+        ``--sacrebleu`` sets ``--scoring sacrebleu``; fairseq ignores it otherwise. A ``--tokenizer`` is given the
+        languages of the data.
         """
         check_parsed(parser, args, of_program)
         if getattr(args, "sacrebleu", False):
@@ -122,8 +122,8 @@ class TranslationDocTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
-        """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
-        Options(cfg)  # what contradicts itself is said before anything is loaded
+        """Load the dictionaries of ``cfg.data``. Raise UserError if the directory or the language pair is missing."""
+        Options(cfg)  # report contradictions before anything is loaded
         if not cfg.data:
             raise UserError("no data directory given; prepare one with gtransformer prepare and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
@@ -146,59 +146,59 @@ class TranslationDocTask(FairseqTask):
         return cls(cfg, *dictionaries)
 
     def state_dict(self) -> dict:
-        """What a checkpoint has of the task: how much of ``--patience`` is used up, and the time before it."""
+        """Return what a checkpoint stores of the task: used ``--patience`` and the training time before this run."""
         before = {BEFORE: self.seconds_before} if self.seconds_before else {}
         return super().state_dict() | used_patience() | before
 
     @property
     def source_dictionary(self) -> Dictionary:
-        """Words of the source, its language symbols and ``<mask>``."""
+        """The dictionary of the source: words, language symbols and ``<mask>``."""
         return self.src_dict
 
     @property
     def target_dictionary(self) -> Dictionary:
-        """Words of the target, its language symbols and ``<mask>``."""
+        """The dictionary of the target: words, language symbols and ``<mask>``."""
         return self.tgt_dict
 
     def max_positions(self) -> tuple[int, int]:
-        """Most tokens of an instance, source and target, that the options allow."""
+        """Return how many tokens an instance may have, on the source and target side, by the options."""
         return self.cfg.max_source_positions, self.cfg.max_target_positions
 
     def has_sharded_data(self, split: str) -> bool:
-        """Whether fairseq is to load the training set again for every epoch."""
+        """Return whether fairseq has to load the training set again for every epoch."""
         return super().has_sharded_data(split) or self.options.drawn_anew
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
+        """Load ``{split}.{source}-{target}.*`` of the data directory; for training, of the epoch's shard."""
         self.datasets[split] = self._loader().load(split, epoch, combine)
 
     def _loader(self) -> Loader:
         return Loader(self.options, self.src_dict, self.tgt_dict, self.language, self.langs, self.numbered)
 
     def get_batch_iterator(self, dataset, *limits, **options):
-        """fairseq's arguments; see ``gtransformer.tasks.batches`` for what is put right."""
+        """Return an iterator. Arguments are fairseq's; ``gtransformer.tasks.batches`` describes the differences."""
         return batch_iterator(self, dataset, *limits, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """As fairseq's; that instances are too long is said, and a UserError where they may not be left out.
+        """Return the indices of instances that are not too long. Warn of others, or raise UserError.
 
-        Of documents that are decoded window by window none is: the windows are checked when they come.
+        Documents that are decoded window by window are never too long: their windows are checked later.
         """
         if self.options.whole_documents:
             return indices
         return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
-        """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
+        """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``."""
         return self._loader().typed(src_tokens, src_lengths, constraints)
 
     def language_symbols(self, dictionary: Dictionary | None = None) -> list[int]:
-        """Indices of all language symbols in a dictionary, by default the target's."""
+        """Return the indices of all language symbols in a dictionary, by default the target's."""
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
     @property
     def unpredicted_symbols(self) -> list[int]:
-        """What leaves no choice in the target: ``<s>``, a word given behind it, and the language symbol at the end."""
+        """Return the target symbols that search has no choice of: ``<s>``, the language symbol, a prefix."""
         return [self.tgt_dict.bos(), self.language, *([] if self.prefix is None else [self.prefix])]
 
     def no_text(self) -> set[int]:
@@ -206,10 +206,10 @@ class TranslationDocTask(FairseqTask):
         return {self.tgt_dict.pad(), *self.language_symbols(), *self.unpredicted_symbols[2:]}
 
     def build_model(self, cfg, from_checkpoint: bool = False):
-        """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning.
+        """Build the model and, for ``--eval-bleu``, the generator; prepare resuming and fine-tuning.
 
-        UserError for a precision that cannot be trained in (fairseq says ``from_checkpoint`` when it loads a model),
-        and for instances that the model cannot have.
+        ``from_checkpoint``: fairseq loads a trained model. Raises UserError for a precision that cannot be trained in
+        and for instances that the model does not support.
         """
         whole = whole_config(cfg)
         if from_checkpoint:
@@ -225,7 +225,7 @@ class TranslationDocTask(FairseqTask):
         model = super().build_model(cfg, from_checkpoint)
         self.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
-        if not (from_checkpoint and translates_last_sentence_only(model)):  # generation knows whether there are data
+        if not (from_checkpoint and translates_last_sentence_only(model)):  # else generator_maker checks it
             self.options.check_instances(model, trained=from_checkpoint)
         self.options.check_alignment(model)
         sides = available(model.encoder), available(model.decoder)
@@ -250,9 +250,9 @@ class TranslationDocTask(FairseqTask):
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
-        """A generator for documents, held to the source's sentences where ``--sentence-rule`` says so.
+        """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences.
 
-        ``contexts`` among ``args`` (those of ``SecondPass``): batches and contexts come as the models want them.
+        ``args.contexts``, if given, are those of ``SecondPass``: then batches are already in the form that models need.
         """
         check_generation(args, self.options)
         scheme, contexts = self.options.scheme, getattr(args, "contexts", None)
@@ -268,21 +268,21 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.first_pass is not None:
             second = SecondPass(made, open_first_pass(self, models, args))
             for model in models:
-                model.decoder.hold_weights()  # or each batch would lay them out again
+                model.decoder.hold_weights()  # otherwise each batch would arrange them again
             return second
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
         return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Generate a batch; with ``--gen-output`` also keep it for the file.
+        """Generate translations of a batch; with ``--gen-output`` also store them for the file.
 
-        Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
+        Warn once if instances overlap: the score that fairseq-generate prints at the end is then not the corpus's.
         """
         together = not (self.options.by_window or isinstance(generator, SecondPass))
         overlap = together and self.options.scheme.repeats_targets
-        if self.datasets and not self.told_of_overlap and overlap:
-            self.told_of_overlap = True
+        if self.datasets and not self.warned_of_overlap and overlap:
+            self.warned_of_overlap = True
             logger.warning(
                 "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
                 "times; score with --gen-output PREFIX and %s instead",
@@ -296,17 +296,17 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
-            self._say_translated(len(hypos))
+            self._log_translated(len(hypos))
             current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
-            given["nsentences"] = int(current)  # which fairseq adds up; it means instances
+            given["nsentences"] = int(current)  # fairseq sums this; its own value counts instances
         return hypos
 
     def _sentences(self, sample: dict) -> Tensor:
-        """How many source sentences each instance of a batch has."""
+        """Return how many source sentences each instance of a batch has."""
         return tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos())
 
-    def _say_translated(self, count: int) -> None:
-        """How many instances of the split are translated, if it is time to; of several splits, of all."""
+    def _log_translated(self, count: int) -> None:
+        """Log from time to time how many instances of all splits are translated."""
         self.translated += count
         self.pace.done(self.translated)
         if self.pace.is_time():
@@ -317,12 +317,12 @@ class TranslationDocTask(FairseqTask):
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
         sentences = self._sentences(sample).tolist()
-        marks = self.no_text()
+        skipped = self.no_text()
         for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
             found = [
                 {
                     "score": round(float(hypo["score"]), 6),
-                    "sentences": split_sentences(hypo["tokens"].tolist(), self.tgt_dict, marks),
+                    "sentences": split_sentences(hypo["tokens"].tolist(), self.tgt_dict, skipped),
                 }
                 for hypo in nbest[:most]
             ]
@@ -343,20 +343,20 @@ class TranslationDocTask(FairseqTask):
         return TranslationWriter(self.cfg.gen_output, len(dataset), spans)
 
     def after_update(self, trainer, iterator) -> None:
-        """Of an update that was made (``compat/patches.py``): training says how far it is, and is kept."""
+        """Log the progress of training and save a checkpoint, if due. Called after every update by a patch."""
         self.watch.after_update(trainer, iterator)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """As fairseq's; the criterion sees the targets that count."""
+        """Make fairseq's training step on the targets that count in the loss."""
         sample = self._counted(as_read(sample, model), model)
         try:
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
         finally:
-            if torch.cuda.is_initialized():  # fairseq begins to count again with every update
+            if torch.cuda.is_initialized():  # fairseq resets this statistic at every update
                 self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
 
     def valid_step(self, sample, model, criterion):
-        """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
+        """Compute the loss; BLEU counts with ``--eval-bleu``, attention entropy with ``--doc-attn-entropy``."""
         self.watch.validating()
         sample = as_read(sample, model)
         counted = self._counted(sample, model)
@@ -368,13 +368,13 @@ class TranslationDocTask(FairseqTask):
         return loss, sample_size, logging_output
 
     def _counted(self, sample: dict, model) -> dict:
-        """A batch whose targets are those that count in the loss of a model."""
+        """Return a batch whose targets are those that count in the loss of a model."""
         sample = without_context_loss(sample, self.tgt_dict.pad())
         left_out = getattr(model, "leaves_unpredicted_out", False)
         return without_unpredicted(sample, self.unpredicted_symbols, self.tgt_dict.pad()) if left_out else sample
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log what the criterion does; peak memory on a GPU; BLEU if ``--eval-bleu``; entropy where it was measured."""
+        """Log the criterion's values, peak memory on a GPU, BLEU with ``--eval-bleu``, and measured entropies."""
         super().reduce_metrics(logging_outputs, criterion)
         if self.gpu_peak:
             metrics.log_scalar(GPU_PEAK, self.gpu_peak / 2**30, weight=0, priority=1550, round=3)

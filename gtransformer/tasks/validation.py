@@ -1,4 +1,4 @@
-"""Measures while training: s-BLEU and d-BLEU (``--eval-bleu``), attention entropy (``--doc-attn-entropy``)."""
+"""Measures during training: s-BLEU and d-BLEU (``--eval-bleu``), attention entropy (``--doc-attn-entropy``)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDERS = range(4)
 
 
 def generator_options(text: str | None) -> Namespace:
-    """Those of the generator in ``--eval-bleu-args``, behind the task's own. Raises UserError for what is no JSON."""
+    """Return the generator's options in ``--eval-bleu-args``, over defaults. Raise UserError for invalid JSON."""
     try:
         given = json.loads(text or "{}")
     except json.JSONDecodeError as error:
@@ -57,7 +57,7 @@ def generator_options(text: str | None) -> Namespace:
 
 
 def detokeniser(cfg: TranslationDocConfig) -> Callable[[str], str]:
-    """``--eval-bleu-detok``: one of fairseq's tokenizers, backwards; its languages are the task's."""
+    """Return the detokeniser of ``--eval-bleu-detok``, one of fairseq's tokenizers, for the task's languages."""
     try:
         options = json.loads(cfg.eval_bleu_detok_args or "{}")
         languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
@@ -71,17 +71,17 @@ def detokeniser(cfg: TranslationDocConfig) -> Callable[[str], str]:
 
 
 class BleuValidation:
-    """Translates validation batches and counts what BLEU needs, of every sentence once.
+    """Translation of validation batches and the statistics of BLEU; every sentence counts once.
 
     Args:
         generator: of the model in training.
         dictionary: of the target side.
-        marks: its symbols that are no words: padding and languages.
+        non_words: its symbols that are no words: padding and languages.
         options: the task's.
     """
 
-    def __init__(self, generator: SequenceGenerator, dictionary: Dictionary, marks: set[int], options: Options):
-        self.generator, self.dictionary, self.marks = generator, dictionary, marks
+    def __init__(self, generator: SequenceGenerator, dictionary: Dictionary, non_words: set[int], options: Options):
+        self.generator, self.dictionary, self.non_words = generator, dictionary, non_words
         cfg = options.cfg
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
         self.detokenise = detokeniser(cfg)
@@ -90,7 +90,7 @@ class BleuValidation:
 
     @torch.no_grad()
     def counts(self, sample: dict, model: nn.Module) -> dict[str, float]:
-        """Of one batch, as ``bleu_counts``."""
+        """Return ``bleu_counts`` of one batch."""
         generated = self.generator.generate([model], sample, prefix_tokens=None)
         hypotheses = [self._plain(best[0]["tokens"]) for best in generated]
         references = [self._plain(utils.strip_pad(line, self.dictionary.pad())) for line in sample["target"]]
@@ -103,24 +103,24 @@ class BleuValidation:
         return bleu_counts(hypotheses, references, self.tokenize)
 
     def _plain(self, tokens: Tensor) -> list[str]:
-        sentences = split_sentences(tokens.tolist(), self.dictionary, self.marks)
+        sentences = split_sentences(tokens.tolist(), self.dictionary, self.non_words)
         if self.remove_bpe is not None:
             sentences = [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
         return [self.detokenise(sentence) for sentence in sentences]
 
 
 def current_alone(hypothesis: list[str], reference: list[str]) -> tuple[list[str], list[str]]:
-    """The current sentence of both, the last one; the hypothesis is aligned from the end, as for scoring."""
+    """Return the current (last) sentence of both; the hypothesis is aligned from the end, as for scoring."""
     return align_sentences(hypothesis, len(reference), from_end=True)[-1:], reference[-1:]
 
 
 def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:
-    """Statistics of a batch as summable numbers.
+    """Return BLEU statistics of a batch that can be summed.
 
     Args:
-        hypotheses, references: for each instance its sentences. A surplus hypothesis sentence counts with the last
-            reference, a missing one is empty.
-        tokenize: sacrebleu's tokeniser ("none" for text that is tokenised already).
+        hypotheses, references: the sentences of each instance. Surplus hypothesis sentences are added to the last one,
+            missing ones are empty.
+        tokenize: sacrebleu's tokeniser ("none" for tokenised text).
     """
     metric = BLEU(tokenize=tokenize, force=True)
     aligned = [align_sentences(one, len(ref)) for one, ref in zip(hypotheses, references, strict=True)]
@@ -168,14 +168,14 @@ def _score(meters, level: str) -> BLEUScore:
     )
 
 
-QUERIES = re.compile(r"_entropy_(\w+)_queries")  # of a part and a reach
+QUERIES = re.compile(r"_entropy_(\w+)_queries")  # group 1: PART_REACH
 
 
 @contextmanager
 def measured(model: nn.Module) -> Iterator[dict[str, float]]:
-    """While the model validates a batch, measure its attention; the logs are in the dictionary at the end.
+    """Measure attention entropy while the model validates a batch; the dictionary has the logs at the end.
 
-    ``model`` may be wrapped for distributed training. Raises UserError if nothing in it can be watched.
+    ``model`` may be wrapped for distributed training. Raises UserError if its attention cannot be observed.
     """
     inner = next(filter(can_be_watched, model.modules()), None)
     if inner is None:
@@ -192,7 +192,7 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
 
 
 def log_entropy(logging_outputs: list[dict]) -> None:
-    """Log ``entropy_PART_REACH``, mean bits over queries and layers; ``..._flat``, what flat attention would have."""
+    """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of uniform attention."""
     kinds = {match[1] for log in logging_outputs for match in map(QUERIES.fullmatch, log) if match}
     for kind in sorted(kinds):
         key = f"_entropy_{kind}"

@@ -78,9 +78,9 @@ class TranslatedLine:
         ``source`` as read, ``translation``, and on request ``score`` and ``nbest``.
         """
         value: dict = {
-            "line": self.line.place.lines,
-            "document": None if self.line.breaks else self.line.place.documents,
-            "sentence": None if self.line.breaks else self.line.place.sentences,
+            "line": self.line.position.lines,
+            "document": None if self.line.breaks else self.line.position.documents,
+            "sentence": None if self.line.breaks else self.line.position.sentences,
             "source": self.line.text,
             "translation": self._best,
         }
@@ -309,7 +309,7 @@ class GTransformer:
 def checked(strategy: Strategy, line: InputLine) -> InputLine:
     """Return the line; raises UserError, with its place, for a sentence that no window holds."""
     for tokens in line.tokens:
-        strategy.check_sentence(len(tokens) + BOUNDARY_TOKENS, line.place.documents, line.place.sentences)
+        strategy.check_sentence(len(tokens) + BOUNDARY_TOKENS, line.position.documents, line.position.sentences)
     return line
 
 

@@ -1,4 +1,4 @@
-"""A model directory's model, its task and its search: instances of tokens in, n-best translations out."""
+"""The model, task and search of a model directory: n-best translations of tokenised instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
 Instance = Sequence[Sequence[str]]
-CONTEXTS = "contexts"  # in a batch: what its translations begin with
+CONTEXTS = "contexts"  # in a batch: prefixes of its translations
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Hypothesis:
     """A translation of an instance.
 
     Attributes:
-        sentences: BPE text, as many as the source has; without the rule of sentences (``data/translations.py``)
-            missing ones are empty, surplus ones joined to the last.
+        sentences: BPE text, as many as the source has; without the sentence rule missing ones are empty, surplus ones
+            joined to the last (``data/translations.py``).
         scores: log probability (natural logarithm) of each: the sum over its tokens and its ``</s>``.
-        score: what search ranked by: the log probability of all, divided by length ** lenpen.
+        score: the score of the search: the log probability of all, divided by length ** lenpen.
     """
 
     sentences: list[str]
@@ -46,15 +46,17 @@ class Hypothesis:
 
 
 class Engine:
-    """Loads the model once and translates batches of instances with it.
+    """A loaded model that translates batches of instances.
 
     Args:
-        directory: where the model is.
+        directory: of the model.
         device: by default a GPU if there is one.
-        precision: one of ``PRECISIONS``; "auto" is what the model was trained to multiply in on this kind of device.
+        precision: one of ``PRECISIONS``; "auto" is the precision of training on this kind of device.
 
-    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted; ``longest_sentence``: a sentence.
-    ``options``: the model's that the precision sets.
+    Attributes:
+        longest: maximum tokens of an instance, with ``<s>`` and ``</s>``.
+        longest_sentence: maximum tokens of a sentence.
+        options: the model's options that the precision sets.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
@@ -84,7 +86,7 @@ class Engine:
         check_decodable([self.model], InstanceScheme(), ready=True)
 
     def instance_tokens(self, instance: Instance) -> Tensor:
-        """``<s> a b </s> <s> c </s>`` as (length,) int64."""
+        """Return ``<s> a b </s> <s> c </s>`` as (length,) int64."""
         begin, eos = [self.source.bos(), *self.prefix], self.source.eos()
         return torch.tensor([index for sentence in instance for index in (*begin, *self.indices(sentence), eos)])
 
@@ -92,12 +94,12 @@ class Engine:
     def translate(
         self, instances: Sequence[Instance], options: SearchOptions, first: Sequence[int] | None = None
     ) -> list[list[Hypothesis]]:
-        """The n best translations of every instance, best first; instances may stand in any order of length.
+        """Return the n best translations of every instance, best first; instances may have any order.
 
-        With another ``options.strategy`` than full, an instance is a document, which is decoded by it. ``first``: the
-        number in the document of the sentence that each begins with, from 1; None: all begin their documents.
+        With another ``options.strategy`` than full, an instance is a document. ``first``: number of each instance's
+        first sentence in its document, from 1; None: all begin their documents.
 
-        Raises UserError for an instance that the model gives no translation to.
+        Raises UserError for an instance that the model does not translate.
         """
         if not instances:
             return []
@@ -115,12 +117,12 @@ class Engine:
     def translate_batch(
         self, instances: Sequence[Instance], contexts: Sequence[Tensor], first: Sequence[int], options: SearchOptions
     ) -> list[list[Hypothesis]]:
-        """The n best translations of the last sentence of each instance, all of which are one batch.
+        """Return the n best translations of the last sentence of each instance; the instances form one batch.
 
         Args:
-            instances: consecutive sentences of a document, each behind its context.
-            contexts: the translations of each one's context, as of ``SecondPass``.
-            first: the number in the document of the sentence that each instance begins with, from 1.
+            instances: consecutive sentences of a document, each after its context.
+            contexts: the translations of each one's context, as in ``SecondPass``.
+            first: number of each instance's first sentence in its document, from 1.
 
         Raises UserError as ``translate``.
         """
@@ -152,7 +154,7 @@ class Engine:
             strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule = options.sentence_rule
             if wanted.sentence_rule == AUTO:
-                # A text needs a line for each line; --doc-mode full would not promise that by itself.
+                # Each line needs a translation; --doc-mode full alone would not guarantee that.
                 wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
             self._generators = {
@@ -170,7 +172,7 @@ class Engine:
 
 
 def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) -> list[float]:
-    """Sums of the tokens' scores by sentence, each up to its ``</s>``; what follows the last one is left out."""
+    """Return the sums of token scores by sentence, up to ``</s>``; tokens after the last one are left out."""
     sums, total = [], 0.0
     for token, score in zip(tokens, scores, strict=True):
         total += score
@@ -181,7 +183,7 @@ def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) ->
 
 
 def choose_device(wanted: str | torch.device | None) -> torch.device:
-    """The device asked for, by default a GPU if there is one. Raises UserError for one that is not there."""
+    """Return the requested device, by default a GPU if there is one. Raise UserError for a missing one."""
     if wanted is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
-from gtransformer.errors import UserError, explain, no_room
+from gtransformer.errors import UserError, explain, find_disk_full
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
@@ -124,7 +124,7 @@ def new_directory(output: Path) -> Iterator[Path]:
         os.replace(work, output)
     except BaseException as error:
         shutil.rmtree(work, ignore_errors=True)
-        if full := no_room(error):
+        if full := find_disk_full(error):
             full.filename, full.filename2 = str(output), None  # not what was being copied, nor the folder that is gone
         raise
 

@@ -1,4 +1,4 @@
-"""The lines of a text, each with its place, and windows of them: any text is translated in bounded memory."""
+"""The lines of a text with their positions, and windows of them, for translation in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gtransformer.errors import UserError
 from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_document_mark
 
-HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF, where text was decoded carelessly
-CHUNK = 256  # lines that go through the text steps together
-MOST_LINES = 10_000  # of a window, so that blank lines without end fit, too
+HALF = re.compile("[\ud800-\udfff]")  # surrogates, after lax decoding
+CHUNK = 256  # lines that are encoded together
+MOST_LINES = 10_000  # of a window, also of blank lines
 
 Encode = Callable[[list[str]], list[list[str]]]
 
 
 @dataclass(frozen=True)
 class TextPosition:
-    """Where reading stands: lines read, documents opened, sentences (lines) read of the open document, 0 if none is.
+    """A position in a text: lines read, documents begun, sentences (lines) read of the current document, 0 if none.
 
-    ``marked``: the text opened with ``<d>``, so blank lines are empty sentences and no borders (``corpus``).
+    ``marked``: the text begins with ``<d>``, so that blank lines are empty sentences (``corpus``).
     """
 
     lines: int = 0
@@ -34,16 +34,16 @@ class TextPosition:
     marked: bool = False
 
     def after_break(self, mark: bool = True) -> TextPosition:
-        """Return the place behind a line that is no sentence and ends a document; ``mark``: which is ``<d>``."""
+        """Return the position after a line that is no sentence and ends a document; ``mark``: it is ``<d>``."""
         return TextPosition(self.lines + 1, self.documents, 0, self.marked or (mark and not self.documents))
 
     def after_sentence(self) -> TextPosition:
-        """Return the place behind a line of text, which opens a document where none is open."""
+        """Return the position after a line of text, which may begin a document."""
         return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked)
 
     @property
     def borders(self) -> str:
-        """How the text marks its documents (``corpus.MARKED`` and so on), as far as it was read."""
+        """How the text marks its documents so far (``corpus.MARKED`` and so on)."""
         return MARKED if self.marked else BLANK if self.documents > 1 else NONE
 
 
@@ -56,15 +56,15 @@ class InputLine:
 
     Attributes:
         text: as it was read.
-        place: where reading stands behind it; all numbers of a sentence's place are its own, from 1.
-        breaks: whether it ends a document (``<d>``, or a blank line of a text that does not open with that).
-        sentences: what is to be translated: one, several of running text, none of a blank line.
-        tokens: their subwords; a sentence longer than the model's positions stands in several parts.
-        first: subwords of a first translation of each of ``tokens``, where such are given.
+        position: after the line; for a sentence these are its own numbers, from 1.
+        breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin with ``<d>``).
+        sentences: the sentences to translate: one, several of running text, none of a blank line.
+        tokens: their subwords; a sentence longer than the model's positions is split into several parts.
+        first: subwords of a first translation of each of ``tokens``, if given.
     """
 
     text: str
-    place: TextPosition
+    position: TextPosition
     breaks: bool
     sentences: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
@@ -76,21 +76,21 @@ class InputLine:
         return len(self.tokens) > len(self.sentences)
 
 
-def check_line(text: str, place: str) -> str:
-    """Return a line without its line break, which it may have as in lists of a file's lines.
+def check_line(text: str, location: str) -> str:
+    """Return a line without its final line break, if any.
 
-    Raises UserError for what is no line of text: with a line break in it, or with half a character; TypeError for what
-    is no text at all. ``place`` is for messages.
+    Raises UserError for a line break within it or a lone surrogate, TypeError for anything but a string. ``location``
+    is for messages.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{place}: is {type(text).__name__}, not a text")
+        raise TypeError(f"{location}: is {type(text).__name__}, not a text")
     text = text.removesuffix("\n")
     if "\n" in text:
-        raise UserError(f"{place}: has a line break in it; give every line by itself")
+        raise UserError(f"{location}: has a line break in it; give every line by itself")
     half = None if text.isascii() else HALF.search(text)
     if half:
         raise UserError(
-            f"{place}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
+            f"{location}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
             "with errors='strict', or 'replace'"
         )
     return text
@@ -105,15 +105,14 @@ def read_text(
 ) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
 
-    ``<d>`` ends a document, and so does a blank line (nothing of it can be seen) unless the text opens with ``<d>``:
-    then it is an empty sentence. Control characters are dropped as they were from the training corpus
-    (``preprocess.clean``).
+    ``<d>`` ends a document. So does a blank line, unless the text begins with ``<d>``: then it is an empty sentence.
+    Control characters are dropped as in the training corpus (``preprocess.clean``).
 
     Args:
-        lines: with or without line ends, the first of them the one behind ``start``.
-        encode: sentences to subwords, as many as go in.
-        split: a line of running text to its sentences; None: a line is a sentence.
-        longest: most subwords of a sentence; a longer one is cut. None: no limit.
+        lines: with or without line ends; the first one is the line after ``start``.
+        encode: function from sentences to their subwords.
+        split: function from a line of running text to its sentences; None: a line is a sentence.
+        longest: maximum subwords of a sentence; longer ones are split. None: no limit.
     """
     iterator = iter(lines)
     while chunk := list(islice(iterator, CHUNK)):
@@ -136,17 +135,17 @@ def documents_to_lines(
 
     Raises UserError as ``check_line``.
     """
-    place = TextPosition()
+    position = TextPosition()
     for document in documents:
-        place = place.after_break()
-        read = [InputLine(DOCUMENT, place, breaks=True)]
+        position = position.after_break()
+        read = [InputLine(DOCUMENT, position, breaks=True)]
         for text in document:
-            place = place.after_sentence()
-            where = f"document {place.documents}, sentence {place.sentences}"
+            position = position.after_sentence()
+            where = f"document {position.documents}, sentence {position.sentences}"
             clean = clean_line(check_line(text, where))
             if is_document_mark(text):
                 raise UserError(f"{where}: is {DOCUMENT}, which is no sentence; give a list for each document")
-            read.append(InputLine(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
+            read.append(InputLine(text, position, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 
 
@@ -159,31 +158,32 @@ def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) 
 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
-    """Return the tokens of a sentence in as few parts as ``longest`` allows, about equally long; mostly just one."""
+    """Return the tokens of a sentence in as few parts of similar length as ``longest`` allows, mostly one."""
     return in_parts(tokens, 1 if longest is None else max(1, -(-len(tokens) // longest)))
 
 
 def in_parts(tokens: list[str], count: int) -> list[list[str]]:
-    """Return the tokens in so many parts, about equally long."""
+    """Return the tokens in ``count`` parts of similar length."""
     ends = [len(tokens) * number // count for number in range(count + 1)]
     return [tokens[first:end] for first, end in pairwise(ends)]
 
 
 def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode, name: str) -> Iterator[InputLine]:
-    """Yield the lines with first translations: ``first`` has a line for each, blank or ``<d>`` where it is no sentence.
+    """Yield the lines with first translations: a line of ``first`` for each, blank or ``<d>`` if it is no sentence.
 
     Args:
-        encode: plain sentences of the target language to subwords.
+        encode: function from plain sentences of the target language to subwords.
         name: of ``first``, for messages.
 
-    Raises UserError for another number of lines, and for a translation of what is no sentence.
+    Raises UserError for another number of lines, and for a translation of a line that is no sentence.
     """
     rest, iterator = iter(first), iter(lines)
     while chunk := list(islice(iterator, CHUNK)):
         texts = list(islice(rest, len(chunk)))
         if len(texts) < len(chunk):
             raise UserError(
-                f"{name}: ends in front of line {chunk[len(texts)].place.lines} of the text; give a line for each line"
+                f"{name}: ends in front of line {chunk[len(texts)].position.lines} of the text; give a line for each "
+                "line"
             )
         clean = ["" if is_document_mark(text) else clean_line(text) for text in texts]
         tokens = iter(encode([text for text in clean if not is_blank(text)]))
@@ -192,7 +192,7 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
                 line.first.extend(in_parts([] if is_blank(text) else next(tokens), len(line.tokens)))
             elif not is_blank(text):
                 raise UserError(
-                    f"{name}, line {line.place.lines}: a translation of what is no sentence; leave it blank"
+                    f"{name}, line {line.position.lines}: a translation of what is no sentence; leave it blank"
                 )
             yield line
     if next(rest, None) is not None:
@@ -204,7 +204,7 @@ Reference = tuple[int, int]  # line of the window, sentence of the line
 
 @dataclass
 class Window:
-    """Consecutive lines, and the instances that their sentences make: ``instances[i]`` lists where these are."""
+    """Consecutive lines and their instances: ``instances[i]`` lists the sentences of an instance."""
 
     lines: list[InputLine] = field(default_factory=list)
     instances: list[list[Reference]] = field(default_factory=list)
@@ -215,9 +215,9 @@ class Window:
         return self.lines[line].tokens[sentence]
 
     def number(self, reference: Reference) -> int:
-        """Return the number of a sentence in its document, from 1: its line's, and on from there within the line."""
+        """Return the number of a sentence in its document, from 1; sentences within a line are counted on."""
         line, sentence = reference
-        return self.lines[line].place.sentences + sentence
+        return self.lines[line].position.sentences + sentence
 
     def first(self, reference: Reference) -> list[str]:
         """Return the tokens of the first translation of one sentence."""
@@ -228,14 +228,14 @@ class Window:
 def windows(
     lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: int, max_sents: int | None = None
 ) -> Iterator[Window]:
-    """Cut a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines), the last one shorter.
+    """Divide a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines); the last may be shorter.
 
-    Where windows and instances begin depends on the text before them alone, and a new window begins as the text itself
-    does: with an instance. So a text that is resumed behind a window comes out as if it had never been interrupted.
+    The beginnings of windows and instances depend only on the text before them, and each window begins with an
+    instance. So a text that is resumed after a window has the same translation as without an interruption.
 
-    Instances are filled by source length as ``data.instances.Filling`` does, a sentence costs its tokens and two marks.
-    A window ends where an instance and a line end, at the first such place after it is full. With infinitely many
-    tokens an instance is a document.
+    Instances are filled by source length as in ``data.instances.Filling``; a sentence counts its tokens and two
+    boundary tokens. A full window ends at the next end of both an instance and a line. With infinitely many tokens an
+    instance is a document.
     """
     window = Window()
     filling = Filling(max_instance_tokens, max_sents)
@@ -260,14 +260,14 @@ def windows(
 
 
 def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]]:
-    """Return the sentences of documents one by one, each behind up to ``count`` previous ones of its document."""
+    """Return the sentences of documents one by one, each after up to ``count`` previous ones of its document."""
     return [one[max(0, last - count) : last + 1] for one in instances for last in range(len(one))]
 
 
 def in_equal_parts(window: Window, most: int) -> Window:
-    """Cut the documents of a window into parts of roughly equal length (``data.instances.parts``).
+    """Divide the documents of a window into parts of similar source length (``data.instances.parts``).
 
-    By source length, which is all that is known of a text; ``most``: tokens of a part, marks counted.
+    ``most``: tokens of a part, with boundary tokens.
     """
     found = []
     for document in window.instances:

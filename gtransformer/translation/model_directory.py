@@ -25,18 +25,18 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, sha256
+from gtransformer.files import MODEL_FILE, read_json, sha256
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, never_truecased, text_files
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.settings import Entries, count, setting, typed
-from gtransformer.tasks.checkpoints import MODEL
+
 from gtransformer.translation.options import SearchOptions
 
 KIND = MODEL_KIND
 VERSION = 1
 LANGUAGE = re.compile(r"[\w-]+")  # part of the names of files, which are to stay in the directory
-MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", MODEL, "first_pass.pt"
+MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", MODEL_FILE, "first_pass.pt"
 
 
 def file_names(settings: Mapping[str, Any]) -> list[str]:

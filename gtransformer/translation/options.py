@@ -1,4 +1,4 @@
-"""How to search: fairseq's generation options that matter to somebody who translates a text."""
+"""Search options: those of fairseq's generation that matter for translating a text."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ WAY = ("strategy", "window_tokens", "context_sentences")
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Names and defaults are those of fairseq-generate and of the recipes.
+    """Search options with the names and defaults of fairseq-generate and the recipes.
 
     Attributes:
         beam: width of the beam.
-        nbest: how many translations to give out, at most ``beam``.
+        nbest: number of translations, at most ``beam``.
         lenpen: scores are divided by length ** lenpen.
         max_len_a, max_len_b: a sentence has at most max_len_a * (its source's BPE tokens) + max_len_b tokens.
-        min_len: fewest tokens of a sentence.
-        unkpen: taken off the log probability of ``<unk>``.
+        min_len: minimum tokens of a sentence.
+        unkpen: subtracted from the log probability of ``<unk>``.
         max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
         strategy: how a document is decoded (``search/strategies.py``): full, sequential or sliding.
-        window_tokens: of sliding and sequential, source tokens of a window at most, ``<s>`` and ``</s>`` counted.
-        context_sentences: of sequential, most previous sentences. Without both, the model's instances decide.
-        batch_sentences: of a model that translates by two passes, how many consecutive sentences are a batch; None: 16.
-        sentence_rule: on: exactly as many sentences as the source has; off: as many as the model will, and what that
-            makes of lines is put right by order; auto: what the model was trained with, if that was on or off, else on.
+        window_tokens: for sliding and sequential, maximum source tokens of a window, with ``<s>`` and ``</s>``.
+        context_sentences: for sequential, maximum previous sentences. Without both, the model's instances decide.
+        batch_sentences: for a model with two passes, number of consecutive sentences in a batch; None: 16.
+        sentence_rule: on: exactly as many sentences as the source has; off: the model decides, and sentences are
+            assigned to lines by order; auto: the rule of training if it was on or off, else on.
     """
 
     beam: int = 5
@@ -61,14 +61,14 @@ class SearchOptions:
     def __post_init__(self) -> None:
         for one in fields(self):
             check_type(one.name, one.type, getattr(self, one.name))
-        for names, least, said in (
+        for names, least, message in (
             (("beam", "nbest", "max_tokens", "batch_sentences"), 1, "must be at least 1"),
             (("max_len_a", "max_len_b", "min_len"), 0, "must not be negative"),
         ):
             for name in names:
                 value = getattr(self, name)
                 if value is not None and value < least:
-                    raise UserError(f"--{dashed(name)} {value}: {said}")
+                    raise UserError(f"--{dashed(name)} {value}: {message}")
         if self.nbest > self.beam:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
         if self.max_len_a == 0 and self.max_len_b < 1:
@@ -80,16 +80,16 @@ class SearchOptions:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
 
     def decoding_strategy(self) -> Strategy:
-        """Return the decoding strategy. Raises UserError for one that cannot be."""
+        """Return the decoding strategy. Raise UserError for an invalid one."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
     def arguments(self) -> argparse.Namespace:
-        """Return them as fairseq's generators are given them, without the decoding strategy."""
+        """Return the options for fairseq's generators, without the decoding strategy."""
         names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
         return argparse.Namespace(**{name: getattr(self, name) for name in names})
 
     def recorded(self) -> dict[str, Any]:
-        """Return them as they stand in files: way and rule only where one was chosen, as files from before these do."""
+        """Return them for files; default strategies and rules are left out, as in files of earlier versions."""
         silent = {*(WAY if self.strategy == FULL else ()), *(["sentence_rule"] if self.sentence_rule == AUTO else [])}
         silent |= {"batch_sentences"} if self.batch_sentences is None else set()
         return {name: value for name, value in asdict(self).items() if name not in silent}
@@ -137,13 +137,13 @@ def check_type(name: str, kind: str, value: Any) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model directory's") -> None:
-    """Add options whose default is whatever the model directory says."""
+    """Add options whose defaults are those of the model directory."""
     add = parser.add_argument_group("search", f"defaults are {whose}").add_argument
     add("--beam", type=int, help="width of the beam")
     add("--lenpen", type=float, help="scores are divided by length ** LENPEN")
     add("--max-len-a", type=float, metavar="A", help="a sentence has at most A * (source tokens) + B")
     add("--max-len-b", type=float, metavar="B", help="tokens")
-    add("--min-len", type=int, help="fewest tokens of a sentence")
+    add("--min-len", type=int, help="minimum tokens of a sentence")
     add("--unkpen", type=float, help="penalty of <unk>")
     add("--max-tokens", type=int, help="source tokens of a batch")
     add("--strategy", choices=STRATEGIES, help="how a document is decoded (docs/translate.md)")
@@ -152,6 +152,6 @@ def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model 
     add("--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)")
     add(
         "--sentence-rule", choices=SENTENCE_RULES,
-        help="on: as many sentences as the source has; off: as many as the model will; auto: as the model was trained, "
-        "on where that leaves it open",
+        help="on: as many sentences as the source has; off: the model decides; auto: as in training, on if that "
+        "leaves it open",
     )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Translations that are gone on with after an interruption: one text window by window, several text by text.
+"""Resumable translations: of one text window by window, of several texts text by text.
 
-``OUT.part`` takes the lines, ``OUT.part.json`` says how many of its bytes count and where in the input they end. Only
-when everything is there does ``OUT.part`` become ``OUT``. Of several texts in one directory, ``.translated/NAME.json``
-is next to the finished ``NAME``: what it was made with, and of which text.
+Lines are written to ``OUT.part``. ``OUT.part.json`` records how many of its bytes are valid and the position in the
+input. At the end ``OUT.part`` is renamed to ``OUT``. With several texts, ``.translated/NAME.json`` records the model,
+options and text of each finished ``NAME``.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from gtransformer.work import Record, take_lock
 
 
 class ResumableOutput:
-    """Used as a context manager; locked against a second run.
+    """An output file that can be resumed; a context manager that locks it against a second run.
 
     Args:
-        path: of the finished output, a regular file; of a symbolic link, what it points to.
-        key: all that the output depends on besides the input (model, options); an interrupted run with another key
-            cannot be gone on with.
-        restart: forget an interrupted run.
+        path: of the finished output, a regular file or a symbolic link to one.
+        key: all that the output depends on besides the input (model, options); a run with another key cannot be
+            resumed.
+        restart: discard an interrupted run.
 
-    Raises UserError if the place cannot be written, another run writes there, or the key is another one.
+    Raises UserError if the file cannot be written, another run writes it, or the key differs.
     """
 
     def __init__(self, path: str | Path, key: dict[str, Any], restart: bool = False):
         self.path, self.key = Path(os.path.realpath(path)), key
         self.part = self.path.with_name(f"{self.path.name}.part")
         self.state = self.path.with_name(f"{self.path.name}.part.json")
-        self.place = TextPosition()
+        self.position = TextPosition()
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
         self._wanted: str | None = None
@@ -56,8 +56,8 @@ class ResumableOutput:
 
     def __exit__(self, kind, error, trace) -> None:
         self._stream.close()
-        if not self.place.lines and kind is not None:
-            self.part.unlink(missing_ok=True)  # nothing to go on with
+        if not self.position.lines and kind is not None:
+            self.part.unlink(missing_ok=True)  # nothing to resume
 
     def _resume(self) -> None:
         size, present = 0, os.fstat(self._stream.fileno()).st_size
@@ -72,53 +72,53 @@ class ResumableOutput:
                     "finish it, or start again with --restart"
                 )
             try:
-                size, self._wanted, place = state["bytes"], state["input_sha256"], TextPosition(**state["place"])
+                size, self._wanted, position = state["bytes"], state["input_sha256"], TextPosition(**state["place"])
             except (KeyError, TypeError):
-                size, place = -1, None
-            numbers = (size, *vars(place or START).values())
+                size, position = -1, None
+            numbers = (size, *vars(position or START).values())
             if not all(type(number) in (int, bool) and number >= 0 for number in numbers):
                 raise UserError(f"{self.state}: damaged; start again with --restart")
             if present < size:
                 raise UserError(f"{self.part}: shorter than it was when interrupted; start again with --restart")
-            self.place = place
+            self.position = position
         os.ftruncate(self._stream.fileno(), size)
 
     def skip(self, lines: Iterator[str], name: str) -> None:
-        """Take the lines that are translated already off ``lines``; UserError unless they are the same as then.
+        """Skip the lines that are translated already. Raise UserError if they have changed.
 
-        ``name`` of the input stands in the message.
+        ``name``: of the input, for messages.
         """
-        for _ in range(self.place.lines):
+        for _ in range(self.position.lines):
             self.note(next(lines, None) or "")
         if self._wanted is not None and self._digest.hexdigest() != self._wanted:
             raise UserError(
-                f"{name}: changed since {self.part} was begun, within its first {self.place.lines} lines; start again "
-                "with --restart"
+                f"{name}: changed since {self.part} was begun, within its first {self.position.lines} lines; start "
+                "again with --restart"
             )
 
     def note(self, line: str) -> None:
-        """Take account of a line of the input."""
+        """Add a line of the input to the digest."""
         self._digest.update(f"{line}\n".encode())
 
-    def add(self, lines: list[str], place: TextPosition) -> None:
-        """Append lines, and remember that they answer the input up to ``place``, of which ``note`` has been told."""
+    def add(self, lines: list[str], position: TextPosition) -> None:
+        """Append translations of the input up to ``position``, whose lines were given to ``note``."""
         self._stream.write("".join(f"{line}\n" for line in lines).encode())
         self._stream.flush()
         os.fsync(self._stream.fileno())  # before the state that counts them
-        self.place = place
-        state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(place)}
+        self.position = position
+        state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(position)}
         write_json(self.state, state | {"input_sha256": self._digest.hexdigest()})
 
     def finish(self) -> None:
-        """All is there: the file appears under its name."""
+        """Rename the complete file to its final name."""
         os.replace(self.part, self.path)
         self.state.unlink(missing_ok=True)
 
 
 def outputs_of(names: Sequence[str], folder: str | Path) -> list[Path]:
-    """Where the translations of these files go: under their names, without ``.xz`` or ``.gz``, in ``folder``.
+    """Return the outputs of these files: their names without ``.xz`` or ``.gz``, in ``folder``.
 
-    Raises UserError where two would have the same name, or one that of a text, even if that lies there packed.
+    Raises UserError if two have the same name, or an output has the name of an input, compressed or not.
     """
     unpacked = [path.with_suffix("") if path.suffix in COMPRESSED else path for path in map(Path, names)]
     outputs = [Path(folder, path.name) for path in unpacked]
@@ -132,27 +132,27 @@ def outputs_of(names: Sequence[str], folder: str | Path) -> list[Path]:
 
 
 def record_of(output: Path) -> Path:
-    """The file that says what a finished translation, one of several, was made with."""
+    """Return the record of a finished translation, one of several."""
     return output.parent / ".translated" / f"{output.name}.json"
 
 
 class Finished(Record):
-    """What is known of one of several translations.
+    """The record of one of several translations.
 
     Args:
-        source: the text's file.
-        output: its translation's.
-        key: all that it depends on besides the text (model, options), as JSON has it.
+        source: file of the text.
+        output: file of its translation.
+        key: all that it depends on besides the text (model, options), as JSON.
     """
 
     def __init__(self, source: str, output: Path, key: dict[str, Any]):
         self.source, self.output = source, output
-        # What a pipe holds is not known before it is read.
+        # The content of a pipe is not known before it is read.
         made = {"key": key, "input_sha256": sha256(source) if Path(source).is_file() else None}
         super().__init__(record_of(output), made)
 
     def is_there(self) -> bool:
-        """Whether the translation is there. Raises UserError for one of another text, by another model or options."""
+        """Return whether the translation exists. Raise UserError if it has another text, model or options."""
         begun = self.path.is_file() and self.path.read_bytes().strip() == b"{}"  # a damaged record says nothing
         if begun or not self.output.exists():
             return False
@@ -164,5 +164,5 @@ class Finished(Record):
         return True
 
     def begin(self, note: dict[str, Any] | None = None) -> None:
-        """From now on what is there, if anything is, is not the translation that is being made."""
+        """Mark an existing output as outdated."""
         super().begin(note or {})

@@ -1,4 +1,4 @@
-"""Running text into sentences, with sentencex (rules and abbreviations for many languages)."""
+"""Sentence splitting with sentencex (rules and abbreviations for many languages)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LONGEST = 10_000  # characters given to sentencex at a time; its time grows with
 
 
 class SentenceSplitter:
-    """Splits lines of one language into sentences. Raises UserError where sentencex is not installed."""
+    """A splitter of lines of one language into sentences. Raises UserError if sentencex is not installed."""
 
     def __init__(self, lang: str):
         try:
@@ -18,7 +18,7 @@ class SentenceSplitter:
         self.lang, self._segment = lang.partition("_")[0], segment  # mBART's en_XX is en
 
     def __call__(self, line: str) -> list[str]:
-        """The sentences of a line, blanks at their ends removed; nothing but blanks is lost."""
+        """Return the sentences of a line, without blanks at their ends; no other character is lost."""
         sentences: list[str] = []
         rest, size = line, LONGEST
         while len(rest) > size:
@@ -26,14 +26,14 @@ class SentenceSplitter:
             if len(found) == 1:  # a single sentence that long, or longer
                 size *= 2
                 continue
-            done = found[:-1]  # the last one may go on behind the cut
+            done = found[:-1]  # the last one may continue after the limit
             sentences += done
             rest, size = rest[sum(map(len, done)) :], LONGEST
         sentences += self._sentences(rest)
         return [text for sentence in sentences if (text := sentence.strip())]
 
     def _sentences(self, text: str) -> list[str]:
-        """Pieces that make up ``text`` exactly, blanks included: sentencex drops some of them between sentences."""
+        """Return pieces whose concatenation is ``text``: sentencex drops some blanks between sentences."""
         pieces: list[str] = []
         position = 0
         for sentence in self._segment(self.lang, text):
@@ -41,7 +41,7 @@ class SentenceSplitter:
             if not core:
                 continue
             begin = text.find(core, position)
-            if begin < 0:  # it changed something: better one long sentence than a changed one
+            if begin < 0:  # sentencex changed the text: keep the rest as one sentence
                 break
             end = begin + len(core)
             pieces.append(text[position:end])

@@ -1,4 +1,4 @@
-"""Documents by two passes: every sentence by itself first, then batches of consecutive ones behind what that gave."""
+"""Translation in two passes: single sentences, then batches of consecutive sentences with the first as context."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import SentenceModel, WordIndices, marked
+from gtransformer.tasks.first_pass import SentenceModel, WordIndices, with_boundaries
 from gtransformer.tasks.options import BATCH
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
@@ -17,15 +17,15 @@ from gtransformer.translation.options import SearchOptions
 
 
 class TwoPasses:
-    """Translates whole documents with an engine's model of batches.
+    """A translator of whole documents with an engine's model of batches.
 
     Args:
         engine: of the second pass.
         first_pass: checkpoint of the first pass; None: that of the model directory, if it has one.
 
-    ``before``: behind so many first translations each sentence stands.
+    ``before``: number of first translations before each sentence.
 
-    Raises UserError for a first pass that is not there, or that nothing reads.
+    Raises UserError for a first pass that is missing, or that the model does not read.
     """
 
     def __init__(self, engine: Engine, first_pass: Path | None = None):
@@ -47,8 +47,8 @@ class TwoPasses:
     ) -> list[list[list[Hypothesis]]]:
         """Return, by document and sentence, the n best translations, best first.
 
-        ``given``: first translations of all sentences, in place of the first pass. Raises UserError as
-        ``Engine.translate``, and where first translations are needed and there are none.
+        ``given``: first translations of all sentences, which replace the first pass. Raises UserError as
+        ``Engine.translate``, and if first translations are needed but missing.
         """
         words = iter(self._first_translations(documents, options, given))
         dictionary, together = self.engine.target, options.batch_sentences or BATCH
@@ -57,7 +57,7 @@ class TwoPasses:
             translations = [next(words) for _ in document] if self.before else []
             begins = [max(0, at - self.before) for at in range(len(document))]
             read = [document[begin : at + 1] for at, begin in enumerate(begins)]
-            contexts = [marked(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
+            contexts = [with_boundaries(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
             numbers = [begin + 1 for begin in begins]
             batches = (slice(at, at + together) for at in range(0, len(document), together))
             found = [self.engine.translate_batch(read[one], contexts[one], numbers[one], options) for one in batches]
@@ -82,5 +82,5 @@ class TwoPasses:
 
 
 def needless(first_pass: Path | str, model: Path) -> UserError:
-    """Return the error for a first pass that nothing reads."""
+    """Return the error for a first pass that the model does not read."""
     return UserError(f"--first-pass {first_pass}: {model} translates behind no first translations; leave it out")

@@ -73,9 +73,8 @@ ROWS = [
         lambda place: (data()(place), (place / "cut.pt").write_bytes(GIVEN["checkpoint"].read_bytes()[:999]))),
     Row("an instance index that is no JSON", GENERATE, "test.en-de.instances.json, line 1: not valid JSON",
         data(lambda folder: (folder / "test.en-de.instances.json").write_text("{"))),
-    Row("an instance index of other data", GENERATE, "test.en-de.instances.json",
-        instance_index(instances=[[0, 0, 2]])),
-    Row("an instance index of another version", GENERATE, "test.en-de.instances.json", instance_index(version=99)),
-    Row("another dictionary than the model's", GENERATE, "are of another size",
+    Row("a instance_index of other data", GENERATE, "test.en-de.instances.json", instance_index(instances=[[0, 0, 2]])),
+    Row("a instance_index of another version", GENERATE, "test.en-de.instances.json", instance_index(version=99)),
+    Row("another dictionary than the model's", GENERATE, "have another size",
         data(lambda folder: [open(folder / f"dict.{lang}.txt", "a").write("more 1\n") for lang in ("en", "de")])),
 ]  # fmt: skip

@@ -104,8 +104,8 @@ def test_files_that_cannot_be_used(tmp_path, capsys):
     work = {
         f"{tmp_path}/file/x: cannot be used (Not a directory)": lambda _: (tmp_path / "file" / "x").mkdir(),
         f"{tmp_path}: cannot be used (Is a directory)": lambda _: tmp_path.write_text(""),
-        "output: cannot be written (No space left on device); make room": lambda _: _write_to_full(),
-        "to: cannot be written (No space left on device); make room": lambda _: _copy_to_full(),
+        "output: cannot be written (No space left on device); free some space": lambda _: _write_to_full(),
+        "to: cannot be written (No space left on device); free some space": lambda _: _copy_to_full(),
     }
     for message, main in work.items():
         assert cli_main(main)([]) == 1
@@ -160,7 +160,7 @@ def truncated(share: float):
         (lambda path: torch.save({"model": Code()}, path), "is unsafe and was not loaded"),
         (lambda path: path.write_bytes(pickle.dumps({"model": Code()})), "is unsafe and was not loaded"),
         *(
-            (lambda path, value=value: torch.save(value, path), "is none of fairseq's")
+            (lambda path, value=value: torch.save(value, path), "is not fairseq's")
             for value in ({"x": 1}, torch.ones(3), "text", None)
         ),
     ],
@@ -182,7 +182,10 @@ def test_a_checkpoint_for_which_there_is_no_room(tmp_path, monkeypatch, caplog):
     os.symlink("/dev/full", f"{path}.tmp")
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
         checkpoint_utils.torch_persistent_save({"model": torch.ones(100_000)}, path)
-    assert explain(caught.value) == f"{path}: cannot be written (No space left on device); make room and run this again"
+    assert (
+        explain(caught.value)
+        == f"{path}: cannot be written (No space left on device); free some space and run this again"
+    )
     assert "Traceback" not in caplog.text
 
 
@@ -191,7 +194,7 @@ def test_checkpoint_of_another_model():
     with pytest.raises(RuntimeError) as caught:
         torch.nn.Sequential(*layers).load_state_dict({"0.weight": torch.zeros(4, 7), "x": torch.zeros(1)})
     message = explain(caught.value)
-    for part in ("lacks 3 of", "(0.bias, ...)", "has 1 that", "(x, ...)", "1 are of", "(0.weight: [4, 7], not [4, 3])"):
+    for part in ("lacks 3 of", "(0.bias, ...)", "has 1 that", "(x, ...)", "1 have", "(0.weight: [4, 7], not [4, 3])"):
         assert part in message and "\n" not in message
 
 

@@ -88,7 +88,7 @@ def test_atomic_write(tmp_path):
 @pytest.mark.parametrize("end", [".xz", ".gz"])
 def test_no_plain_text_has_the_name_of_compressed_data(tmp_path, end):
     """It could not be read again."""
-    with pytest.raises(UserError, match=f"out{end}: nothing is compressed; give a name without {end}"):
+    with pytest.raises(UserError, match=f"out{end}: outputs are not compressed; give a name without {end}"):
         with atomic_write(tmp_path / f"out{end}"):
             pass
     assert names(tmp_path) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gtransformer
-from tests.structure import Import, cycles, imports, long_files, modules, room, wrong_ways
+from tests.structure import Import, cycles, imports, long_files, modules, part_of, wrong_ways
 
 PACKAGE = Path(gtransformer.__file__).resolve().parent
 TESTS = Path(__file__).resolve().parents[1]
@@ -35,7 +35,7 @@ ALLOWED = {
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "installation", "optim", "criterions", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks", "optional"},
-    "translation": TEXT | {"settings", "work", "preprocess", "search", "tasks"},
+    "translation": TEXT | {"settings", "work", "preprocess", "models", "search", "tasks"},
     "run": TEXT | {"settings", "installation", "work", "modules", "preprocess", "tasks", "evaluation"},
 }
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
@@ -64,16 +64,16 @@ def test_no_cycle(found):
 
 
 def test_arrows_point_one_way(found):
-    wrong = [one for one in wrong_ways(found, ALLOWED) if room(one.importer) not in ABOVE_ALL]
+    wrong = [one for one in wrong_ways(found, ALLOWED) if part_of(one.importer) not in ABOVE_ALL]
     importer, imported = TO_THE_LAB
     kept = [one for one in wrong if one.deferred and one.importer == importer and imported.startswith(one.imported)]
     assert imported in {one.imported for one in kept}
     assert not text([one for one in wrong if one not in kept])
-    assert not text([one for one in found if room(one.importer) in ABOVE_ALL and room(one.imported) == "lab"])
+    assert not text([one for one in found if part_of(one.importer) in ABOVE_ALL and part_of(one.imported) == "lab"])
 
 
 def test_every_room_has_its_arrows_and_they_make_no_circle():
-    assert {room(name) for name in modules(PACKAGE)} == ALLOWED.keys() | ABOVE_ALL
+    assert {part_of(name) for name in modules(PACKAGE)} == ALLOWED.keys() | ABOVE_ALL
     for number, name in enumerate(ALLOWED):
         assert ALLOWED[name] - ABOVE_ALL <= set(list(ALLOWED)[:number]), name
 
@@ -124,8 +124,8 @@ def test_a_planted_arrow_the_wrong_way_is_found(tmp_path):
     found = imports(package)
     (wrong,) = [one for one in wrong_ways(found, {"high": {"low"}}) if one.imported == "house.high.y"]
     assert (wrong.importer, wrong.line, wrong.deferred) == ("house.low.x", 2, True)
-    assert {room(one.importer) for one in wrong_ways(found, {"high": {"low"}})} == {"low"}
-    assert {room(one.importer) for one in wrong_ways(found, {})} == {"low", "high"}  # a room that nobody has placed
+    assert {part_of(one.importer) for one in wrong_ways(found, {"high": {"low"}})} == {"low"}
+    assert {part_of(one.importer) for one in wrong_ways(found, {})} == {"low", "high"}  # a room that nobody has placed
     assert not wrong_ways(found, {"high": {"low"}, "low": {"high"}})
 
 

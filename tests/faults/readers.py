@@ -57,7 +57,7 @@ def joined(folder: Path) -> object:
 
 def resumed(folder: Path) -> object:
     with ResumableOutput(folder / "x", {"a": 1}) as output:
-        return output.place
+        return output.position
 
 
 def index(sizes: list[int]) -> bytes:

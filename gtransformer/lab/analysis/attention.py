@@ -88,7 +88,7 @@ class Inspection:
 class Watcher(Protocol):
     """Who is told of every attention and gate while ``recording``: see ``words.WordWatch``."""
 
-    def see(self, place: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None: ...
+    def see(self, site: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None: ...
 
     def see_gate(self, part: str, layer: int, tokens: np.ndarray) -> None: ...
 
@@ -148,7 +148,7 @@ def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = Non
     If it is given as a batch of pseudo-documents, what attends across the batch is kept, and nothing within them.
     """
 
-    def see(place: AttentionSite, module, x: Tensor, memory: Tensor, pattern) -> None:
+    def see(site: AttentionSite, module, x: Tensor, memory: Tensor, pattern) -> None:
         queries, keys = pattern.reach.queries, pattern.reach.keys
         if queries.batch > 1:
             return
@@ -162,10 +162,10 @@ def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = Non
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)
-        found.maps.append(AttentionMap(place.part, place.reach, place.layer, mean.numpy(), mass.numpy()))
-        found.tags[place.part] = queries.tag
+        found.maps.append(AttentionMap(site.part, site.reach, site.layer, mean.numpy(), mass.numpy()))
+        found.tags[site.part] = queries.tag
         if watcher is not None:
-            watcher.see(place, weights, queries, keys)
+            watcher.see(site, weights, queries, keys)
 
     def see_gate(part: str, layer: int, values: Tensor) -> None:
         tokens = values.double().mean(dim=-1).cpu().numpy()

@@ -46,8 +46,8 @@ def gate_table(found: Inspection) -> str:
         if order:
             lines += [heading, f"{'part':{width}} layer   mean  lowest  highest sentence"]
         for gate in order:
-            values, place = gate.sentences, f"{gate.part:{width}} {gate.layer:5d}"
-            lines.append(f"{place}  {values.mean():5.3f}   {values.min():5.3f}    {values.max():5.3f}")
+            values, label = gate.sentences, f"{gate.part:{width}} {gate.layer:5d}"
+            lines.append(f"{label}  {values.mean():5.3f}   {values.min():5.3f}    {values.max():5.3f}")
     return "\n".join(lines) if lines else "no layer has a gate"
 
 

@@ -90,11 +90,11 @@ def score_contexts(
             asked.append(row)
         scores = scorer.score_tokens(requests)
         for number, row in zip(chunk, asked, strict=True):
-            place = corpus.spans[number]
+            span = corpus.spans[number]
             found.append(
                 SentenceTokens(
-                    place.document,
-                    place.current[0],
+                    span.document,
+                    span.current[0],
                     requests[row[0]].target[-1],
                     [scores[one][0] for one in row],
                     [_reach(scorer, requests[one]) for one in row],
@@ -111,15 +111,15 @@ def _reach(scorer: SentenceScorer, request: Request) -> int:
 
 def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
     """A sentence behind all the context that the model takes, beside the sentences before it of its batch."""
-    place = corpus.spans[number]
-    document, sentence = place.document, place.current[0]
+    span = corpus.spans[number]
+    document, sentence = span.document, span.current[0]
     before = tuple(
         Request(*corpus.read(one), number=corpus.spans[one].first_sentence + 1)
         for one in instances_before(document, sentence, current, together)
     )
     source, target = corpus.read(number)
     name = f"sentence {sentence} of document {document}"
-    return Request(source, target, (len(target) - 1,), name, before, place.first_sentence + 1)
+    return Request(source, target, (len(target) - 1,), name, before, span.first_sentence + 1)
 
 
 def cut(whole: Request, most: int | None) -> Request:

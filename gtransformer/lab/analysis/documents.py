@@ -90,7 +90,7 @@ def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[In
     found: list[InputLine] = []
     documents = 0
     for line in lines:
-        documents = line.place.documents
+        documents = line.position.documents
         if documents == number and line.tokens:
             found.append(line)
         if documents > number:
@@ -99,7 +99,9 @@ def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[In
         raise UserError(f"{name}: has {documents} documents, there is no document {number}; choose one with --document")
     cut = next((line for line in found if line.was_cut), None)
     if cut is not None:
-        raise UserError(f"{name}, line {cut.place.lines}: has more tokens than the model has positions; split the line")
+        raise UserError(
+            f"{name}, line {cut.position.lines}: has more tokens than the model has positions; split the line"
+        )
     return found
 
 
@@ -111,7 +113,7 @@ def given_translation(path: str, number: int, document: list[InputLine], model: 
     lines = list(text_lines(path))
     if len(lines) != number:
         raise UserError(f"{path}: has {len(lines)} lines, but the text has {number}; give a line for each line")
-    texts = [lines[line.place.lines - 1] for line in document]
+    texts = [lines[line.position.lines - 1] for line in document]
     return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
 
 

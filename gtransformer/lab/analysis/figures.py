@@ -67,10 +67,10 @@ def draw_reach(
             for number, name in enumerate(names):
                 cells = [rows[name][distance][kind] for distance in distances]
                 # Side by side, so that bars at the same height can be told apart.
-                places = [place + 0.08 * (number - (len(names) - 1) / 2) for place in range(len(distances))]
+                positions = [position + 0.08 * (number - (len(names) - 1) / 2) for position in range(len(distances))]
                 values, bars = [cell["accuracy"] for cell in cells], [error_of(cell) or 0.0 for cell in cells]
                 look = {"markersize": 5, "linewidth": 1.2, "capsize": 2, "elinewidth": 0.8}
-                axes.errorbar(places, values, yerr=bars, label=name, **looks[name], **look)
+                axes.errorbar(positions, values, yerr=bars, label=name, **looks[name], **look)
             chance = [some[distance][kind]["chance"] for distance in distances]
             axes.fill_between(range(len(distances)), chance, color="0.88", zorder=0, linewidth=0)
             axes.set_ylim(max(0, min(chance) - 10), 103)  # below chance is nothing to be seen

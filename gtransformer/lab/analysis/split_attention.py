@@ -110,12 +110,12 @@ class ShareMeter:
         gates: dict[int, Tensor] = {}  # (counted, 1)
 
         @torch.no_grad()
-        def see(place: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
-            if place.part != "cross":
+        def see(site: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
+            if site.part != "cross":
                 return
             shares = query_shares(module, x, memory, pattern, sentences)[counted]
-            found.setdefault(place.layer, {}).setdefault(module, []).append(shares)
-            _add(self.attentions, place, shares)
+            found.setdefault(site.layer, {}).setdefault(module, []).append(shares)
+            _add(self.attentions, site, shares)
 
         def see_gate(part: str, layer: int, values: Tensor) -> None:
             if part == "cross":
@@ -145,8 +145,8 @@ class ShareMeter:
             "flat": round(flat, 6),
             "layers": [{"layer": layer, **_record(values)} for layer, values in layers.items()],
             "attentions": [
-                {"reach": place.reach, "layer": place.layer, **_record(sums[:-1] / sums[-1])}
-                for place, sums in sorted(self.attentions.items(), key=lambda item: (item[0].reach, item[0].layer))
+                {"reach": site.reach, "layer": site.layer, **_record(sums[:-1] / sums[-1])}
+                for site, sums in sorted(self.attentions.items(), key=lambda item: (item[0].reach, item[0].layer))
             ],
         }
 
@@ -214,7 +214,7 @@ def measure(
             raise UserError(f"{prepared}: split {split!r} has no target side; give --translations, or another split")
         spans, current = dataset.spans(), None
         if spans and spans[0].current is not None:  # None where instances are as stored
-            current = torch.tensor([place.current[1] for place in spans])
+            current = torch.tensor([span.current[1] for span in spans])
         batches = task.get_batch_iterator(
             dataset,
             max_tokens=max_tokens,
@@ -259,9 +259,9 @@ def with_translations(
     Raises UserError for a translation with pieces that the dictionary does not have.
     """
     dictionary, rows = task.target_dictionary, []
-    for place in dataset.spans():
+    for span in dataset.spans():
         tokens: list[int] = []
-        for sentence in documents[place.document][place.first_sentence : place.first_sentence + place.sentences]:
+        for sentence in documents[span.document][span.first_sentence : span.first_sentence + span.sentences]:
             pieces = sentence.split()
             unknown = next((piece for piece in pieces if piece not in dictionary), None)
             if unknown is not None:

@@ -65,10 +65,10 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         lines = [line for line in panel["lines"] if line["system"] == system and line.get(quantity)]
         if not lines:
             continue
-        places = [values.index(line["x"]) for line in lines]
+        positions = [values.index(line["x"]) for line in lines]
         scores = [line[quantity] for line in lines]
-        _errorbars(axes, places, scores, label=result["systems"][system], **looks[system])
-        dots = [(place, value) for place, one in zip(places, scores, strict=True) for value in one["values"]]
+        _errorbars(axes, positions, scores, label=result["systems"][system], **looks[system])
+        dots = [(position, value) for position, one in zip(positions, scores, strict=True) for value in one["values"]]
         axes.plot(*zip(*dots, strict=True), ".", color=looks[system]["color"], alpha=0.4)
     axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
@@ -76,13 +76,13 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     axes.set_ylabel(QUANTITIES[quantity], fontsize=9)
 
 
-def _errorbars(axes, places: Sequence[float], scores: Sequence[Mapping[str, Any]], **look: Any) -> None:
+def _errorbars(axes, positions: Sequence[float], scores: Sequence[Mapping[str, Any]], **look: Any) -> None:
     """Means over seeds, each with a bar from the lowest seed to the highest."""
     mean = [one["mean"] for one in scores]
     # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
     below = [max(0.0, one["mean"] - one["min"]) for one in scores]
     above = [max(0.0, one["max"] - one["mean"]) for one in scores]
-    axes.errorbar(places, mean, yerr=[below, above], markersize=5, capsize=3, **look)
+    axes.errorbar(positions, mean, yerr=[below, above], markersize=5, capsize=3, **look)
 
 
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
@@ -113,8 +113,8 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
     for number, line in enumerate(lines):
         scores = [line[key][kind] for kind in kinds]
         # Side by side, so that bars at the same height can be told apart.
-        places = [place + 0.06 * (number - (len(lines) - 1) / 2) for place in range(len(kinds))]
-        _errorbars(axes, places, scores, linewidth=1, label=line["label"], **looks[number])
+        positions = [position + 0.06 * (number - (len(lines) - 1) / 2) for position in range(len(kinds))]
+        _errorbars(axes, positions, scores, linewidth=1, label=line["label"], **looks[number])
     axes.axhline(0, color="black", linewidth=0.8, label=base)
     axes.set_xticks(range(len(kinds)), kinds)
     axes.set_xlabel(BY.get(panel["by"], panel["by"].replace("_", ", ")), fontsize=9)
@@ -137,8 +137,8 @@ def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -
 def _line_looks(lines: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Its system's look in the whole figure for each line; several of one system have shades and other strokes."""
     systems, looks, found = [line["system"] for line in lines], system_looks(result["systems"]), []
-    for place, system in enumerate(systems):
-        look, number = looks[system], systems[:place].count(system)
+    for position, system in enumerate(systems):
+        look, number = looks[system], systems[:position].count(system)
         colour = shades(look["color"], systems.count(system))[number]
         stroke = LINES[(LINES.index(look["linestyle"]) + number) % len(LINES)]
         found.append(look | {"color": colour, "linestyle": stroke})

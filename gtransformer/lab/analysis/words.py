@@ -143,19 +143,19 @@ class WordWatch:
     _weighed: dict[str, list] = field(default_factory=dict, repr=False)
     _queries: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def see(self, place: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None:
+    def see(self, site: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None:
         """``weights``: (query tokens, key tokens), the mean over heads."""
-        if place.part not in SIDES:
+        if site.part not in SIDES:
             return
-        asking, asked = (self.sides[name] for name in SIDES[place.part])
-        rows = _choosing(asking, _tokens(asking, queries), SIDES[place.part][0] == "target")
+        asking, asked = (self.sides[name] for name in SIDES[site.part])
+        rows = _choosing(asking, _tokens(asking, queries), SIDES[site.part][0] == "target")
         by_word = np.zeros((len(asking.words), len(asked.words)))
         np.add.at(by_word.T, np.array(asked.of_token)[_tokens(asked, keys)], (rows @ weights.numpy()).T)
         mass = (weights @ memberships(torch.from_numpy(keys.tag))).numpy()
-        by_sentence = self._sentences(place.part, token_means(mass, queries.tag))
-        self.maps.append(WordMap(place.part, place.reach, place.layer, Rows.of(by_word), by_sentence))
-        self._layer.setdefault(place.part, {})[place.reach] = by_word
-        self._queries[place.part] = rows
+        by_sentence = self._sentences(site.part, token_means(mass, queries.tag))
+        self.maps.append(WordMap(site.part, site.reach, site.layer, Rows.of(by_word), by_sentence))
+        self._layer.setdefault(site.part, {})[site.reach] = by_word
+        self._queries[site.part] = rows
 
     def see_gate(self, part: str, layer: int, tokens: np.ndarray) -> None:
         """``tokens``: (query tokens,), the mean over channels. A gate runs behind the attention that it weighs."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError, check_counts
-from gtransformer.evaluation.metrics import USUAL
+from gtransformer.evaluation.metrics import DEFAULT_METRICS
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.lab.arena.budget import (
@@ -281,7 +281,7 @@ class Arena(Planner):
             started = [f"generate.{FIRST_PASS}={self.model(BASELINE, seed)}"]
             also = [f"train-{self.folder(BASELINE, seed).name}"]
         score, split = recipe.options("score"), {"split": "test"}
-        again, align = {**score, "metrics": list(USUAL), "align": MWER}, {"align": MWER}
+        again, align = {**score, "metrics": list(DEFAULT_METRICS), "align": MWER}, {"align": MWER}
         text = {"text": self.folder(recipe.name, seed) / "test.aligned.txt"}
         translated, items = {"items": self.context_items}, {"items": self.items}
         reach = [

@@ -68,14 +68,14 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
         if [[one.get(key) for key in _SAME] for one in run] != [[one.get(key) for key in _SAME] for one in items]:
             raise UserError("the systems were asked for choices over different items; start in another directory")
     phenomena = sorted({one["phenomenon"] for one in items})
-    places = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
-    result = {"by_phenomenon": _cells(runs, baseline, places)}
+    indices = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
+    result = {"by_phenomenon": _cells(runs, baseline, indices)}
     for side, sides in ((BOTH, SIDES), *((side, (side,)) for side in SIDES)):
         rows: dict[str, dict[str, Any]] = {}
         for first, _ in BUCKETS:
             row = {bucket_name(first)}
             chosen = {
-                name: [i for i in places[name] if {bucket_name(items[i][side]) for side in sides} == row]
+                name: [i for i in indices[name] if {bucket_name(items[i][side]) for side in sides} == row]
                 for name in phenomena
             }
             if any(chosen.values()):
@@ -138,23 +138,23 @@ def _less(values: Sequence[float], others: Sequence[float]) -> list[float]:
 
 
 def _cells(
-    runs: Sequence[Choices], baseline: Sequence[Choices] | None, places: Mapping[str, Sequence[int]]
+    runs: Sequence[Choices], baseline: Sequence[Choices] | None, indices: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, Any]]:
     """Return the cells of all phenomena that have items, and their unweighted mean where all of them have.
 
     Where a group has items of several phenomena (a document has all), the mean's errors are over groups, too.
     """
-    cells = {name: cell(runs, baseline, numbers) for name, numbers in places.items() if numbers}
-    if len(cells) < len(places):
+    cells = {name: cell(runs, baseline, numbers) for name, numbers in indices.items() if numbers}
+    if len(cells) < len(indices):
         return cells
     mean = mean_cell(list(cells.values()))
-    groups = {name: [runs[0][i].get("group") for i in numbers] for name, numbers in places.items()}
+    groups = {name: [runs[0][i].get("group") for i in numbers] for name, numbers in indices.items()}
     known = [group for found in groups.values() for group in {*found} - {None}]
     if len(known) > len(set(known)):
-        mean["standard_error"] = joint_error([(_shares(runs, places[name]), found) for name, found in groups.items()])
+        mean["standard_error"] = joint_error([(_shares(runs, indices[name]), found) for name, found in groups.items()])
         if baseline is not None:
             mean["difference_standard_error"] = joint_error(
-                [(_shares(runs, places[name], baseline), found) for name, found in groups.items()]
+                [(_shares(runs, indices[name], baseline), found) for name, found in groups.items()]
             )
     return cells | {MEAN: mean}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gtransformer.evaluation.accuracy import SIDES
-from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
+from gtransformer.evaluation.metrics import DEFAULT_TITLES as SCORES
 from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words

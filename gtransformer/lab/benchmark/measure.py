@@ -138,13 +138,15 @@ def alternate(
                 except OutOfResources as problem:
                     row["failed"] = str(problem)
                     workers.pop(number).close()
-                    say(f"  {setting.name}: {problem}")
+                    print_status(f"  {setting.name}: {problem}")
                     continue
                 if turn:
                     row["runs"].append(round(result["seconds"], 4))
                     row["cpu_runs"].append(round(result["cpu_seconds"], 4))
                 row |= {key: value for key, value in result.items() if key not in ("seconds", "cpu_seconds")}
-                say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
+                print_status(
+                    f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s"
+                )
                 if fresh:
                     workers.pop(number).close()
     finally:
@@ -181,6 +183,6 @@ def machine(cpuinfo: Path = CPUINFO) -> dict:
     }
 
 
-def say(message: str) -> None:
+def print_status(message: str) -> None:
     """Print progress on stderr."""
     print(message, file=sys.stderr, flush=True)

@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.arena.arena import Arena
     from gtransformer.lab.arena.budget import budget_words
     from gtransformer.lab.arena.outcome import finish
-    from gtransformer.run.progress import say
+    from gtransformer.run.progress import print_status
 
     arena = Arena(args)
     with arena.pipeline as pipeline:
@@ -66,9 +66,9 @@ def main(argv: list[str] | None = None) -> None:
         for path in arena.results.values():
             path.unlink(missing_ok=True)
         seeds = ", ".join(map(str, arena.seeds))
-        say(f"{', '.join(arena.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
+        print_status(f"{', '.join(arena.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
         if arena.at_once > 1 and arena.threads:
-            say(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
+            print_status(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
         pipeline.run("arena", arena.at_once, arena.threads)
         finish(arena, argv)
 

@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
 
     import torch
 
-    from gtransformer.lab.benchmark.measure import alternate, machine, say
+    from gtransformer.lab.benchmark.measure import alternate, machine, print_status
     from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
     from gtransformer.models.common.architectures import SIZES
 
@@ -126,7 +126,7 @@ def main(argv: list[str] | None = None) -> None:
     print(length_table(results["by_length"]), flush=True)
     if options.runs:
         draw(results["rows"], options.output, options.name)
-    say(f"written to {options.output}")
+    print_status(f"written to {options.output}")
 
 
 def make_workloads(options: argparse.Namespace, device: str) -> list[list[Setting]]:

@@ -23,7 +23,7 @@ from statistics import median
 
 TURNS = ("old", "new", "old again")
 ALLOWED = 0.05  # slower by so much, or by what the old checkout differs from itself, is not slower
-PLACES = ("gtransformer.lab.benchmark", "gtransformer.benchmark")  # where checkouts have it, now and before
+PACKAGES = ("gtransformer.lab.benchmark", "gtransformer.benchmark")  # where checkouts have it, now and before
 
 
 def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
@@ -64,10 +64,10 @@ def _module(*names: str):
     By its file: where this checkout is installed, too, an import might find the benchmark of the other one.
     """
     checkout = Path(importlib.import_module("gtransformer").__file__).parents[1]
-    modules = [f"{place}.{name}" for place in PLACES for name in names]
+    modules = [f"{package}.{name}" for package in PACKAGES for name in names]
     there = [module for module in modules if (checkout / f"{module.replace('.', '/')}.py").is_file()]
     if not there:
-        raise ImportError(f"no benchmark in this checkout ({', '.join(PLACES)})")
+        raise ImportError(f"no benchmark in this checkout ({', '.join(PACKAGES)})")
     return importlib.import_module(there[0])
 
 
@@ -166,12 +166,12 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
     from gtransformer.errors import UserError, check_counts
     from gtransformer.evaluation.provenance import current_commit, device_name, provenance
     from gtransformer.files import write_json
-    from gtransformer.lab.benchmark.measure import machine, say
+    from gtransformer.lab.benchmark.measure import machine, print_status
 
     old, new = options.old.resolve(), options.new.resolve()
     check_counts(options, "runs")
     for path in (old, new):
-        if not any((path / place.replace(".", "/") / "systems.py").is_file() for place in PLACES):
+        if not any((path / package.replace(".", "/") / "systems.py").is_file() for package in PACKAGES):
             raise UserError(f"{path}: no checkout of this package (gtransformer/lab/benchmark); give its folder")
     results = {
         "device": device_name(),
@@ -193,7 +193,7 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
                 for turn, checkout in zip(TURNS, (old, new, old), strict=True):
                     result = run_apart(checkout, task, options.seconds)
                     found[turn].append(result)
-                    say(f"  {name}, run {run + 1} of {options.runs}, {turn}: {result['seconds']:.3f} s")
+                    print_status(f"  {name}, run {run + 1} of {options.runs}, {turn}: {result['seconds']:.3f} s")
             row = {"case": name, "method": method, "documents": documents, "setting": setting, **summary(found)}
             results["rows"].append(row)
             write_json(options.output, results)

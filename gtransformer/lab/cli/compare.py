@@ -43,20 +43,20 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.comparison.comparison import Comparison
-    from gtransformer.run.progress import say
+    from gtransformer.run.progress import print_status
 
     comparison = Comparison(args)
     with comparison.pipeline as pipeline:
         pipeline.check()
         comparison.results.unlink(missing_ok=True)
         starts = "" if args.start_minutes is None else f", {args.start_minutes:g} where others start"
-        say(
+        print_status(
             f"{', '.join(comparison.recipes)}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}"
         )
         if args.jobs > 1 and comparison.threads:
             alone = comparison.recipe_set.common_start
             first = f"; {alone} alone, with {comparison.start_threads}" if alone else ""
-            say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each{first}")
+            print_status(f"{args.jobs} at a time, with {comparison.threads} thread(s) each{first}")
         pipeline.run("compare", comparison.at_once, comparison.threads)
         comparison.finish(argv)
 

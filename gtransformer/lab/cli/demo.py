@@ -36,16 +36,18 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.comparison.demonstration import Demo
-    from gtransformer.run.progress import say
+    from gtransformer.run.progress import print_status
 
     demo = Demo(args)
     with demo.pipeline:
         demo.results.unlink(missing_ok=True)
-        say(f"demonstration in {demo.directory}: {args.documents} documents, {demo.updates} updates, {device_name()}")
+        print_status(
+            f"demonstration in {demo.directory}: {args.documents} documents, {demo.updates} updates, {device_name()}"
+        )
         if demo.at_once > 1:
-            say(f"both systems are trained at the same time, with {demo.threads} thread(s) each")
+            print_status(f"both systems are trained at the same time, with {demo.threads} thread(s) each")
         if demo.bfloat16:
-            say("matrix products of training are done in bfloat16, for which this processor has instructions")
+            print_status("matrix products of training are done in bfloat16, for which this processor has instructions")
         demo.run()
         return demo.finish(argv)
 

@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int | None:
     from gtransformer.lab.studies.plan import listing
     from gtransformer.lab.studies.questions import Questions
     from gtransformer.lab.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
-    from gtransformer.run.progress import say
+    from gtransformer.run.progress import print_status
 
     if args.list and args.figure is None:
         print(f"studies:\n{listing()}")
@@ -100,9 +100,11 @@ def main(argv: list[str] | None = None) -> int | None:
     questions.check(study, corpora)
     with corpora.pipeline:
         size = "miniature" if study.miniature else "full"
-        say(f"{study.figure}, {size}, in {corpora.directory}: {device_name()}")
+        print_status(f"{study.figure}, {size}, in {corpora.directory}: {device_name()}")
         if BFLOAT16 in study.changes and recipe.sections["train"].get("autocast") == "bfloat16":
-            say(f"{BFLOAT16}, which is faster on this CPU; --set train.autocast= trains in float32 (other runs)")
+            print_status(
+                f"{BFLOAT16}, which is faster on this CPU; --set train.autocast= trains in float32 (other runs)"
+            )
         make_figure(runner, argv, args.allow_missing)
 
 

@@ -24,8 +24,8 @@ from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import runs_directory
-from gtransformer.run.pipeline import Stage, say_done
-from gtransformer.run.progress import say
+from gtransformer.run.pipeline import Stage, print_done
+from gtransformer.run.progress import print_status
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken
@@ -111,8 +111,8 @@ class Demo(Planner):
         if stage.name == "prepare":
             for split, count in read_json(self.prepared / "manifest.json")["splits"].items():
                 sizes = ", ".join(f"{count[unit]} {unit}" for unit in ("sentences", "documents", "instances"))
-                say(f"  {split}: {sizes}")
-        say_done(stage, seconds)
+                print_status(f"  {split}: {sizes}")
+        print_done(stage, seconds)
 
     def outcome(self, system: str) -> Outcome:
         """Return what the stages have left for one system."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError, check_counts
-from gtransformer.evaluation.metrics import USUAL
-from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
+from gtransformer.evaluation.metrics import DEFAULT_METRICS
+from gtransformer.evaluation.metrics import DEFAULT_TITLES as SCORES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
@@ -46,7 +46,7 @@ class Lengths(Planner):
         self.model, self.corpus = sha256(self.run.checkpoint), sha256(manifest)
         scoring = self.run.recipe.options("score")  # the table is of the usual metrics against untouched text
         own = scoring.get("metrics", [])
-        metrics = list(dict.fromkeys([*USUAL, *(own if isinstance(own, list) else [own])]))
+        metrics = list(dict.fromkeys([*DEFAULT_METRICS, *(own if isinstance(own, list) else [own])]))
         self.scoring = {key: value for key, value in scoring.items() if key != "paper"}
         self.scoring |= {"metrics": metrics, "reference": "raw", "align": MWER}
         for name, options in self.lengths.items():

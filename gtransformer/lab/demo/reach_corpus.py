@@ -45,8 +45,8 @@ def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict
     the nearest whose target does, which may be a sentence that needed the answer itself; ``distance`` to the nearer of
     both, which is the target's, as a translation of what discloses discloses. ``group`` numbers the groups.
     """
-    places = [(group, letter) for group, (_, documents) in enumerate(groups) for letter in documents]
-    for number, (group, letter) in enumerate(places):
+    positions = [(group, letter) for group, (_, documents) in enumerate(groups) for letter in documents]
+    for number, (group, letter) in enumerate(positions):
         yield from _items_of(letter, [groups[group][0]], group, number)
 
 

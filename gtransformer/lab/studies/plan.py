@@ -21,7 +21,7 @@ from gtransformer.lab.studies.study import (
     Study,
     StudyRun,
 )
-from gtransformer.run.needs import start_of
+from gtransformer.run.dependencies import start_of
 from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import Entries, check_value, count, dashed, read_settings, setting, typed
 
@@ -212,7 +212,7 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
     if not isinstance(panels, list) or not panels:
         raise UserError(f"{section.at('panels')}, {size}: panels is {panels!r}; give a list of panels")
     entries = _section(read_settings(common, StudyFile), size, common) | section
-    shared = typed(entries, StudySettings, entries.place, size)
+    shared = typed(entries, StudySettings, entries.location, size)
     systems = {
         key: typed(entry, SystemSettings, shared.systems.at(key), f"{size}, system {key}")
         for key, entry in shared.systems.items()
@@ -230,7 +230,7 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         entropy=shared.entropy,
         start_seed=shared.start_seed,
     )
-    study.panels = [_panel(study, entry, section.place, f"{size}, panel {i}") for i, entry in enumerate(panels, 1)]
+    study.panels = [_panel(study, entry, section.location, f"{size}, panel {i}") for i, entry in enumerate(panels, 1)]
     return study
 
 
@@ -241,9 +241,9 @@ def _section(file: StudyFile, size: str, path: Path) -> Entries:
     return section
 
 
-def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
-    panel = typed(entry, PanelSettings, place, inside)
-    needed, where = NEEDED[panel.kind], f"{entry.place}, {inside}"
+def _panel(study: Study, entry: Any, location: str, inside: str) -> Panel:
+    panel = typed(entry, PanelSettings, location, inside)
+    needed, where = NEEDED[panel.kind], f"{entry.location}, {inside}"
     if missing := [key for key in needed if getattr(panel, key) is None]:
         raise UserError(f"{where}: lacks {', '.join(missing)}")
     known = {"title", "kind", *needed, *POSSIBLE.get(panel.kind, ()), *RUN}
@@ -265,7 +265,7 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
         within = f"{inside}, entry {number} of {key}"
         settings = typed(one, LineSettings, entry.at(key), within)
         if getattr(settings, wanted) is None:
-            raise UserError(f"{one.place}, {within}: lacks {wanted}")
+            raise UserError(f"{one.location}, {within}: lacks {wanted}")
         lines.append(_line(study, settings, f"{entry.at(key)}, {within}"))
     if panel.baseline not in (None, *(line.label for line in lines)):
         raise UserError(f"{entry.at('baseline')}, {inside}: baseline is '{panel.baseline}'; give the label of a row")

@@ -28,7 +28,7 @@ from gtransformer.run.commands import python_command
 from gtransformer.run.jobs import shares
 from gtransformer.run.paths import model_file
 from gtransformer.run.pipeline import Program, Stage
-from gtransformer.run.progress import say
+from gtransformer.run.progress import print_status
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken
@@ -83,17 +83,17 @@ class Runner:
                 self.questions.check_asked(self.folder(run), run.settings())
                 remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
                 self.data(run)  # files that were cut since are made again
-        say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
+        print_status(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
         left, failures = iter(range(len(todo) - 1, -1, -1)), {}
 
         def finished(stage: Stage, seconds: float) -> None:
             score = read_json(stage.outputs[0])["scores"].get("d_bleu")
             done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
-            say(f"{stage.name}: {done}, {spoken(seconds)}; {next(left)} to go")
+            print_status(f"{stage.name}: {done}, {spoken(seconds)}; {next(left)} to go")
 
         def failed(stage: Stage, reason: str) -> None:
             failures[stage.name] = reason
-            say(f"{stage.name} {reason} (its output: {stage.work.log}); {next(left)} to go")
+            print_status(f"{stage.name} {reason} (its output: {stage.work.log}); {next(left)} to go")
 
         for run in todo:
             write_json(self.folder(run) / ORDER, self.order(run))
@@ -252,7 +252,7 @@ def show(runner: Runner) -> None:
     if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
         notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
     for note in notes:
-        say(note)
+        print_status(note)
     for run in study.runs():
         done = missing is None and runner.is_done(run)
         print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
@@ -263,7 +263,7 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
     study, corpora = runner.study, runner.corpora
     corpora.begin()
     for note in study.limit(corpora.instances):
-        say(note)
+        print_status(note)
     runs = study.runs()
     if not runs:
         raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")

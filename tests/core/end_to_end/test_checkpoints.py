@@ -27,7 +27,7 @@ def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
     os.truncate(tmp_path / "killed" / "checkpoint_last.pt", 10_000)
 
     after = run(*short_training(copy_corpus, tmp_path / "killed", *often))
-    assert "checkpoint_last.pt cut short, as by an interruption; training resumes from checkpoint_best.pt" in after
+    assert "checkpoint_last.pt truncated by an interruption; training resumes from checkpoint_best.pt" in after
     assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch 1 @ 10 updates\)", after)
     found = losses(after)
     assert list(found) == list(range(11, 25))
@@ -44,7 +44,7 @@ def test_a_training_that_is_over_stays_as_it_is(copy_corpus, tmp_path):
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
     for over in (["--max-update=2"], ["--max-update=3", "--stop-time-hours=0.000001"]):
         output = run(*short_training(copy_corpus, tmp_path, *few, *over))
-        assert f"{files[0]} has been trained for 2 updates, " in output and "nothing is left to do" in output
+        assert f"{files[0]} has been trained for 2 updates, " in output and "training is complete" in output
         assert not losses(output)
         assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
     assert list(losses(run(*short_training(copy_corpus, tmp_path, *few, "--max-update=3")))) == [3]
@@ -59,7 +59,7 @@ def test_patience_that_is_used_up_stays_so(copy_corpus, tmp_path):
     last = tmp_path / "checkpoint_last.pt"
     assert torch.load(last)["task_state"]["patience"]["runs"] == 2
     output = run(*short_training(copy_corpus, tmp_path, *still, "--patience=2"))
-    assert f"{last}: 2 validations in a row were no better than one before: nothing is left to do" in output
+    assert f"{last}: 2 validations in a row were no better than one before: training is complete" in output
     assert not losses(output)
     assert list(losses(run(*short_training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
 
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
         dictionary = other / f"dict.{lang}.txt"
         dictionary.write_text("more 1\n" + dictionary.read_text())
     message = only_error(run("generate", other, *GENERATION, f"--path={path}", status=1))
-    assert "are of another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
+    assert "have another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
 
 
 RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}

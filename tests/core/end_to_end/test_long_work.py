@@ -18,7 +18,8 @@ def impatient(monkeypatch, tmp_path):
     """Everything is said, and kept, at once."""
     (tmp_path / "impatient").mkdir()
     (tmp_path / "impatient" / "__init__.py").write_text(
-        "from gtransformer.tasks import training\ntraining.SAY, training.KEEP, training.SHARE = 0.0, 0.0, 0\n"
+        "from gtransformer.tasks import training\n"
+        "training.LOG_SECONDS, training.SAVE_SECONDS, training.SAVE_FACTOR = 0.0, 0.0, 0\n"
     )
     monkeypatch.setattr(commands, "USER_DIR", str(tmp_path / "impatient"))
 

@@ -112,4 +112,4 @@ def test_shards_of_too_few_documents(prepared, tmp_path, capsys):
     assert "has no 3 documents for as many shards" in err
     small = make_raw(tmp_path / "other", {"dev": 2})
     err = failure(capsys, str(small), output, "--shard=0/3", "--vocabulary", str(prepared))
-    assert "holds no training set, which --shard 0/3 is of" in err
+    assert "has no training set to divide by --shard 0/3" in err

@@ -104,7 +104,7 @@ def test_shards_that_cannot_be_merged(corpus, prepared, tmp_path, capsys):
         ((output, first, corpus / "whole"), "a whole corpus"),
         ((output, first, tmp_path / "none"), "no such file"),
         ((first, first, second, third), "is one of the shards"),
-        ((prepared, first, second, third), "holds another prepared corpus"),
+        ((prepared, first, second, third), "has another prepared corpus"),
     ):
         assert shown in failure(capsys, *named)
     for part, name, value, shown in (
@@ -113,11 +113,11 @@ def test_shards_that_cannot_be_merged(corpus, prepared, tmp_path, capsys):
         ("settings", "shard", 5, "--shard 5"),
         ("settings", "source_lang", None, "--source-lang None"),
         ("versions", "sacremoses", "0.0", "another sacremoses"),
-        ("splits", "train", {}, "counts other things"),
+        ("splits", "train", {}, "has other counts"),
         ("inputs", "concatenated_en2de_train_en.txt", "0", "another concatenated_en2de_train_en.txt"),
         ("outputs", "bpe.codes", "0", "another bpe.codes"),
-        ("outputs", "text/train.en", "0", "text/train.en: is not as it was prepared"),
-        (None, "bin/train.en-de.instances.json", b"{", "instances.json: is not as it was prepared"),
+        ("outputs", "text/train.en", "0", "text/train.en: was changed; prepare"),
+        (None, "bin/train.en-de.instances.json", b"{", "instances.json: was changed; prepare"),
         (None, "manifest.json", b"[]", "not the manifest of a prepared corpus"),
     ):
         other = tmp_path / "other"
@@ -149,5 +149,5 @@ def test_a_merged_corpus_keeps_its_vocabulary(corpus, prepared, tmp_path, capsys
     for content in (json.dumps(manifest), "[]"):
         (merged / "manifest.json").write_text(content)
         capsys.readouterr()
-        assert f"{merged}: holds another prepared corpus" in failure(capsys, merged, *shards(corpus))
+        assert f"{merged}: has another prepared corpus" in failure(capsys, merged, *shards(corpus))
         assert (merged / "manifest.json").read_text() == content

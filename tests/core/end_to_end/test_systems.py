@@ -82,4 +82,4 @@ def test_another_systems_checkpoint(sentence_model, tmp_path):
     """Without --load-partial, a checkpoint whose parameters are others is refused in one sentence."""
     arguments = [*TASK, "--arch", "lst_transformer_mini", *SMALL, "--max-epoch", "1", f"--save-dir={tmp_path}"]
     output = run("train", PREPARED / "bin", *arguments, f"--finetune-from-model={sentence_model}", status=1)
-    assert "does not fit this model: 2 are of another size" in only_error(output)
+    assert "does not fit this model: 2 have another size" in only_error(output)

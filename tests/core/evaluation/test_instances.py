@@ -17,7 +17,7 @@ from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import IN_VIEW, Item, read_items, score_items
-from gtransformer.evaluation.instances import Capacity, capacity_of, corpus_instances, usual_place
+from gtransformer.evaluation.instances import Capacity, capacity_of, corpus_instances, default_placement
 from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.files import read_lines
@@ -249,9 +249,9 @@ def test_sides_of_unequal_length():
 
 
 def test_where_items_usually_stand():
-    usual = [usual_place(doc_task(**options)) for options, _ in KINDS.values()]
+    usual = [default_placement(doc_task(**options)) for options, _ in KINDS.values()]
     assert usual == ["last", "last", "last", "last", "instance", "instance"]
-    assert usual_place(fairseq_task()) == "instance"
+    assert default_placement(fairseq_task()) == "instance"
     assert capacity_of(fairseq_task(), PREPARED) == Capacity(tokens=47, longer_side=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 import sacrebleu
 
 from gtransformer.cli.score import main
-from gtransformer.evaluation.metrics import USUAL_TITLES
+from gtransformer.evaluation.metrics import DEFAULT_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
 
 REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
@@ -52,7 +52,7 @@ PLAIN = "--reference-file ref.de --hypotheses"
 def test_plain_text_against_a_file(plain, run):
     printed, result = run(f"{PLAIN} one.txt --by document position", "one.txt.scores.json")
     scores = result["scores"]["raw"]
-    assert set(scores) == set(USUAL_TITLES)
+    assert set(scores) == set(DEFAULT_TITLES)
     assert scores["s_bleu"]["score"] == sacrebleu.corpus_bleu(sentences(SYSTEM), [sentences(REFERENCE)]).score
     assert scores["d_bleu"]["segments"] == 2 and scores["s_bleu"]["segments"] == 5
     assert [row["sentences"] for row in result["by_document"]["raw"]] == [3, 2]
@@ -115,7 +115,7 @@ def test_systems_side_by_side(plain, run):
     printed, result = run(f"{PLAIN} base=one two=two {tests} --output out.json", "out.json")
     assert result["baseline"] == "base" and list(result["systems"]) == ["base", "two"]
     significance = result["significance"]["raw"]
-    assert set(significance) == set(USUAL_TITLES)
+    assert set(significance) == set(DEFAULT_TITLES)
     assert {key: set(one["two"]) for key, one in significance.items()} == {
         key: {"documents", "sign", *(["sentences"] if key != "d_bleu" else [])} for key in significance
     }

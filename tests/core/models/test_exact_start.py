@@ -172,5 +172,5 @@ def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dicti
         ({"sentence_rule": "off"}, {}, "--sentence-rule off"),
         ({}, {"score_reference": True}, "--score-reference"),
     ):
-        with pytest.raises(UserError, match=f"{word}: the model has not learned to predict <s>"):
+        with pytest.raises(UserError, match=f"{word}: the model has not learned to predict the <s>"):
             Translator(dictionary, [model], {"doc_mode": "full", **options}, beam=2, **more)

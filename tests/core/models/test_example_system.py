@@ -80,7 +80,7 @@ def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
         check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train"])
     assert text.count("\ntask:\n  user-dir: ") == 1
     (tmp_path / "mine.yaml").write_text(re.sub(r"\ntask:\n(  user-dir: .*\n)train:\n", r"\ntrain:\n\1", text))
-    with pytest.raises(UserError, match="user-dir stands in section train alone; write it into task"):
+    with pytest.raises(UserError, match="user-dir is only in section train; write it into task"):
         check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
 
 

@@ -51,7 +51,7 @@ def test_order_is_that_of_fairseq(instances, dictionary, tmp_path):
 
 
 def test_reserved_symbol_in_the_text(write, tmp_path):
-    with pytest.raises(UserError, match=r"the text holds \[de\], which is reserved"):
+    with pytest.raises(UserError, match=r"the text contains \[de\], which is reserved"):
         build_dictionary([write("train", "<s> a [de] </s>\n")], ["en", "de"], tmp_path / "dict.txt")
     assert not (tmp_path / "dict.txt").exists()
 

@@ -69,14 +69,14 @@ BORDERS = [
 @pytest.mark.parametrize(("text", "documents", "borders"), BORDERS)
 def test_all_commands_see_the_same_documents(write, text, documents, borders):
     """Preparing, scoring and translating; where nothing marks documents, preparing asks."""
-    path, place, translated = write("en", text), START, []
+    path, position, translated = write("en", text), START, []
     assert read_plain(path) == (documents, borders)
     for line in read_text(text_lines(path), lambda sentences: [[one] for one in sentences]):
-        place = line.place
+        position = line.position
         if not line.breaks:
-            translated += [[]] * (place.documents > len(translated))
+            translated += [[]] * (position.documents > len(translated))
             translated[-1] = [*translated[-1], line.text.strip("\ufeff")]
-    assert (translated, place.borders) == (documents, borders)
+    assert (translated, position.borders) == (documents, borders)
     if borders == NONE:
         with pytest.raises(UserError, match="en, line 1: "):
             list(read_documents(path, path))

@@ -72,12 +72,12 @@ def test_command_fetches_and_records_then_verifies(mirror: Path, tmp_path: Path)
     assert first.returncode == 0, first.stderr
     assert_complete(data / "news")
     assert "train: 2 documents, 3 sentences" in first.stdout
-    assert "6 files, so they are unverified" in first.stdout
+    assert "6 files, so they are not verified" in first.stdout
     assert "concatenated_en2de_train_en.txt" in (data / "news.sha256").read_text()
     assert not (data / ".news.download").exists()
 
     second = command("news", data, "file:///nowhere")  # nothing is fetched
-    assert second.returncode == 0 and "there already, 6 of 6 checksums known and right" in second.stdout
+    assert second.returncode == 0 and "exists, 6 of 6 checksums known and right" in second.stdout
 
     (data / "news" / file_names()[0]).write_text("changed\n")
     third = command("news", data, mirror.as_uri())

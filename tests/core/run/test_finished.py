@@ -76,7 +76,7 @@ def test_a_finished_model_is_kept_if_it_is_whole(training, capsys):
     last.unlink()
     for harm in (lambda: best.write_bytes(whole[:100]), lambda: best.rename(last)):
         harm()
-        with pytest.raises(UserError, match="best.pt: missing or cut short, though the training was finished; put it"):
+        with pytest.raises(UserError, match="best.pt: missing or truncated, but the training was finished; restore it"):
             run.train()
     shutil.rmtree(best.parent)
     run.train()
@@ -149,7 +149,7 @@ def test_the_mean_needs_no_best_but_a_last(training):
     for path in (run.checkpoint, *last.parent.glob("checkpoint[0-9].pt")):  # nothing that it could be made from again
         path.unlink()
     last.write_bytes(last.read_bytes()[:50])
-    with pytest.raises(UserError, match=r"checkpoint_last\.pt: missing or cut short, though the training was finished"):
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt: missing or truncated, but the training was finished"):
         run.train()
 
 

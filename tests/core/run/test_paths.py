@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.settings import Settings
-from gtransformer.run.needs import missing_first
+from gtransformer.run.dependencies import missing_first
 from gtransformer.run.paths import Corpus, run_directory
 from gtransformer.run.recipe import language_changes
 from gtransformer.run.stage import first_pass_of_run, search_of_run
@@ -154,7 +154,7 @@ def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path:
     options = ["--langs", "en,fr", "--output", str(tmp_path / "own")]
     assert main(["from_sentence_model", str(raw), "all", *options]) == 1
     said = capsys.readouterr().err
-    assert "not there yet" in said and f"gtransformer run sent_base {raw} train --langs en,fr" in said
+    assert "does not exist yet" in said and f"gtransformer run sent_base {raw} train --langs en,fr" in said
     assert not (tmp_path / "own").exists()
 
 

@@ -105,7 +105,7 @@ def test_what_never_became_a_model_is_removed(plan, capsys):
     (plan.directory / "tuned" / "log").write_text("of other settings")
     assert plan.run(tuned=2) == ["tuned", "text-tuned"]
     assert not (plan.directory / "tuned" / "log").exists()
-    assert "| tuned: begun again, since what is there has other settings" in capsys.readouterr().out
+    assert "| tuned: restarted, since its results have other settings" in capsys.readouterr().out
 
 
 def test_nothing_is_begun_anew_in_a_folder_of_what_came_before(tmp_path, capsys):
@@ -117,11 +117,11 @@ def test_nothing_is_begun_anew_in_a_folder_of_what_came_before(tmp_path, capsys)
 def test_a_larger_budget_goes_on_and_begins_anew_what_started_from_it(plan, capsys):
     (plan.directory / "tuned" / "log").write_text("")
     assert plan.run(minutes=20) == ["first over x", "tuned", "text-first", "text-tuned"]
-    assert "| tuned: begun again, since first went on" in capsys.readouterr().out
+    assert "| tuned: restarted, since first was resumed" in capsys.readouterr().out
     assert not (plan.directory / "tuned" / "log").exists()
     assert plan.run(minutes=20) == []
     before = plan.files()
-    with pytest.raises(UserError, match="begun with 20 minutes of training, more than --minutes 10; choose another"):
+    with pytest.raises(UserError, match="started with 20 minutes of training, more than --minutes 10; choose another"):
         plan.run()
     assert plan.files() == before
     for name in ("first", "tuned"):
@@ -250,7 +250,7 @@ def test_stages_come_behind_those_that_they_need(tmp_path):
 
 
 def test_one_experiment_per_directory(tmp_path):
-    with Pipeline(tmp_path, "trial"), pytest.raises(UserError, match="another trial.*is at work"):
+    with Pipeline(tmp_path, "trial"), pytest.raises(UserError, match="another trial.*is running"):
         Pipeline(tmp_path, "trial").__enter__()
     with Pipeline(tmp_path, "trial"):
         pass
@@ -259,7 +259,7 @@ def test_one_experiment_per_directory(tmp_path):
 def test_a_stage_that_leaves_nothing_is_not_done(tmp_path: Path):
     with Pipeline(tmp_path, "trial") as pipeline:
         pipeline.add(Stage("quiet", 1, [tmp_path / "text"], lambda: None))
-        with pytest.raises(UserError, match="quiet ended well but did not write .*text"):
+        with pytest.raises(UserError, match="quiet ended without an error but did not write .*text"):
             pipeline.run("trial")
     assert read_record(tmp_path / "stages" / "quiet.json")["done"] is False
 

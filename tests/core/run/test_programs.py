@@ -96,11 +96,11 @@ def test_logs_begin_anew_or_go_on(tmp_path, keeps_log, log):
 
 def test_a_program_that_does_not_leave_its_output_has_failed(tmp_path):
     quiet = replace(program(tmp_path, "quiet"), outputs=[tmp_path / "never"])
-    with pytest.raises(UserError, match="trial: quiet ended well but did not write .*never"):
+    with pytest.raises(UserError, match="trial: quiet ended without an error but did not write .*never"):
         run(tmp_path, quiet)
     failures = []
     run(tmp_path, quiet, program(tmp_path, "other"), failed=lambda stage, why: failures.append((stage.name, why)))
-    assert failures == [("quiet", f"ended well but did not write {tmp_path / 'never'}")]
+    assert failures == [("quiet", f"ended without an error but did not write {tmp_path / 'never'}")]
     assert read_record(tmp_path / "stages" / "other.json")["done"] is True
 
 
@@ -183,7 +183,7 @@ def test_killed_it_leaves_its_program_with_the_lock_and_goes_on_afterwards(tmp_p
     process.kill()
     process.join()
     try:
-        with pytest.raises(UserError, match="another trial, or a training that a killed one has left behind, is at wo"):
+        with pytest.raises(UserError, match="another trial, or a training left from a killed one, is running"):
             two_programs(tmp_path, 0)
     finally:
         os.kill(left, signal.SIGKILL)
@@ -235,7 +235,7 @@ def test_a_silent_program_is_said_to_be_at_work(tmp_path, monkeypatch, capfd):
     code = "import sys, time; print('begun'); time.sleep(0.8); print('half', end=''); time.sleep(0.8); print(' done')"
     assert run_logged([sys.executable, "-c", code], tmp_path / "train.log") == 0
     said = capfd.readouterr().out
-    assert said.partition("begun\n")[2].startswith("[train] at work, nothing said for 0 s\n") and "half done\n" in said
+    assert said.partition("begun\n")[2].startswith("[train] running, no output for 0 s\n") and "half done\n" in said
     assert "at work" not in (tmp_path / "train.log").read_text()
 
 
@@ -251,7 +251,7 @@ def test_a_program_left_behind_holds_its_stage(tmp_path, monkeypatch):
         process.kill()
         process.join()
     try:
-        with pytest.raises(UserError, match=f"{tmp_path}: its stage train is at work already, perhaps left behind"):
+        with pytest.raises(UserError, match=f"{tmp_path}: its stage train is running already, perhaps left from"):
             run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
         run_stage("generate.test", [sys.executable, "-c", "pass"], tmp_path, {})
     finally:

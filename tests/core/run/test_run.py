@@ -70,7 +70,7 @@ def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus, runs, stages)
     assert run.pretrained == runs / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
     own = made("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt")
     assert own.pretrained is None
-    with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*gtransformer run sent_base .*tiny train"):
+    with pytest.raises(UserError, match=r"checkpoint_best.pt: does not exist yet.*run sent_base .*tiny train"):
         run.train()
     touch(run.pretrained)
     run.train()

@@ -167,7 +167,7 @@ def test_what_is_for_gpus(monkeypatch, option):
 def test_unused_parameters_and_the_fused_loss():
     """Its output layer is used outside of what PyTorch watches, unless it is an embedding, too."""
     words = ["--find-unused-parameters", "--distributed-world-size", "2", "--cpu"]
-    with pytest.raises(UserError, match="--find-unused-parameters: PyTorch does not see that --criterion fused"):
+    with pytest.raises(UserError, match="--find-unused-parameters: PyTorch does not detect that --criterion fused"):
         check_training(convert_namespace_to_omegaconf(parsed("train", *words)))
     check_training(convert_namespace_to_omegaconf(parsed("train", *words, "--share-all-embeddings")))
     check_training(convert_namespace_to_omegaconf(parsed("train", words[0])))

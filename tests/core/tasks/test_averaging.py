@@ -86,7 +86,7 @@ def test_the_last_are_those_with_most_updates(saved: Path):
 )
 def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, what: str):
     path = save(saved / "checkpoint11.pt", 16, **other)
-    with pytest.raises(UserError, match=rf"{path}: of another model than {saved}/checkpoint10.pt \({what}\)"):
+    with pytest.raises(UserError, match=rf"{path}: another model than {saved}/checkpoint10.pt \({what}\)"):
         average(last_checkpoints(saved, 2), saved / AVERAGE)
     assert not (saved / AVERAGE).exists()
 
@@ -105,7 +105,7 @@ def test_what_is_no_checkpoint(saved: Path):
         with pytest.raises(UserError, match=f"checkpoint12.pt: .*{message}"):
             last_checkpoints(saved, 2)
     torch.save({"model": {}}, bad)
-    with pytest.raises(UserError, match="does not say how many updates"):
+    with pytest.raises(UserError, match="does not record its number of updates"):
         last_checkpoints(saved, 2)
 
 

@@ -64,7 +64,7 @@ def test_the_last_checkpoint_is_copied_again(saved, kept, caplog):
     assert is_cut_short(saved / "checkpoint_last.pt")
     assert finish_interrupted_save(saved) == [saved / "checkpoint_last.pt"]
     assert update_of(saved / "checkpoint_last.pt") == 20
-    assert "checkpoint_last.pt cut short" in caplog.text and caplog.text.count("\n") == 1
+    assert "checkpoint_last.pt truncated" in caplog.text and caplog.text.count("\n") == 1
     assert finish_interrupted_save(saved) == []
     assert sorted(path.name for path in saved.iterdir()) == [
         f"checkpoint_{name}.pt" for name in ("1_10", "1_20", "best", "last")

@@ -87,7 +87,7 @@ def test_an_epoch_does_not_go_on_with_other_batches():
     next(begun.next_epoch_itr(shuffle=True))
     state = begun.state_dict()
     with pytest.raises(
-        UserError, match=r"an epoch of \d+ batches, and now there are \d+: it resumes with the same data"
+        UserError, match=r"an epoch of \d+ batches, and now there are \d+: it resumes only with the same data"
     ):
         iterator(*load(**DOCFLAT, join_documents=True), 400).load_state_dict(state)
     epoch_of(begun)

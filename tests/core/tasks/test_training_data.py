@@ -46,7 +46,7 @@ def test_further_data_need_both_sides(tmp_path):
     other = shutil.copytree(LEN90 / "bin", tmp_path / "bin")
     for path in other.glob("train.*.de.*"):
         path.unlink()
-    with pytest.raises(UserError, match="only one has a target side"):
+    with pytest.raises(UserError, match="only one of it and .* has a target side"):
         load(more_training_data=str(other))
 
 

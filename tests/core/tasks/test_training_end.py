@@ -76,7 +76,7 @@ def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, 
     check_end(again)
     assert vars(counter) == ({"best": 4.5, "num_runs": runs} if counted else {})
     assert (again.optimization.stop_min_lr == math.inf) == ends
-    assert (f"{runs} validations in a row were no better than one before: nothing is left to do" in caplog.text) == ends
+    assert (f"{runs} validations in a row were no better than one before: training is complete" in caplog.text) == ends
 
 
 def test_what_was_counted_before_a_training_without_patience_is_stale(tmp_path, monkeypatch, task):

@@ -153,7 +153,7 @@ def test_killed_while_finishing(tmp_path):
     output = tmp_path / "out.txt"
     for _ in range(2):
         with ResumableOutput(output, {}) as run:
-            assert run.place == TextPosition()
+            assert run.position == TextPosition()
             run.add(["y"], TextPosition(1, 1, 1))
             state = run.state.read_bytes()
             run.finish()
@@ -182,11 +182,11 @@ def test_a_file_of_usual_size_is_kept_as_it_grows(saved_model, tmp_path, monkeyp
     line = [str(word) for word in line]
     real, written = ResumableOutput.add, []
 
-    def add(self, lines, place):
+    def add(self, lines, position):
         if len(written) == 2:
             raise KeyboardInterrupt
         written.append(len(lines))
-        real(self, lines, place)
+        real(self, lines, position)
 
     with monkeypatch.context() as patch:
         patch.setattr(ResumableOutput, "add", add)

@@ -51,7 +51,7 @@ def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, wi
         text = random_text(random.Random(seed), 80, parts)
         found = list(windows(read_text(text, words, by_comma), LIMIT, window_tokens, max_sents))
         assert [line.text for window in found for line in window.lines] == text
-        lengths = [[len(window.tokens(place)) for place in one] for window in found for one in window.instances]
+        lengths = [[len(window.tokens(position)) for position in one] for window in found for one in window.instances]
         expected = []
         for document in costs(text):
             for first, last in greedy([length + BOUNDARY_TOKENS for length in document], LIMIT, max_sents):
@@ -66,8 +66,8 @@ def test_going_on_behind_any_window_gives_the_same_windows():
     whole = list(windows(read_text(text, words, by_comma), LIMIT, 100))
     assert len(whole) > 10
     for number, window in enumerate(whole[:-1]):
-        place = window.lines[-1].place
-        rest = list(windows(read_text(text[place.lines :], words, by_comma, place), LIMIT, 100))
+        position = window.lines[-1].position
+        rest = list(windows(read_text(text[position.lines :], words, by_comma, position), LIMIT, 100))
         assert rest == whole[number + 1 :]
 
 
@@ -88,7 +88,9 @@ def test_places():
     text = ["", "a", "b", "", "\u200b", "c", " <d> ", "d", "\r", "e"]
     lines = list(read_text(text, words))
     assert [line.breaks for line in lines] == [True, False, False, True, True, False, True, False, True, False]
-    sentences = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
+    sentences = [
+        (line.position.lines, line.position.documents, line.position.sentences) for line in lines if not line.breaks
+    ]
     assert sentences == [(2, 1, 1), (3, 1, 2), (6, 2, 1), (8, 3, 1), (10, 4, 1)]
     assert all(isinstance(line, InputLine) and len(line.tokens) == (not line.breaks) for line in lines)
 
@@ -98,11 +100,15 @@ def test_blank_lines_of_a_text_that_opens_with_a_mark_are_empty_sentences(first)
     """Wherever reading goes on after an interruption."""
     text = ["\u200b", "<d>", "a", "", "b", "<d>", "c"]
     lines = list(read_text(text[:first], words))
-    lines += read_text(text[first:], words, start=lines[-1].place if lines else START)
+    lines += read_text(text[first:], words, start=lines[-1].position if lines else START)
     assert [line.breaks for line in lines] == [True, True, False, False, False, True, False]
-    places = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
-    assert places == [(3, 1, 1), (4, 1, 2), (5, 1, 3), (7, 2, 1)]
-    assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1] and lines[-1].place.borders == "opened by <d>"
+    positions = [
+        (line.position.lines, line.position.documents, line.position.sentences) for line in lines if not line.breaks
+    ]
+    assert positions == [(3, 1, 1), (4, 1, 2), (5, 1, 3), (7, 2, 1)]
+    assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1] and lines[
+        -1
+    ].position.borders == "opened by <d>"
 
 
 def test_sentences_that_are_too_long_are_cut_in_parts():

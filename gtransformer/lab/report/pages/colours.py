@@ -85,11 +85,11 @@ def system_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """
     colours = system_colours(names)
     style = {name: number for family in FAMILIES.values() for number, name in enumerate(family)}
-    places = {colour: (number, style[name]) for number, (name, colour) in enumerate(SYSTEMS.items())}
-    places |= {colour: (len(SYSTEMS) + number, 3 + number) for number, colour in enumerate(OTHERS)}
+    looks = {colour: (number, style[name]) for number, (name, colour) in enumerate(SYSTEMS.items())}
+    looks |= {colour: (len(SYSTEMS) + number, 3 + number) for number, colour in enumerate(OTHERS)}
     found = {}
     for name, colour in colours.items():
-        marker, line = places[colour]
+        marker, line = looks[colour]
         found[name] = {"color": colour, "marker": MARKERS[marker % len(MARKERS)], "linestyle": LINES[line % len(LINES)]}
     return found
 

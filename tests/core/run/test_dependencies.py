@@ -9,7 +9,7 @@ import pytest
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import write_json
-from gtransformer.run.needs import Need, missing_first, needs, start_of
+from gtransformer.run.dependencies import Dependency, dependencies, missing_first, start_of
 from gtransformer.run.run import Run
 from tests.core.run.locations import made, parse, write_raw
 
@@ -28,15 +28,15 @@ def done(root: Path, name: str) -> None:
 
 
 def test_needs_come_in_an_order_that_works(tmp_path: Path):
-    assert needs("base") == []
-    assert needs("doc_base_finetune") == [Need("base", "prepare"), Need("sent_base", "train")]
-    assert needs("document/base") == [Need(START, "prepare"), Need(START, "train")]
-    assert needs("document/alone") == needs("flat/base") == [Need(START, "prepare")]
-    assert needs("arena/window") == [Need("arena/start", "prepare"), Need("arena/start", "train")]
+    assert dependencies("base") == []
+    assert dependencies("doc_base_finetune") == [Dependency("base", "prepare"), Dependency("sent_base", "train")]
+    assert dependencies("document/base") == [Dependency(START, "prepare"), Dependency(START, "train")]
+    assert dependencies("document/alone") == dependencies("flat/base") == [Dependency(START, "prepare")]
+    assert dependencies("arena/window") == [Dependency("arena/start", "prepare"), Dependency("arena/start", "train")]
     (tmp_path / "one.yaml").write_text("based-on: document/small_sentences\n")
     (tmp_path / "two.yaml").write_text("based-on: document/small\npretrained-from: one\nprepared-from: one\n")
     beside = f"{tmp_path}/one.yaml"
-    assert needs(f"{tmp_path}/two.yaml") == [Need(beside, "prepare"), Need(beside, "train")]
+    assert dependencies(f"{tmp_path}/two.yaml") == [Dependency(beside, "prepare"), Dependency(beside, "train")]
 
 
 def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path: Path):
@@ -52,7 +52,7 @@ def test_a_recipe_that_needs_itself(tmp_path: Path):
     for name, other in (("one", "two"), ("two", "one")):
         (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {other}\n")
     with pytest.raises(UserError, match="one.yaml' needs itself, by way of"):
-        needs(f"{tmp_path}/one.yaml")
+        dependencies(f"{tmp_path}/one.yaml")
 
 
 def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
@@ -109,7 +109,7 @@ def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path)
     assert run.pretrained == theirs / "checkpoints" / "checkpoint_best.pt" and run.vocabulary == theirs / "prepared"
     assert run.prepared == run.directory / "prepared" == tmp_path / "runs" / "document" / "base" / "few" / "prepared"
     with pytest.raises(
-        UserError, match=r"prepared/manifest.json: not there yet.*gtransformer run document/sentences .*pairs prepare"
+        UserError, match=r"prepared/manifest.json: does not exist yet.*run document/sentences .*pairs prepare"
     ):
         run.execute("prepare")
     plain = made("document/base", few, "all")
@@ -123,14 +123,14 @@ def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, s
     done(tmp_path, f"{START}/pairs/prepared/manifest.json")
     first.execute("prepare")
     assert made("document/base", few, "generate", "--start-on", pairs).prepared == first.prepared
-    with pytest.raises(UserError, match="base/few: this run was begun with --start-on .*pairs; give the same to all"):
+    with pytest.raises(UserError, match="base/few: this run was started with --start-on .*pairs; give the same to all"):
         made("document/base", few, "generate")
-    with pytest.raises(UserError, match="this run was begun with --start-on .*pairs"):
+    with pytest.raises(UserError, match="this run was started with --start-on .*pairs"):
         made("document/base", few, "all", "--start-on", few)
     made("document/base", few, "generate", "--output", tmp_path / "out")
     (first.directory / "prepare.json").unlink()
     write_json(first.directory / "train.json", {"recipe": "document/base"})
-    with pytest.raises(UserError, match="this run was begun without --start-on"):
+    with pytest.raises(UserError, match="this run was started without --start-on"):
         made("document/base", few, "all", "--start-on", pairs)
 
 

@@ -1,4 +1,4 @@
-"""What a recipe takes from others (prepared corpus, dictionary, the model that it starts from), made before its own."""
+"""Dependencies of a recipe on others: prepared corpus, dictionary, the model that training starts from."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from gtransformer.run.paths import PREPARED, Corpus, run_directory
 from gtransformer.run.recipe import Recipe, beside, load_recipe
 from gtransformer.settings import dashed
 
-PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # changes that hold for others, too
+PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # changes that also apply to dependencies
 
 
 @dataclass(frozen=True)
-class Need:
-    """A stage of another recipe, which is named as on a command line."""
+class Dependency:
+    """A stage of another recipe, whose name is as on a command line."""
 
     recipe: str
     stage: str
 
     def command(self, corpus: str) -> str:
-        """The command that runs it."""
+        """Return the command that runs it."""
         return f"gtransformer run {self.recipe} {corpus} {self.stage}"
 
 
-@cache  # asked for every run of a study, and by a page again and again
+@cache  # studies and pages load the same recipes many times
 def _loaded(recipe: str) -> Recipe:
     return load_recipe(recipe)
 
 
 def start_of(recipe: str) -> str | None:
-    """The recipe whose model another starts from; None for none."""
+    """Return the recipe whose model a recipe starts from; None if there is none."""
     start = _loaded(recipe).pretrained_from
     return beside(recipe, start) if start else None
 
 
-def needs(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: bool = True) -> list[Need]:
-    """What must have run before the recipe's stages can, in an order that works.
+def dependencies(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: bool = True) -> list[Dependency]:
+    """Return the stages that must run before the recipe's own, in order.
 
     Args:
-        before: the recipes that need this one.
-        corpus: whether its corpus, or the corpus's vocabulary, is that of the recipe that it names.
-        start: whether it starts from the model that it names.
+        before: the recipes that depend on this one.
+        corpus: whether it uses the corpus or vocabulary of the recipes that it names.
+        start: whether it starts from the model of the recipe that it names.
 
-    Raises UserError for a recipe that is not there, and for one that needs itself.
+    Raises UserError for a missing recipe, and for one that depends on itself.
     """
     if recipe in before:
         raise UserError(
@@ -56,30 +56,30 @@ def needs(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: b
     loaded, found, before = _loaded(recipe), [], [*before, recipe]
     for name in filter(None, (loaded.prepared_from, loaded.vocabulary_from) if corpus else ()):
         lender = beside(recipe, name)
-        found += [*needs(lender, before), Need(lender, "prepare")]
+        found += [*dependencies(lender, before), Dependency(lender, "prepare")]
     origin = start_of(recipe)
     if start and origin and "finetune-from-model" not in loaded.sections["train"]:
-        own = [] if _loaded(origin).prepared_from else [Need(origin, "prepare")]
-        found += [*needs(origin, before), *own, Need(origin, "train")]
+        own = [] if _loaded(origin).prepared_from else [Dependency(origin, "prepare")]
+        found += [*dependencies(origin, before), *own, Dependency(origin, "train")]
     return list(dict.fromkeys(found))
 
 
 def missing_first(args: argparse.Namespace) -> list[list[str]]:
-    """What the driver's command line needs of other recipes and is not done: the arguments that do it, in order.
+    """Return the command lines of dependencies that are not done yet, in order.
 
-    Changes of the languages and of how a corpus is prepared are passed on; others are the recipe's own. None where it
-    runs a single stage, or files are named that stand for what others would make.
+    Changes of languages and of section ``prepare`` are passed on; others apply only to the recipe itself. Empty if the
+    command runs a single stage, or names files that replace results of other recipes.
     """
     if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
     names = [dashed(change.partition("=")[0]) for change in args.set]
     start = args.start_on or not {"train.finetune-from-model", "pretrained-from"} & set(names)
-    found = needs(args.recipe, corpus=not args.start_on, start=start)
+    found = dependencies(args.recipe, corpus=not args.start_on, start=start)
     passed = [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
     corpus, options = args.start_on or args.corpus, [word for change in passed for word in ("--set", change)]
     pair = load_recipe(args.recipe, args.set).pair
 
-    def is_done(need: Need) -> bool:
+    def is_done(need: Dependency) -> bool:
         directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, pair))
         return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
 

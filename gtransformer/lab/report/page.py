@@ -27,7 +27,7 @@ READING = """\
 `gtransformer lab report` makes this page from the files in `exp_logs/`.
 It shows only rows and columns with a result of ours. **Do not compare our results with the paper's**: corpus, model \
 size and budget differ. Compare our systems only with each other.
-Results of several seeds are their mean, with the lowest and the highest seed in brackets. A single number is one seed."""
+Several seeds have their mean, with the lowest and the highest seed in brackets. A single number is one seed."""
 NOT_GIVEN, NOT_RUN = "not given", "not measured"
 
 

@@ -30,7 +30,6 @@ from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncode
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.settings import Entries, count, setting, typed
-
 from gtransformer.translation.options import SearchOptions
 
 KIND = MODEL_KIND

@@ -1,6 +1,6 @@
-"""A system of one's own, outside of the package: on its top layers the decoder also sees the sentence before.
+"""A system outside the package: on its top layers the decoder also sees the previous sentence.
 
-``--user-dir docs/example_system/neighbours --arch neighbours``; docs/architecture.md goes through it.
+``--user-dir docs/example_system/neighbours --arch neighbours``; docs/new_system.md explains it.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules.reach import in_reading_order
 
 
-# 1. Who sees whom: a scope gives every query the interval of keys that it sees.
+# 1. A scope gives every query the interval of keys that it sees.
 @dataclass(frozen=True)
 class WithPrevious(Scope):
     """The keys of the query's own sentence and of the one before it; tags count the sentences of an instance."""
 
     name = "with_previous"
-    prefix_sentences = 2  # what self-attention sees of the prefix; without this line decoding is slower and as right
-    cached_memory = CachedIntervals  # the same for cross-attention: what a query sees follows from its sentence
+    prefix_sentences = 2  # self-attention sees these last sentences of the prefix; this line only makes decoding faster
+    cached_memory = CachedIntervals  # the same for cross-attention, where a query's sentence determines what it sees
 
     def reach(self, queries, keys, causal):
         sentence, wanted = ((side.doc.astype(np.int64) << 32) + side.tag for side in (keys, queries))
@@ -33,21 +33,21 @@ class WithPrevious(Scope):
         return in_reading_order(queries, keys, first, end, causal)
 
 
-# 2. What can be set on the command line, besides all that document models have.
+# 2. Options on the command line, in addition to those of all document models.
 @dataclass
 class NeighboursConfig(DocumentModelConfig):
-    """A document model, and how many of its layers see the sentence before."""
+    """The options of a document model, and how many decoder layers see the previous sentence."""
 
     decoder_neighbour_layers: int = option(1, "top decoder layers whose attention sees the sentence before, too")
 
 
-# 3. Which layer has which attention, lowest first; and what fairseq calls the model.
+# 3. The attention of each layer, lowest first, and the model's name in fairseq.
 SENTENCE, WITH_PREVIOUS = ((BySentence(),),), ((WithPrevious(),),)
 
 
 @register_model("neighbours", dataclass=NeighboursConfig)
 class NeighboursModel(DocumentModel):
-    """The encoder keeps to the sentence, and so do the decoder's lower layers."""
+    """The encoder and the lower decoder layers see the current sentence only."""
 
     @classmethod
     def check(cls, cfg):

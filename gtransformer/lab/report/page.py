@@ -1,4 +1,4 @@
-"""The pages of results, as Markdown: all runs in one table, and a page per paper with its figures beside ours."""
+"""The pages of results, as Markdown: all runs in one table, and a page per paper with its figures next to ours."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ RUNS = """\
 # All runs
 
 `gtransformer lab report` makes this table from the files in these folders.
-No run used a GPU; commands are in today's form, and the JSON files hold those that ran, where they were recorded.
-The results are in [docs/results.md](../docs/results.md), in the [lab](../docs/lab/index.md) and beside the papers' \
-figures in `docs/lab/papers/`.
+No run used a GPU. Commands have today's form; the JSON files hold the commands that ran, if these were recorded.
+[docs/results.md](../docs/results.md) and the [lab](../docs/lab/index.md) have the results. `docs/lab/papers/` shows \
+them next to the papers' figures.
 """
 RUNS_HEADER = ("folder", "what", "date", "commit", "machine", "seeds", "command")
 READING = """\
 `gtransformer lab report` makes this page from the files in `exp_logs/`.
-Only rows and columns with a result of ours are shown. **Ours must not be compared with the paper's figures**: corpus, \
-model size and budget differ. Ours compare our systems with each other.
-Several seeds are given as their mean, then the lowest and the highest seed in brackets. A single number is one seed."""
+It shows only rows and columns with a result of ours. **Do not compare our results with the paper's**: corpus, model \
+size and budget differ. Compare our systems only with each other.
+Several seeds have their mean, with the lowest and the highest seed in brackets. A single number is one seed."""
 NOT_GIVEN, NOT_RUN = "not given", "not measured"
 
 

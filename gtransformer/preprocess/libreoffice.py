@@ -90,10 +90,8 @@ def get_help(data: Path, target_lang: str, packages: Sequence[Path] = (), accept
         print(f"  {part}: {sizes[0]} documents, {sizes[1]} pairs, {distinct} of them distinct")
     everything = Counter(pair for document in documents.values() for pair in document.values())
     print(f"  in all: {len(documents)} documents, {everything.total()} pairs, {len(everything)} of them distinct")
-    print(
-        f"  held out from {candidates} documents of at least {SHORT_DOCUMENT} paragraphs that share no paragraph of more"
-    )
-    print(f"  than {SHORT} words with another document, on either side")
+    print(f"  held out from {candidates} documents of at least {SHORT_DOCUMENT} paragraphs that share no paragraph of")
+    print(f"  more than {SHORT} words with another document, on either side")
     return target
 
 

@@ -8,7 +8,14 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.corpus import SPLITS
-from gtransformer.preprocess.ctxpro import ANTECEDENT, read_items, with_translations, write_sources
+from gtransformer.preprocess.ctxpro import (
+    ANTECEDENT,
+    film,
+    read_expectations,
+    read_items,
+    with_translations,
+    write_sources,
+)
 from gtransformer.preprocess.formats import (
     REFUSE,
     RETURNING_ID,
@@ -43,6 +50,14 @@ def build_parser() -> argparse.ArgumentParser:
         required=True,
         metavar="FILE",
         help="of each: a line an item, context and sentence separated by <eos>",
+    )
+    suite.add_argument(
+        "--without",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="JSON",
+        help="leave out items of films that are in these files too, as of a test set",
     )
     suite.add_argument(
         "--context-translations",
@@ -97,6 +112,12 @@ def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:
     for items, inputs in zip(args.items, args.inputs, strict=True):
         for whole, part in zip((entries, documents), read_items(items, inputs), strict=True):
             whole += part
+    films = {film(entry) for path in args.without for entry in read_expectations(path)} - {None}
+    kept = [number for number, entry in enumerate(entries) if film(entry) not in films]
+    if not kept:
+        raise UserError(f"{args.items[0]}: no item is left; the films of all are in the files of --without")
+    left_out = len(entries) - len(kept)
+    entries, documents = [entries[number] for number in kept], [documents[number] for number in kept]
     files = write_sources(args.output, args.split, langs, entries, documents)
     if args.context_translations:
         pairs = with_translations(entries, documents, args.context_translations, files[0])
@@ -105,6 +126,8 @@ def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:
         print(f"written: {path}")
     print(f"{args.split}: {len(documents)} documents, {sum(map(len, documents))} sentences")
     lost = sum("ante distance" in entry and ANTECEDENT not in entry for entry in entries)
+    if left_out:
+        print(f"note: {left_out} items of films in other files were left out")
     if lost:
         print(f"note: of {lost} items the sentence with the antecedent is not in the context")
     if not args.context_translations:

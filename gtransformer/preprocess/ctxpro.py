@@ -53,6 +53,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and value >= 0
 
 
+def film(entry: Entry) -> str | None:
+    """Return which subtitles an entry is of (``document id``), or None where it does not say."""
+    name = entry.get("document id")
+    return None if name is None else str(name)
+
+
 def read_items(items: Path, inputs: Path) -> tuple[list[Entry], list[list[str]]]:
     """Read a file of ctxpro with its inputs: the entries, with ``SCORED`` and ``ANTECEDENT``, and the documents.
 

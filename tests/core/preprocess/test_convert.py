@@ -213,6 +213,16 @@ def test_several_files_of_ctxpro(tmp_path, write, ctxpro, capsys):
     assert main(line) == 1 and "2 files of items, but 1 of inputs" in capsys.readouterr().err
 
 
+def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, capsys):
+    other = write("other.json", json.dumps(ITEMS[:1]))
+    assert ctxpro(ITEMS, INPUTS, f"--without={other}") == 0
+    said = capsys.readouterr().out
+    assert "test: 1 documents, 1 sentences" in said and "note: 2 items of films in other files" in said
+    assert [one["document id"] for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())] == ["film b"]
+    assert ctxpro(ITEMS[:1], INPUTS.splitlines()[0] + "\n", f"--without={other}") == 1
+    assert "no item is left" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("items", "inputs", "message"),
     [

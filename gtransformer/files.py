@@ -10,7 +10,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -153,6 +153,13 @@ def read_json(path: str | Path) -> Any:
         raise UserError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from None
     except NO_JSON as error:
         raise UserError(f"{path}: not valid JSON ({json_fault(error)})") from None
+
+
+def check_entry(where: str, valid: Mapping[str, bool]) -> None:
+    """UserError for the first key of an entry whose value is not valid."""
+    for key, right in valid.items():
+        if not right:
+            raise UserError(f"{where} has no valid {key!r}; correct it")
 
 
 def json_fault(error: BaseException) -> str:

@@ -1,6 +1,7 @@
-"""Fetch a benchmark corpus of Maruf et al. (2019), verify it and lay it out in the raw corpus format.
+"""Fetch a corpus, verify it and lay it out in the raw corpus format: those of Maruf et al. (2019), LibreOffice's help.
 
-``gtransformer corpus get ted`` writes ``data/ted/concatenated_en2de_{train,dev,test}_{en,de}.txt``.
+``gtransformer corpus get ted`` writes ``data/ted/concatenated_en2de_{train,dev,test}_{en,de}.txt``, and ``gtransformer
+corpus get libreoffice -t pt`` writes ``data/libreoffice-en-pt``.
 """
 
 from __future__ import annotations
@@ -10,19 +11,30 @@ import os
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
+from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.download import CORPORA, PUBLIC_HOME, data_directory, download
+from gtransformer.preprocess.libreoffice import LIBREOFFICE, TARGETS, get_help
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="gtransformer corpus get", description=__doc__.splitlines()[0])
-    parser.add_argument("corpus", choices=CORPORA)
+    parser.add_argument("corpus", choices=[*CORPORA, LIBREOFFICE])
     parser.add_argument("--data", type=Path, help="where corpora lie ($DATA, or data/ in the checkout)")
     parser.add_argument(
         "--source",
         default=os.environ.get("GTRANSFORMER_MIRROR") or PUBLIC_HOME,
         help="where to fetch from: a folder's address or an archive's ($GTRANSFORMER_MIRROR, or %(default)s)",
+    )
+    parser.add_argument(
+        "-t", "--target-lang", choices=TARGETS, help=f"of {LIBREOFFICE}, whose source is en ({TARGETS[0]})"
+    )
+    parser.add_argument(
+        "--packages",
+        type=Path,
+        nargs="+",
+        metavar="DEB",
+        help=f"of {LIBREOFFICE}: the Debian packages of both languages (by default apt-get download fetches them)",
     )
     parser.add_argument(
         "--accept-changed", action="store_true", help="take files whose checksum differs from the one we know"
@@ -34,7 +46,13 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Download one corpus."""
     args = build_parser().parse_args(argv)
-    target = download(args.corpus, args.data or data_directory(), args.source, args.accept_changed)
+    data = args.data or data_directory()
+    if args.corpus == LIBREOFFICE:
+        target = get_help(data, args.target_lang or TARGETS[0], args.packages or (), args.accept_changed)
+    elif args.target_lang or args.packages:
+        raise UserError(f"{args.corpus}: --target-lang and --packages belong to {LIBREOFFICE}; leave them out")
+    else:
+        target = download(args.corpus, data, args.source, args.accept_changed)
     print(f"corpus: {target}")
 
 

@@ -2,7 +2,7 @@
 
 ``gtransformer generative PREPARED --items contrastive.json --hypotheses X.jsonl`` reads the items of the
 demo's language in translations of their split; with ctxpro's JSON as ``--items`` the hypotheses are plain text, a line
-an entry, and no prepared corpus is needed.
+an entry or a document an entry, whose last sentence counts, and no prepared corpus is needed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, read_json, sha256, write_json
+from gtransformer.preprocess.ctxpro import is_ctxpro, read_expectations
 
 RULES = {
     "phenomenon": "forms of the right translation as often as there, of words that right and wrong ones have in "
@@ -36,7 +37,8 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         required=True,
         metavar="[NAME=]FILE",
-        help="a translation a system: PREFIX.jsonl as generation writes it or plain text; for ctxpro a line an entry",
+        help="a translation a system: PREFIX.jsonl as generation writes it or plain text; for ctxpro a line an entry, "
+        "or a document, of which the last sentence counts",
     )
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     add(
@@ -51,7 +53,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
 
     from gtransformer.evaluation.contrastive import read_items
-    from gtransformer.evaluation.generative import is_ctxpro, judge_lines, judge_translations, read_expectations, report
+    from gtransformer.evaluation.generative import judge_lines, judge_translations, report
 
     check_output(args.output)
     if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():

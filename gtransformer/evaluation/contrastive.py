@@ -8,7 +8,7 @@ right one is strictly more probable than every wrong one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
@@ -20,7 +20,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent
-from gtransformer.files import read_json
+from gtransformer.files import check_entry, read_json
 from gtransformer.preprocess.characters import clean_line
 
 OPTIONAL = (*SIDES, "group")
@@ -129,13 +129,6 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
 def are_texts(value: object) -> bool:
     """Whether something read from a file is a list of texts."""
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def check_entry(where: str, valid: Mapping[str, bool]) -> None:
-    """UserError for the first key of an entry whose value is not valid."""
-    for key, right in valid.items():
-        if not right:
-            raise UserError(f"{where} has no valid {key!r}; correct it")
 
 
 def score_items(

@@ -9,13 +9,13 @@ and polite *Sie*), those of both are counted together, and what the other one is
 
 Of ctxpro (Wicks and Post 2023), sentences of real text, a translation is right if it holds the expected word,
 lower-cased, punctuation taken off; there are no wrong answers. Its files are JSON lists with an entry a sentence:
-``expected``, ``rule``, ``ante distance``, ``document id``.
+``expected``, ``rule``, ``ante distance``, ``document id``. The translation is a line, or the last sentence of the
+translation of a document, the sentence with its context.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +28,14 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, standard_error
 from gtransformer.evaluation.accuracy import report as accuracy_report
-from gtransformer.evaluation.contrastive import Item, check_entry, check_right_translation
+from gtransformer.evaluation.contrastive import Item, check_right_translation
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
-from gtransformer.files import read_json, read_lines
-from gtransformer.preprocess.characters import one_form
-from gtransformer.preprocess.plain_text import Documents
+from gtransformer.files import read_lines
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
+from gtransformer.preprocess.ctxpro import SCORED
+from gtransformer.preprocess.plain_text import Documents, bare, read_plain
 
 RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
 
@@ -127,42 +128,14 @@ def judge_translations(
     return judge(items, evaluation.scores["raw"].documents, references)
 
 
-def is_ctxpro(data: object) -> bool:
-    """Whether this is the content of a file of ctxpro."""
-    first = data[0] if isinstance(data, list) and data else None
-    return isinstance(first, dict) and {"expected", "rule"} <= first.keys()
-
-
-def read_expectations(path: Path) -> list[dict[str, Any]]:
-    """The entries of a file of ctxpro; UserError, naming the entry, where it is none."""
-    data = read_json(path)
-    if not is_ctxpro(data):
-        raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
-    for number, entry in enumerate(data):
-        given = entry if isinstance(entry, dict) else {}
-        expected, distance = given.get("expected"), given.get("ante distance")
-        valid = {
-            "expected": isinstance(expected, str) and bool(bare(expected)),
-            "rule": isinstance(given.get("rule"), str),
-            "ante distance": distance is None or (isinstance(distance, int) and distance >= 0),
-        }
-        check_entry(f"{path}: entry {number}", valid)
-    return data
-
-
 def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[Judged]:
-    """The outcomes in a file with the translation of each entry's sentence on a line of its own.
+    """The outcomes in a file with a document an entry, or with the translation of each entry's sentence on a line.
 
-    Entries of one document are a group. Raises UserError where there are not as many lines as entries.
+    Entries of one film are a group. Raises UserError where there are not as many documents or lines as entries, and
+    where a document has more or fewer sentences than its entry says.
     """
-    lines = list(read_lines(hypotheses))
-    if len(lines) != len(expectations):
-        raise UserError(
-            f"{hypotheses}: {len(lines)} lines, but the suite has {len(expectations)} entries; write the translation "
-            "of each entry's sentence on a line"
-        )
     judged = []
-    for number, (entry, line) in enumerate(zip(expectations, lines, strict=True)):
+    for number, (entry, line) in enumerate(zip(expectations, _outputs(expectations, hypotheses), strict=True)):
         found = RIGHT if f" {bare(entry['expected'])} " in f" {bare(line)} " else NEITHER
         distances = {} if entry.get("ante distance") is None else {"distance": entry["ante distance"]}
         document = str(entry.get("document id", number))
@@ -170,10 +143,30 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
     return judged
 
 
-def bare(text: str) -> str:
-    """Lower-cased, without punctuation, single blanks between the words."""
-    kept = "".join(letter for letter in one_form(text).lower() if not unicodedata.category(letter).startswith("P"))
-    return " ".join(kept.split())
+def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
+    """The translation of each entry's sentence: the last one of its document, or its line."""
+    lines = list(read_lines(hypotheses))
+    if not any(map(is_document_mark, lines)):
+        if len(lines) != len(expectations):
+            raise UserError(
+                f"{hypotheses}: {len(lines)} lines, but the suite has {len(expectations)} entries; write the "
+                f"translation of each entry's sentence on a line, or documents, each opened by {DOCUMENT}"
+            )
+        return lines
+    documents, _ = read_plain(hypotheses)
+    if len(documents) != len(expectations):
+        raise UserError(
+            f"{hypotheses}: {len(documents)} documents, but the suite has {len(expectations)} entries; translate the "
+            "document of each entry"
+        )
+    for number, (entry, document) in enumerate(zip(expectations, documents, strict=True)):
+        if len(document) != entry.get(SCORED, len(document) - 1) + 1:
+            raise UserError(
+                f"{hypotheses}: document {number} has {len(document)} sentences, but its source {entry[SCORED] + 1}; "
+                "translate sentence by sentence, or give ctxpro's own file as --items, of whose documents the last "
+                "sentence counts"
+            )
+    return [document[-1] for document in documents]
 
 
 def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict[str, Any]:

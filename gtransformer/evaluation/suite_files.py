@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import are_texts, check_entry
+from gtransformer.evaluation.contrastive import are_texts
 from gtransformer.evaluation.suites import Example
-from gtransformer.files import read_json, read_lines
+from gtransformer.files import check_entry, read_json, read_lines
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 TEXTS = ("src segment", "ref segment", "src pronoun", "ref pronoun")

@@ -22,7 +22,7 @@ import urllib.parse
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -58,9 +58,9 @@ class NotFound(UserError):
     """The server has no such file."""
 
 
-def file_names() -> list[str]:
-    """Return the names of the six files of a corpus."""
-    return [raw_file(Path(), LANGUAGES, split, lang).name for split in SPLITS for lang in LANGUAGES]
+def file_names(langs: Sequence[str] = LANGUAGES) -> list[str]:
+    """Return the names of the six files of a corpus; ``langs``: source and target."""
+    return [raw_file(Path(), langs, split, lang).name for split in SPLITS for lang in langs]
 
 
 def data_directory() -> Path:
@@ -77,27 +77,22 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     Raises UserError for an unreachable source, a missing file, a wrong checksum, files that are no corpus.
     """
     target, work, lock = data / corpus, data / f".{corpus}.download", data / f"{corpus}.sha256"
-    known = {}
-    for path in (lock, pins(corpus)):
-        if path.is_file():
-            known |= {name: (digest, str(path)) for name, digest in read_sums(path).items()}
+    known = known_sums(corpus, data)
     if target.is_dir():
         _require_files(target, str(target), target)
-        _verify_known(target, known, accept_changed, f"; or remove {target} and fetch the corpus again")
+        verify_known(target, known, accept_changed, f"; or remove {target} and fetch the corpus again")
         print(f"{target}: exists, {len(known)} of {len(file_names())} checksums known and right")
         return target
     print(f"fetching {corpus} from {source}")
     files, vouched = _collect(corpus, source, work)
     _require_files(files, source, target)
     try:
-        _verify_known(files, known, accept_changed)
-        counts = {split: _count(files, split) for split in SPLITS}
+        verify_known(files, known, accept_changed)
+        counts = {split: read_counts(files, split) for split in SPLITS}
     except UserError:
         shutil.rmtree(work)  # another download may be right
         raise
-    sums = {name: sha256(files / name) for name in file_names()}
-    with atomic_write(lock) as stream:
-        stream.writelines(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    write_sums(lock, files, file_names())
     os.replace(files, target)
     shutil.rmtree(work)
     for split, (documents, sentences) in counts.items():
@@ -136,8 +131,24 @@ def _verify(path: Path, expected: str, source: str) -> None:
         )
 
 
-def _verify_known(directory: Path, known: dict[str, tuple[str, str]], accept_changed: bool, advice: str = "") -> None:
-    """Verify files against {name: (checksum, source)}. A wrong one is an error, or if accepted a warning."""
+def known_sums(corpus: str, data: Path) -> dict[str, tuple[str, str]]:
+    """Return what is known of a corpus's files: {name: (checksum, the list that says so)}."""
+    known = {}
+    for path in (data / f"{corpus}.sha256", pins(corpus)):
+        if path.is_file():
+            known |= {name: (digest, str(path)) for name, digest in read_sums(path).items()}
+    return known
+
+
+def write_sums(path: Path, directory: Path, names: Iterable[str], comments: Iterable[str] = ()) -> None:
+    """Write the checksums of files in a directory as ``read_sums`` reads them."""
+    with atomic_write(path) as stream:
+        stream.writelines(f"# {comment}\n" for comment in comments)
+        stream.writelines(f"{sha256(directory / name)}  {name}\n" for name in sorted(names))
+
+
+def verify_known(directory: Path, known: dict[str, tuple[str, str]], accept_changed: bool, advice: str = "") -> None:
+    """Verify files against {name: (checksum, who says so)}. A wrong one is an error, or if accepted a warning."""
     for name, (expected, source) in known.items():
         try:
             _verify(directory / name, expected, source)
@@ -156,9 +167,9 @@ def _require_files(directory: Path, source: str, target: Path) -> None:
         )
 
 
-def _count(directory: Path, split: str) -> tuple[int, int]:
-    """Return (documents, sentences) of a split. Raise UserError as ``read_pairs``."""
-    sides = [raw_file(directory, LANGUAGES, split, lang) for lang in LANGUAGES]
+def read_counts(directory: Path, split: str, langs: Sequence[str] = LANGUAGES) -> tuple[int, int]:
+    """Return the numbers of documents and sentences of a split. Raises UserError as ``read_pairs``."""
+    sides = [raw_file(directory, langs, split, lang) for lang in langs]
     counts = [len(document) for document in read_documents(*sides)]
     return len(counts), sum(counts)
 

@@ -14,12 +14,12 @@ from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.stored import HEAD, MAGIC, check_binary
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.contrastive import read_items
-from gtransformer.evaluation.generative import read_expectations
 from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.corpus import read_pairs
+from gtransformer.preprocess.ctxpro import read_expectations
 from gtransformer.preprocess.formats import read_opus, read_with_ids
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.preprocess.truecase import Truecaser

@@ -12,8 +12,9 @@ import pytest
 from gtransformer.cli.generative import main
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import Item
-from gtransformer.evaluation.generative import bare, judge, outcome
+from gtransformer.evaluation.generative import judge, outcome
 from gtransformer.files import write_json
+from gtransformer.preprocess.plain_text import bare
 
 YOU = ("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
 THOU = ("Hast du sie gesehen?", "Hast du ihn gesehen?", "Hast du es gesehen?")
@@ -136,3 +137,33 @@ def test_ctxpro(tmp_path, capsys):
         write_json(items, entries)
         text.write_text(lines, encoding="utf-8")
         assert main([*line, *options]) == 1 and said in capsys.readouterr().err
+
+
+def test_ctxpro_from_documents(tmp_path, capsys):
+    """Of a document the last sentence is judged; the entries may say how many sentences it has."""
+    items, text, output = tmp_path / "ctxpro.json", tmp_path / "out.txt", tmp_path / "out.json"
+    line = [f"--items={items}", f"--output={output}", "--hypotheses", str(text)]
+    documents = "<d>\nDer da.\nSie\n<d>\nSie\nNein.\n<d>\nIhnen.\n"
+    text.write_text(documents, encoding="utf-8")
+    write_json(items, CTXPRO)
+    assert main(line) == 0
+    found = json.loads(output.read_text(encoding="utf-8"))["systems"]["out"]
+    assert [one["output"] for one in found["outcomes"]] == ["Sie", "Nein.", "Ihnen."]
+    assert [one["solved"] for one in found["outcomes"]] == [True, False, True]
+    counted = [{**entry, "scored sentence": last} for entry, last in zip(CTXPRO, (1, 1, 0), strict=True)]
+    write_json(items, counted)
+    assert main(line) == 0
+    assert json.loads(output.read_text(encoding="utf-8"))["systems"]["out"]["outcomes"] == found["outcomes"]
+    for entries, lines, said in (
+        (CTXPRO, documents + "<d>\nMehr.\n", "4 documents, but the suite has 3 entries"),
+        (
+            [{**counted[0], "scored sentence": 2}, *counted[1:]],
+            documents,
+            "document 0 has 2 sentences, but its source 3",
+        ),
+        ([{**counted[0], "scored sentence": None}, *counted[1:]], documents, "no valid 'scored sentence'"),
+    ):
+        write_json(items, entries)
+        text.write_text(lines, encoding="utf-8")
+        capsys.readouterr()
+        assert main(line) == 1 and said in capsys.readouterr().err

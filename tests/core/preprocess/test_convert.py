@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
@@ -145,3 +146,96 @@ def test_damaged_compression(tmp_path, opus, capsys, damaged):
     line = ["opus", str(tmp_path / "again"), "--split=test", f"--alignment={links}", f"--documents={tmp_path / 'xml'}"]
     assert main(line) == 1
     assert f"{path.name}: " in capsys.readouterr().err
+
+
+ITEMS = [
+    {"expected": "vi", "rule": "DO.ELL", "ante distance": 2, "document id": "film a", "src segment": "I did.",
+     "ref segment": "Eu vi.", "src ante segment": "Did you see  it?", "ref ante segment": "Viste isso?"},
+    {"expected": "te", "rule": "SING", "document id": "film b", "src segment": "I know you.",
+     "ref segment": "Conheço-te."},
+    {"expected": "fui", "rule": "DO.ELL", "ante distance": 1, "document id": "film a", "src segment": "- I did.",
+     "ref segment": "Fui.", "src ante segment": "Did you go?", "ref ante segment": "Foste?"},
+]  # fmt: skip
+INPUTS = "Hello.<eos> Did you see it?<eos> Who?<eos> I did.\nI know you.\nElse.<eos> - I did.\n"
+
+
+@pytest.fixture
+def ctxpro(tmp_path, write):
+    """Runs the command over these items; returns its status."""
+
+    def run(items=ITEMS, inputs=INPUTS, *more: str) -> int:
+        files = [f"--items={write('items.json', json.dumps(items))}", f"--inputs={write('items.inputs', inputs)}"]
+        return main(["ctxpro", str(tmp_path / "out"), "--split=test", "-t=pt", *files, *more])
+
+    return run
+
+
+def test_ctxpro(tmp_path, write, ctxpro, capsys):
+    """Sources alone with what is scored; then both sides: references where there are some, else the translation."""
+    assert ctxpro() == 0
+    source, items = tmp_path / "out" / "concatenated_en2pt_test_en.txt", tmp_path / "out" / "ctxpro_test.json"
+    documents = [["Hello.", "Did you see it?", "Who?", "I did."], ["I know you."], ["Else.", "- I did."]]
+    assert source.read_text() == "".join("<d>\n" + "".join(f"{one}\n" for one in part) for part in documents)
+    assert {path.name for path in source.parent.iterdir()} == {source.name, items.name}
+    entries = json.loads(items.read_text())
+    assert [one["scored sentence"] for one in entries] == [3, 0, 1]
+    assert [one.get("antecedent sentence") for one in entries] == [1, None, None]
+    said = capsys.readouterr().out
+    assert "test: 3 documents, 7 sentences" in said and "note: of 1 items the sentence with the antecedent" in said
+
+    translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
+    assert ctxpro(ITEMS, INPUTS, f"--context-translations={translated}") == 0
+    sides = find_splits(tmp_path / "out", "en", "pt")["test"]
+    targets = [["Olá.", "Viste isso?", "Quem?", "Eu vi."], ["Conheço-te."], ["Outro.", "Fui."]]
+    expected = [list(zip(*pair, strict=True)) for pair in zip(documents, targets, strict=True)]
+    assert list(read_documents(*sides)) == expected
+    write("pt", "<d>\nOlá.\nx\nQuem?\n<d>\nx\n<d>\nOutro.\nx\n")
+    assert ctxpro(ITEMS, INPUTS, f"--context-translations={translated}") == 1
+    assert "document 0 has 3 sentences, but 4 in" in capsys.readouterr().err
+
+
+def test_several_files_of_ctxpro(tmp_path, write, ctxpro, capsys):
+    other = [str(write("b.json", json.dumps(ITEMS[1:2]))), str(write("b.inputs", "Yes.<eos> I know you.\n"))]
+    files = [str(write("a.json", json.dumps(ITEMS))), str(write("a.inputs", INPUTS))]
+    line = [
+        "ctxpro",
+        str(tmp_path / "out"),
+        "--split=train",
+        "-t=pt",
+        "--items",
+        files[0],
+        other[0],
+        "--inputs",
+        files[1],
+    ]
+    assert main([*line, other[1]]) == 0 and "train: 4 documents, 9 sentences" in capsys.readouterr().out
+    assert len(json.loads((tmp_path / "out" / "ctxpro_train.json").read_text())) == 4
+    assert main(line) == 1 and "2 files of items, but 1 of inputs" in capsys.readouterr().err
+
+
+def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, capsys):
+    other = write("other.json", json.dumps(ITEMS[:1]))
+    assert ctxpro(ITEMS, INPUTS, f"--without={other}") == 0
+    said = capsys.readouterr().out
+    assert "test: 1 documents, 1 sentences" in said and "note: 2 items of films in other files" in said
+    assert [one["document id"] for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())] == ["film b"]
+    assert ctxpro(ITEMS[:1], INPUTS.splitlines()[0] + "\n", f"--without={other}") == 1
+    assert "no item is left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("items", "inputs", "message"),
+    [
+        (ITEMS, INPUTS + "More.\n", "items.inputs, line 4: the inputs go on"),
+        (ITEMS, "Hello.<eos> I did.\n", "items.inputs, line 2: the inputs end"),
+        (ITEMS, INPUTS.replace("I know you", "You know"), "items.inputs, line 2: its last sentence"),
+        (ITEMS, INPUTS.replace("Who?", "<s>"), "items.inputs, line 1: <s>"),
+        ([{**ITEMS[0], "ref segment": None}], INPUTS, "entry 0 has no valid 'ref segment'"),
+        ([{"src segment": "I did."}], INPUTS, "no suite of ctxpro"),
+    ],
+)
+def test_what_users_run_into_with_ctxpro(tmp_path, ctxpro, capsys, items, inputs, message):
+    assert ctxpro(items, inputs) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not list((tmp_path / "out").glob("*"))

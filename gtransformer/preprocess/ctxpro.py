@@ -1,0 +1,131 @@
+"""ctxpro (Wicks and Post 2023) as documents: the source context of each item, and the item's sentence at its end.
+
+A file of ctxpro is a JSON list with an entry an item. Its inputs are a line an item: the sentences of the source
+context and the item's own, separated by ``<eos>``. There is no target side of the context: for training it is
+translated, and where the target has the antecedent, the reference of that sentence (``ref ante segment``) stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write, check_entry, read_json, read_lines, write_json
+from gtransformer.preprocess.characters import clean_line
+from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines, fault, raw_file
+from gtransformer.preprocess.plain_text import bare, read_shaped
+
+SEPARATOR = "<eos>"
+# What is added to an entry: the numbers of the sentence that is judged and of the one with the antecedent, from 0.
+SCORED, ANTECEDENT = "scored sentence", "antecedent sentence"
+
+Entry = dict[str, Any]
+
+
+def is_ctxpro(data: object) -> bool:
+    """Whether this is the content of a file of ctxpro."""
+    first = data[0] if isinstance(data, list) and data else None
+    return isinstance(first, dict) and {"expected", "rule"} <= first.keys()
+
+
+def read_expectations(path: Path) -> list[Entry]:
+    """The entries of a file of ctxpro; UserError, naming the entry, where it is none."""
+    data = read_json(path)
+    if not is_ctxpro(data):
+        raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
+    for number, entry in enumerate(data):
+        given = entry if isinstance(entry, dict) else {}
+        expected = given.get("expected")
+        valid = {
+            "expected": isinstance(expected, str) and bool(bare(expected)),
+            "rule": isinstance(given.get("rule"), str),
+            "ante distance": given.get("ante distance") is None or _is_number(given["ante distance"]),
+            **{key: _is_number(given[key]) for key in (SCORED, ANTECEDENT) if key in given},
+        }
+        check_entry(f"{path}: entry {number}", valid)
+    return data
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def film(entry: Entry) -> str | None:
+    """Return which subtitles an entry is of (``document id``), or None where it does not say."""
+    name = entry.get("document id")
+    return None if name is None else str(name)
+
+
+def read_items(items: Path, inputs: Path) -> tuple[list[Entry], list[list[str]]]:
+    """Read a file of ctxpro with its inputs: the entries, with ``SCORED`` and ``ANTECEDENT``, and the documents.
+
+    ``ANTECEDENT`` is left out where the source sentence at ``ante distance`` is not the entry's ``src ante segment``.
+
+    Raises UserError, naming entry or line, for entries without text, and for inputs that are not of these entries.
+    """
+    entries, documents = [], []
+    for number, (entry, line) in enumerate(zip_longest(read_expectations(items), read_lines(inputs))):
+        if entry is None or line is None:
+            what = "the inputs go on, but" if entry is None else "the inputs end before this line, but"
+            raise fault(
+                inputs, number + 1, f"{what} {items} has an entry for every line; give the inputs of these items"
+            )
+        texts = {key: entry.get(key) for key in ("src segment", "ref segment")}
+        check_entry(f"{items}: entry {number}", {key: isinstance(text, str) for key, text in texts.items()})
+        sentences = [clean_line(one) for one in line.split(SEPARATOR)]
+        last = len(sentences) - 1
+        if not _same(sentences[last], texts["src segment"]):
+            raise fault(inputs, number + 1, f"its last sentence is not 'src segment' of entry {number} of {items}")
+        for sentence in sentences:
+            check_reserved(inputs, f"line {number + 1}", sentence)
+        at = last - (entry.get("ante distance") or 0)
+        known = 0 <= at < last and isinstance(entry.get("ref ante segment"), str)
+        known = known and _same(sentences[at], str(entry.get("src ante segment")))
+        kept = {key: value for key, value in entry.items() if key not in (SCORED, ANTECEDENT)}
+        entries.append({**kept, SCORED: last, **({ANTECEDENT: at} if known else {})})
+        documents.append(sentences)
+    return entries, documents
+
+
+def _same(sentence: str, segment: str) -> bool:
+    return sentence.split() == clean_line(segment).split()
+
+
+def items_file(output: Path, split: str) -> Path:
+    """Return where the entries of a split lie beside its text."""
+    return output / f"ctxpro_{split}.json"
+
+
+def write_sources(
+    output: Path, split: str, langs: Sequence[str], entries: Sequence[Entry], documents: Sequence[Sequence[str]]
+) -> list[Path]:
+    """Write the source side of a split and its entries; returns both files."""
+    source = raw_file(output, langs, split, langs[0])
+    with atomic_write(source) as stream:
+        stream.writelines(document_lines(documents))
+    write_json(items_file(output, split), list(entries))
+    return [source, items_file(output, split)]
+
+
+def with_translations(
+    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, source: Path
+) -> list[list[Pair]]:
+    """Return documents with their target side: a translation of the source, and the references that entries have.
+
+    Args:
+        translations: of ``source``, the file with these documents, line by line.
+
+    Raises UserError, naming file and line, where the two cannot be aligned.
+    """
+    pairs = []
+    targets = read_shaped(translations, [len(document) for document in documents], source)
+    for entry, document, target in zip(entries, documents, targets, strict=True):
+        target = list(target)
+        if ANTECEDENT in entry:
+            target[entry[ANTECEDENT]] = clean_line(entry["ref ante segment"])
+        target[entry[SCORED]] = clean_line(entry["ref segment"])
+        pairs.append(list(zip(document, target, strict=True)))
+    return pairs

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
+from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.corpus import SPLITS
-from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, sized
+from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, sized, start_from
 
 
 class _Parser(CommandParser):
@@ -40,6 +40,11 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     else:
         parser.set_defaults(stage=stage)
     parser.add_argument("--size", choices=("small",), help="train a small model in about an hour on two CPU cores")
+    parser.add_argument(
+        "--sentence-model", type=Path, metavar="DIR",
+        help="start from this sentence model, a directory of gtransformer model convert, with its languages and "
+        "vocabulary (recipes from_sentence_model and few_documents)",
+    )  # fmt: skip
     parser.add_argument(
         "--langs",
         metavar="SOURCE,TARGET",
@@ -99,6 +104,12 @@ def run_stages(argv: list[str], stage: str | None = None) -> int | None:
         os.environ[RUNS] = str(args.runs)  # of the programs that are started, too
     stages = stages_of(args)
     try:
+        if args.sentence_model:
+            for option in ("size", "langs"):
+                if getattr(args, option):
+                    raise UserError(f"--{option} with --sentence-model: the model has its own; leave the option out")
+            args.recipe, changes = start_from(args.recipe, args.sentence_model)
+            args.set = [*changes, *args.set]
         args.recipe = sized(args.recipe, args.size)
         args.set = [*language_changes(args.recipe, args.langs), *args.set]
         run = make_run(args)

@@ -12,7 +12,7 @@ from typing import Any
 
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines
+from gtransformer.files import MODEL_FILE, read_json, read_lines
 from gtransformer.installation import config_directory
 from gtransformer.settings import (
     Entries,
@@ -36,6 +36,7 @@ FILES = (
     "prepare.bpe-codes",
     "prepare.dictionary",
     "prepare.sentencepiece",
+    "prepare.vocabulary",
     "train.bert-checkpoint",
     "train.finetune-from-model",
     "train.sentence-model",
@@ -255,6 +256,44 @@ FORMER = {
     "gtransformer/few_documents": "few_documents",
     "gtransformer/from_sentences": "from_own_sentence_model",
 }
+
+
+OWN_MODEL = "from_own_sentence_model"
+
+
+def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
+    """Return the recipe that fine-tunes a converted sentence model, and its changes, as ``--set`` would make them.
+
+    Args:
+        name: the recipe that was asked for.
+        folder: a model directory of ``gtransformer model convert``, which lends its languages, pieces and vocabulary.
+
+    Raises UserError for another recipe, and for what is no such directory.
+    """
+    chosen = OWN_MODEL if FORMER.get(name, name) == "from_sentence_model" else FORMER.get(name, name)
+    if chosen not in (OWN_MODEL, "few_documents"):
+        raise UserError(
+            f"--sentence-model {folder}: recipe '{name}' starts from none; give from_sentence_model or few_documents"
+        )
+    manifest = folder / "manifest.json"
+    content = read_json(manifest) if manifest.is_file() else {}
+    settings = content.get("settings") or {}
+    if not (folder / MODEL_FILE).is_file() or not settings.get("sentencepiece"):
+        raise UserError(
+            f"--sentence-model {folder}: no directory of a converted model; make one with gtransformer model convert"
+        )
+    changes = {
+        "task.source-lang": settings["source_lang"],
+        "task.target-lang": settings["target_lang"],
+        "task.langs": ",".join(settings["langs"]),
+        "prepare.bpe-codes": "",
+        "prepare.dictionary": "",
+        "prepare.vocabulary": str(folder),
+        "train.sentence-model": str(folder),
+    }
+    if unkpen := content["search"].get("unkpen"):
+        changes["generate.unkpen"] = unkpen
+    return chosen, [f"{option}={value}" for option, value in changes.items()]
 
 
 class UnknownRecipe(UserError):

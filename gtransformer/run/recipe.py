@@ -278,7 +278,7 @@ def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
     manifest = folder / "manifest.json"
     content = read_json(manifest) if manifest.is_file() else {}
     settings = content.get("settings") or {}
-    if not (folder / MODEL_FILE).is_file() or not settings.get("sentencepiece"):
+    if "dropout" not in content or not (folder / MODEL_FILE).is_file():
         raise UserError(
             f"--sentence-model {folder}: no directory of a converted model; make one with gtransformer model convert"
         )
@@ -290,6 +290,7 @@ def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
         "prepare.dictionary": "",
         "prepare.vocabulary": str(folder),
         "train.sentence-model": str(folder),
+        "train.dropout": content["dropout"],
     }
     if unkpen := content["search"].get("unkpen"):
         changes["generate.unkpen"] = unkpen

@@ -67,7 +67,7 @@ def convert(
         state = checkpoint(model, folder, (source_lang, target_lang))
         with atomic_write(folder / CHECKPOINT, "wb") as stream:
             torch.save(state, stream)
-        origin = {"converted_from": model.kind, **origin}
+        origin = {"converted_from": model.kind, "dropout": model.structure["dropout"], **origin}
         return write_manifest(
             folder, settings, SearchOptions(**model.search).given(search), model.files[0], state["model"], origin
         )

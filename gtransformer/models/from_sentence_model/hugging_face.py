@@ -150,6 +150,7 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
         found |= dict.fromkeys(("max_source_positions", "max_target_positions"), config["max_position_embeddings"])
     return found | {
         "activation_fn": ACTIVATIONS[activation],
+        "dropout": config.get("dropout", 0.1),
         "no_scale_embedding": not config.get("scale_embedding"),
         "layernorm_embedding": kind == MBART or bool(config.get("normalize_embedding")),
         "sinusoids": "huggingface" if kind == MARIAN else "fairseq",

@@ -207,6 +207,7 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         "decoder_unit": "ssru" if unit == "rnn" else "attention",
         "layer_norm_eps": EPSILON,
         "sinusoids": "marian",
+        "dropout": 0.0,  # small models are distilled without, and fail with it; what another one had, no file says
         "sentence_marks": "start",
     }
 

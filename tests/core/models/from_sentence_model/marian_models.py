@@ -99,12 +99,14 @@ class Converted:
 
     Args:
         saved: what is converted.
+        folder: where to; default beside it.
+        pair: its languages.
         more: options of ``convert``.
     """
 
-    def __init__(self, saved: Saved, **more):
-        self.folder = saved.path.parent / "converted"
-        self.manifest = convert(saved.path, self.folder, "en", "de", SEARCH, {}, **more)
+    def __init__(self, saved: Saved, folder: Path | None = None, pair: tuple[str, str] = ("en", "de"), **more):
+        self.folder = folder or saved.path.parent / "converted"
+        self.manifest = convert(saved.path, self.folder, *pair, SEARCH, {}, **more)
         self.translator = GTransformer.from_pretrained(self.folder, device="cpu")
         self.engine = self.translator.engine
         self.model = self.engine.model.double()

@@ -130,6 +130,17 @@ def test_beam_search_with_caches_and_without(tmp_path, decoder, norm, beam):
         assert [one for one, _ in other] == [one for one, _ in found[0]]
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_document_is_translated_as_each_of_its_sentences(tmp_path, decoder):
+    """Each has a beam of its own; a line stays a line."""
+    converted, draw = Converted(save_searchable(tmp_path, decoder, "post")), random.Random(1)
+    text = [" ".join(draw.choices(["abc", "fed", "gg", "b"], k=draw.randint(1, 6))) for _ in range(20)]
+    text[3:3] = ["", "abc " * 300, "<s>", "[de] <mask>", " "]
+    found = converted.translator.translate(text, beam=4)
+    assert found == [converted.translator.translate([line], beam=4)[0] for line in text]
+    assert len(found) == len(text) and found[3] == found[7] == ""
+
+
 def document_model(converted: Converted, **options) -> GTransformerModel:
     """What training with ``--sentence-model`` begins with, in float64."""
     cfg = GTransformerConfig(

@@ -63,6 +63,14 @@ def test_greedy_translations(given, converted):
         assert wanted.mean() > -1.5  # it is sure of its translations: the reference has read the file as it is meant
 
 
+def test_beam_search(given, converted):
+    """Of single sentences, as fairseq does it."""
+    rows = rows_of(given)[:4]
+    expected = [given.reference.beam_search([*one, marian.EOS], 4, int(1.2 * len(one) + 10))[0] for one in rows]
+    found = converted.search([[one] for one in rows], beam=4, max_len_a=1.2, max_len_b=10)
+    assert [one for one, _ in found] == [[one] for one in expected]
+
+
 def test_plain_text(given, tmp_path):
     """In float32, with the search that it comes with; how long reading takes is printed."""
     began = time.monotonic()

@@ -84,6 +84,8 @@ def save(
         assert len(vocabularies[0]) != len(vocabularies[1])
     sizes = tuple(map(len, vocabularies))
     parameters, config = marian.random_model(embeddings=embeddings, vocabularies=sizes, **options)
+    if "decoder_ff_logit_out_b" in parameters:  # <unk> would often be the best word, but Marian never writes it
+        parameters["decoder_ff_logit_out_b"][0, marian.UNK] += 4
     path = folder / ("model.npz" if form == "npz" else "model.bin")
     if form == "npz":
         marian.write_npz(path, parameters, config)
@@ -151,7 +153,11 @@ class Converted:
 
     def search(self, documents: list[list[list[int]]], model=None, strategy: Strategy | None = None, **options):
         """The best hypothesis of each document of source sentences, all in one batch: (sentences as rows, score)."""
-        task, model, known = self.engine.task, model or self.model, {"unkpen": 1000.0, **SEARCH, **options}
+        task, model, known = (
+            self.engine.task,
+            model or self.model,
+            {"unkpen": self.translator.options.unkpen, **SEARCH, **options},
+        )
         generator = task.build_generator([model], Namespace(**known))
         generator.documents_at_once = known.get("documents_at_once", 0)
         if strategy is not None:

@@ -41,6 +41,11 @@ class SinusoidalPositions(nn.Module):
             self.weights = self._table(size).to(device=self._float_tensor.device, dtype=self._float_tensor.dtype)
         return self.weights[offset + self.first]
 
+    def _apply(self, fn, recurse: bool = True):
+        """Convert the module, as ``double`` does; the table is computed again, or it would keep its old precision."""
+        self.weights = self.weights[:0]
+        return super()._apply(fn, recurse)
+
     def _table(self, size: int) -> Tensor:
         """(size, channels): sines, then cosines."""
         if self.kind == FAIRSEQ:

@@ -237,7 +237,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     state = read_state(path, "a checkpoint of fairseq")
     settings, tables = settings_of(state), _tables(state["model"], path)
     own = is_own(settings)
-    _check_options(cfg, whole, path, own)
+    _check_options(cfg, whole, path, own and settings["model"].get("output_words") is None)
     _check_languages(settings["task"], task, path)
     _check_kind(settings, state["model"], path, own)
     for side, dictionary, lang in (
@@ -293,7 +293,7 @@ def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:
     return min(dictionary.index(symbol) for symbol in (*(f"[{lang}]" for lang in langs), "<mask>"))
 
 
-def _check_options(cfg: Any, whole: DictConfig | None, path: Path, own: bool) -> None:
+def _check_options(cfg: Any, whole: DictConfig | None, path: Path, predicts_all: bool) -> None:
     if str(cfg.doc_mode) != "partial":
         raise UserError(f"--sentence-model {path}: its attention becomes group attention, so give --doc-mode partial")
     if whole is None:
@@ -305,7 +305,7 @@ def _check_options(cfg: Any, whole: DictConfig | None, path: Path, own: bool) ->
             "out"
         )
     criterion = whole.criterion
-    if not own and criterion._name != "cross_entropy" and not _is_fused(criterion):
+    if not predicts_all and criterion._name != "cross_entropy" and not _is_fused(criterion):
         raise UserError(
             f"--sentence-model {path}: some symbols can never be predicted, which --criterion {criterion._name} with "
             "these options cannot take; give fused_label_smoothed_cross_entropy without --report-accuracy and "

@@ -31,7 +31,7 @@ from gtransformer.translation.export import check_free, new_directory, write_man
 from gtransformer.translation.model_directory import CHECKPOINT, LANGUAGE
 from gtransformer.translation.options import SearchOptions
 
-INSTANCE_TOKENS = 1024  # of documents: as sentences are independent, how they are grouped changes nothing
+INSTANCE_TOKENS = 1024  # of documents cut by --strategy; an instance is one sentence
 
 
 def convert(
@@ -89,7 +89,7 @@ def write_text_files(model: SentenceModel, folder: Path, pair: tuple[str, str]) 
         "target_lang": pair[1],
         "langs": list(pair),
         "max_instance_tokens": INSTANCE_TOKENS,
-        "max_sents": None,
+        "max_sents": 1,  # each with a beam of its own, as the sentence model searches
         "normalise_punctuation": False,
         "moses": False,
         "moses_rules": False,

@@ -18,8 +18,9 @@ GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
 BOTH_MARKS, END_MARK, START_MARK = SENTENCE_MARKS = ("both", "end", "start")
-MORE_ACTIVATIONS = {"swish": functional.silu}  # which fairseq lacks
-ACTIVATIONS = (*get_available_activation_fns(), *MORE_ACTIVATIONS)
+# What fairseq lacks, and what it computes in float32 even of float64.
+OWN_ACTIVATIONS = {"swish": functional.silu, "gelu": functional.gelu}
+ACTIVATIONS = tuple(dict.fromkeys((*get_available_activation_fns(), *OWN_ACTIVATIONS)))
 ON, OFF = SWITCH = ("on", "off")
 
 
@@ -30,7 +31,7 @@ def option(default, help: str):
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:
     """Return the activation of a name of ``ACTIVATIONS``."""
-    return MORE_ACTIVATIONS.get(name) or get_activation_fn(name)
+    return OWN_ACTIVATIONS.get(name) or get_activation_fn(name)
 
 
 def with_options(cfg, **values):

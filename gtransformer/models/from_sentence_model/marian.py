@@ -35,6 +35,10 @@ OTHERWISE = (
     "lemma-dim-emb", "layer-normalization", "right-left", "input-types", "ulr", "transformer-rnn-projection",
     "transformer-depth-scaling-output",
 )  # fmt: skip
+# What the configuration must say: the sizes.
+SIZES = ("dim-emb", "transformer-heads", "transformer-dim-ffn", "enc-depth", "dec-depth")
+# What reading a file that is none, or is cut off, raises; AttributeError: an archive without arrays.
+DAMAGED = (ValueError, KeyError, OSError, EOFError, AttributeError, struct.error, zipfile.BadZipFile)
 # Attention blocks by their names here, and in Marian.
 ATTENTION = {"self_attn_local": "self", "encoder_attn_local": "context"}
 
@@ -70,7 +74,7 @@ def read_marian(
     """Read a model file and the vocabulary beside it; arguments and errors as of ``read_sentence_model``."""
     parameters, config = read_file(path)
     structure = read_structure(path, config)
-    names = Names(path, parameters)
+    names = Names(path, parameters, biases=not config.get("transformer-no-bias"))
     layers = names.layers(structure)
     shared, both_inputs = config.get("tied-embeddings-all"), config.get("tied-embeddings-src")
     encoder = names.take("Wemb" if "Wemb" in parameters else "encoder_Wemb")
@@ -79,8 +83,12 @@ def read_marian(
     if not (shared or config.get("tied-embeddings")):
         straight = "decoder_ff_logit_out_Wt"
         output = names.take(straight) if straight in parameters else names.take("decoder_ff_logit_out_W").t()
-    bias = names.take("decoder_ff_logit_out_b")[0] if "decoder_ff_logit_out_b" in parameters else None
+    bias = None if config.get("output-omit-bias") else names.take("decoder_ff_logit_out_b")[0]
     names.check_all_taken()
+    tables = [encoder, decoder, *([] if output is None else [output])]
+    widths, rows = {table.shape[1] for table in tables}, [len(one) for one in (output, bias) if one is not None]
+    if widths != {config["dim-emb"]} or any(one != len(decoder) for one in rows):
+        raise UserError(f"{path}: its embeddings and its output layer are not of the same size; fetch the model again")
     structure |= {
         "share_all_embeddings": bool(shared),
         "share_decoder_input_output_embed": bool(not shared and output is None),
@@ -105,8 +113,8 @@ def read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     try:
         parameters, text = _read_npz(path) if begin == b"PK\x03\x04" else _read_binary(path)
         config = yaml.safe_load(text.rstrip(b"\0").decode())
-    except (ValueError, KeyError, OSError, EOFError, struct.error, zipfile.BadZipFile, yaml.YAMLError) as error:
-        reason = f"no configuration {CONFIG}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+    except (*DAMAGED, yaml.YAMLError) as error:
+        reason = f"no configuration {CONFIG}" if isinstance(error, KeyError) else f"{error}".partition("\n")[0]
         raise UserError(f"{path}: no model of Marian, or a damaged one ({reason[:100]}); fetch it again") from None
     if not isinstance(config, dict):
         raise UserError(f"{path}: {CONFIG} holds no configuration; fetch the model again")
@@ -128,12 +136,6 @@ def _read_binary(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
     data = memoryview(path.read_bytes())
     at = 0
 
-    def take(form: str) -> tuple:
-        nonlocal at
-        found = struct.unpack_from(form, data, at)
-        at += struct.calcsize(form)
-        return found
-
     def part(length: int) -> memoryview:
         nonlocal at
         if at + length > len(data):
@@ -141,8 +143,11 @@ def _read_binary(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
         at += length
         return data[at - length : at]
 
+    def take(form: str) -> tuple:
+        return struct.unpack(form, part(struct.calcsize(form)))
+
     version, count = take("<QQ")
-    if version != VERSION or count > len(data) // 32:
+    if version != VERSION:
         raise ValueError(f"version {version} of the format is unknown")
     heads = [take("<4Q") for _ in range(count)]
     names = [bytes(part(length)).rstrip(b"\0").decode() for length, *_ in heads]
@@ -174,6 +179,9 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
     if config.get("type") != "transformer":
         raise refuse(f"a model of type {config.get('type')}")
+    for name in SIZES:
+        if not isinstance(config.get(name), int):
+            raise UserError(f"{path}: its {CONFIG} has no {name}, a whole number; fetch the model again")
     for name in OTHERWISE:
         if config.get(name):
             raise refuse(f"{name} {config[name]}")
@@ -213,10 +221,13 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Names:
-    """Parameters by Marian's names, each taken once. What multiplies from the right there is transposed here."""
+    """Parameters by Marian's names, each taken once. What multiplies from the right there is transposed here.
 
-    def __init__(self, path: Path, parameters: Mapping[str, np.ndarray]):
-        self.path, self.left = path, dict(parameters)
+    ``biases``: layers have them; of a model without (transformer-no-bias), those that are not there are zero.
+    """
+
+    def __init__(self, path: Path, parameters: Mapping[str, np.ndarray], biases: bool = True):
+        self.path, self.left, self.biases = path, dict(parameters), biases
 
     def take(self, name: str) -> Tensor:
         """Return a parameter as it is. Raises UserError if it is not there."""
@@ -225,19 +236,20 @@ class Names:
         return torch.from_numpy(np.ascontiguousarray(self.left.pop(name)))
 
     def linear(self, ours: str, weight: str, bias: str | None) -> dict[str, Tensor]:
-        """Return a linear layer; a bias that a model does without (transformer-no-bias) is zero."""
+        """Return a linear layer."""
         found = {f"{ours}.weight": self.take(weight).t().contiguous()}
         if bias is not None:
-            zeros = torch.zeros(len(found[f"{ours}.weight"]))
-            found[f"{ours}.bias"] = self.take(bias)[0] if bias in self.left else zeros
+            found[f"{ours}.bias"] = self._bias(bias, len(found[f"{ours}.weight"]))
         return found
+
+    def _bias(self, name: str, size: int) -> Tensor:
+        return self.take(name)[0] if self.biases or name in self.left else torch.zeros(size)
 
     def norm(self, ours: str, theirs: str, before: bool = False) -> dict[str, Tensor]:
         """Return a layer norm; that of a block's input has another name."""
         end = "_pre" if before else ""
         scale = self.take(f"{theirs}_ln_scale{end}")[0]
-        bias = f"{theirs}_ln_bias{end}"
-        return {f"{ours}.weight": scale, f"{ours}.bias": self.take(bias)[0] if bias in self.left else scale * 0}
+        return {f"{ours}.weight": scale, f"{ours}.bias": self._bias(f"{theirs}_ln_bias{end}", len(scale))}
 
     def layers(self, structure: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return the parameters of all layers by this package's names."""

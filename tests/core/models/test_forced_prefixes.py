@@ -10,11 +10,15 @@ import torch
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.modules.attention import MultiheadAttention
 from tests.core.search.systems import SYSTEMS, windows
-from tests.support import pad_batch, random_document, random_lengths, relative_error
+from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_model
 
 TOLERANCE = 1e-11  # float64
 # A narrow window shows where it is behind forced sentences that have used up the source.
-FORCED = {**SYSTEMS, "window by sentence, narrow": windows(decode_alignment="sentence")}
+FORCED = {
+    **SYSTEMS,
+    "window by sentence, narrow": windows(decode_alignment="sentence"),
+    "SSRU over documents": lambda dictionary: tiny_model(dictionary, decoder_unit="ssru", doc_mode="full").double(),
+}
 BEAM, STEPS, SWAP = 2, 90, 50  # longer than the first slots; where beams change places
 
 

@@ -22,6 +22,8 @@ MODES = {
     "prenorm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
     "global on top": {"context_attention": "global"},
     "no language locality": {"no_language_locality": True},
+    "SSRU": {"decoder_unit": "ssru", "positions": "sentence", "sentence_marks": "start"},
+    "SSRU, full": {"decoder_unit": "ssru", "doc_mode": "full", "sinusoids": "marian"},
     "no translation locality": {"no_translation_locality": True, "decoder_ctxlayers": 1},
 }
 FEW = ("combined", "by sentence", "full by sentence", "no translation locality")
@@ -30,7 +32,7 @@ FEW = ("combined", "by sentence", "full by sentence", "no translation locality")
 STEPS = [
     *((mode, 1.0, True) for mode in MODES),
     *((mode, often, True) for mode, often in zip(MODES, itertools.cycle([0.1, 0.0]))),
-    *((mode, 1.0, False) for mode in ("combined", "full", "by sentence", "prenorm", "global on top")),
+    *((mode, 1.0, False) for mode in ("combined", "full", "by sentence", "prenorm", "global on top", "SSRU")),
     ("no translation locality", 1.0, False),
 ]
 TOLERANCE = 1e-11  # float64

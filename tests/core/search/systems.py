@@ -52,6 +52,7 @@ def windows(**options) -> Callable[[Dictionary], DocumentModel]:
 SYSTEMS: dict[str, Callable[[Dictionary], DocumentModel]] = {
     "gtransformer": lambda dictionary: tiny_model(dictionary).double(),
     "gtransformer by sentence": lambda dictionary: tiny_model(dictionary, positions="sentence").double(),
+    "gtransformer with SSRU": lambda dictionary: tiny_model(dictionary, decoder_unit="ssru").double(),
     "doc_transformer": lambda dictionary: drawn(dictionary, InstanceTransformerModel),
     "lst_transformer": lambda dictionary: drawn(dictionary, LstTransformerModel),
     "window one-to-one": windows(decode_alignment="one-to-one"),

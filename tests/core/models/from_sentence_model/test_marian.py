@@ -1,0 +1,219 @@
+"""Marian's models, converted, compute what a plain NumPy reference of Marian does, in float64."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from gtransformer.modules.ssru import linear_recurrence
+from gtransformer.search.strategies import Strategy
+from gtransformer.tasks.checkpoint_compatibility import start_from_sentence_model
+from tests.core import marian_numpy as marian
+from tests.core.models.from_sentence_model.marian_models import SEARCH, Converted, random_rows, save
+
+pytestmark = pytest.mark.slow
+
+DECODERS, NORMS = ("self-attention", "ssru"), ("post", "pre")
+EMBEDDINGS, ACTIVATIONS = ("all", "target", "inputs", "none", "old"), ("relu", "swish", "gelu")
+# Every decoder with every place of norms and every sharing; activations, biases and YAML vocabularies in turn.
+KINDS = [
+    {
+        "decoder": decoder, "norm": norm, "embeddings": embeddings, "activation": ACTIVATIONS[number % 3],
+        "output_bias": number // 2 % 2 == 0, "numbered": number // 3 % 2 == 0, "layers": (2, 1 + number % 2),
+    }
+    for number, (decoder, norm, embeddings) in enumerate(itertools.product(DECODERS, NORMS, EMBEDDINGS))
+]  # fmt: skip
+
+
+# Of random models that end some sentences at once, some late and some never.
+SEEDS = {
+    ("self-attention", "post"): 30, ("self-attention", "pre"): 18, ("ssru", "post"): 17, ("ssru", "pre"): 14,
+}  # fmt: skip
+
+
+def name_of(kind: dict) -> str:
+    bias = "bias" if kind["output_bias"] else "no bias"
+    return f"{kind['decoder']}, {kind['norm']}, {kind['embeddings']}, {kind['activation']}, {bias}"
+
+
+def random_documents(saved, shape, seed: int = 1) -> list[list[tuple[list[int], list[int]]]]:
+    """Documents of so many sentence pairs, without ``</s>``."""
+    draw = random.Random(seed)
+    sides = len(saved.source), len(saved.target)
+    return [[tuple(random_rows(draw, side) for side in sides) for _ in range(count)] for count in shape]
+
+
+def reference_scores(reference, pair) -> np.ndarray:
+    """What the reference gives each word of a translation."""
+    source, target = ([*side, marian.EOS] for side in pair)
+    return marian.log_softmax(reference.logits(source, target))[range(len(target)), target]
+
+
+def largest_error(found, saved, documents) -> float:
+    """Largest difference between scores of documents and those of the reference, sentence by sentence."""
+    errors = [
+        np.abs(np.array(scores) - reference_scores(saved.reference, pair)).max()
+        for sentences, document in zip(found, documents, strict=True)
+        for scores, pair in zip(sentences, document, strict=True)
+    ]
+    return max(errors)
+
+
+@pytest.mark.parametrize("form", ["npz", "bin", "int8"])
+@pytest.mark.parametrize("kind", KINDS, ids=name_of)
+def test_log_probabilities(tmp_path, kind, form):
+    saved = save(tmp_path, form, **kind)
+    converted, documents = Converted(saved), random_documents(saved, (3, 1))
+    assert largest_error(converted.scores(documents), saved, documents) < 1e-8
+
+
+def test_after_translating_in_float32(tmp_path):
+    """Positions are exact in float64, whatever the model did before it was converted to that."""
+    saved = save(tmp_path)
+    converted, documents = Converted(saved), random_documents(saved, (2,))
+    converted.model.float()
+    converted.scores(documents)
+    converted.model.double()
+    assert largest_error(converted.scores(documents), saved, documents) < 1e-8
+
+
+def save_searchable(tmp_path, decoder: str, norm: str, form: str = "npz"):
+    return save(tmp_path, form, decoder=decoder, norm=norm, layers=(1, 2), seed=SEEDS[decoder, norm])
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("norm", NORMS)
+def test_greedy_search_is_the_references(tmp_path, decoder, norm):
+    """Documents of 1 to 6 sentences, which end at different steps: all at once, two at a time, one by one."""
+    saved = save_searchable(tmp_path, decoder, norm)
+    converted = Converted(saved)
+    documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7))]
+    most = SEARCH["max_len_b"]
+    expected = [
+        [saved.reference.beam_search([*one, marian.EOS], 1, most)[0] for one in document] for document in documents
+    ]
+    lengths = {len(sentence) for document in expected for sentence in document}
+    assert (
+        len(lengths) > 3 and 1 in lengths and most + 1 in lengths
+    )  # empty, long, and between: the search has a choice
+    assert [found for found, _ in converted.search(documents)] == expected
+    assert [found for found, _ in converted.search(documents, documents_at_once=2)] == expected
+    assert [converted.search([document])[0][0] for document in documents] == expected
+    converted.model.decoder.caches = False
+    assert [found for found, _ in converted.search(documents)] == expected
+
+
+@pytest.mark.parametrize(("norm", "beam"), [("post", 2), ("pre", 3), ("post", 4)])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_beam_search_with_caches_and_without(tmp_path, decoder, norm, beam):
+    """And what a document costs is what its sentences cost the reference."""
+    saved = save_searchable(tmp_path, decoder, norm)
+    converted, found = Converted(saved), []
+    documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7), seed=2)]
+    for caches, options in ((True, {}), (True, {"documents_at_once": 2}), (False, {})):
+        converted.model.decoder.caches = caches
+        found.append(converted.search(documents, beam=beam, lenpen=0.0, **options))
+    greedy = [sentences for sentences, _ in converted.search(documents)]
+    assert [one for one, _ in found[0]] != greedy
+    for document, (sentences, score) in zip(documents, found[0], strict=True):
+        costs = [
+            reference_scores(saved.reference, (source, target[:-1])).sum()
+            for source, target in zip(document, sentences, strict=True)
+        ]
+        assert score == pytest.approx(sum(costs), abs=1e-5)  # of hypotheses scores are float32
+    for other in found[1:]:
+        assert [one for one, _ in other] == [one for one, _ in found[0]]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_document_is_translated_as_each_of_its_sentences(tmp_path, decoder):
+    """Each has a beam of its own; a line stays a line."""
+    converted, draw = Converted(save_searchable(tmp_path, decoder, "post")), random.Random(1)
+    text = [" ".join(draw.choices(["abc", "fed", "gg", "b"], k=draw.randint(1, 6))) for _ in range(20)]
+    text[3:3] = ["", "abc " * 300, "<s>", "[de] <mask>", " "]
+    found = converted.translator.translate(text, beam=4)
+    assert found == [converted.translator.translate([line], beam=4)[0] for line in text]
+    assert len(found) == len(text) and found[3] == found[7] == ""
+
+
+def document_model(converted: Converted, **options) -> GTransformerModel:
+    """What training with ``--sentence-model`` begins with, in float64."""
+    cfg = GTransformerConfig(
+        sentence_model=str(converted.folder), doc_mode="partial", dropout=0.0,
+        encoder_ctxlayers=1, decoder_ctxlayers=2, cross_ctxlayers=1, **options,
+    )  # fmt: skip
+    cfg.max_source_positions = cfg.max_target_positions = 1_000_000
+    task = converted.engine.task
+    start_from_sentence_model(cfg, None, task)
+    torch.manual_seed(3)
+    model = GTransformerModel.build_model(cfg, task).double().eval()
+    model.load_state_dict(torch.load(converted.folder / "model.pt")["model"])
+    return model
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
+    """Then it learns: decoding with caches is the full pass, behind given translations, too."""
+    saved = save_searchable(tmp_path, decoder, norm, "int8")
+    converted, documents = Converted(saved), random_documents(saved, (4, 1, 6))
+    model = document_model(converted)
+    assert largest_error(converted.scores(documents, model), saved, documents) < 1e-5
+    sources = [[source for source, _ in one] for one in documents]
+    # Behind translations that are there, it translates as without them.
+    greedy = [found for found, _ in converted.search(sources)]
+    assert [found for found, _ in converted.search(sources, model, Strategy("sequential", None, 2))] == greedy
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "global" in name or "gate" in name:
+                torch.nn.init.normal_(parameter, std=0.5)
+    model.decoder.hold_weights()  # these, not those before
+    assert largest_error(converted.scores(documents, model), saved, documents) > 0.01
+    found = []
+    for caches, options in ((True, {}), (True, {"documents_at_once": 2}), (False, {})):
+        model.decoder.caches = caches
+        found.append(converted.search(sources, model, beam=3, lenpen=0.0, **options))
+    assert [one for one, _ in found[0]] == [one for one, _ in found[1]] == [one for one, _ in found[2]]
+    for source, (target, score) in zip(sources, found[0], strict=True):
+        pairs = [(one, other[:-1]) for one, other in zip(source, target, strict=True)]
+        (scores,) = converted.scores([pairs], model)
+        assert score == pytest.approx(sum(map(sum, scores)), abs=1e-5)
+    strategy, found = Strategy("sequential", None, 2), []
+    for caches in (True, False):
+        model.decoder.caches = caches
+        found.append(converted.search(sources, model, strategy, beam=2))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("documents", [(1,), (2, 1), (70,), (5, 64, 1, 33), tuple(range(1, 18))])
+def test_gradients_of_the_scan(documents):
+    """Those of a plain loop over the tokens."""
+    rows = sum(documents)
+    first = torch.zeros(rows, dtype=torch.bool)
+    first[np.cumsum([0, *documents[:-1]])] = True
+    draw = torch.Generator().manual_seed(1)
+    forget, new, weight = (torch.randn(rows, 3, dtype=torch.float64, generator=draw) for _ in range(3))
+    forget[3::7] = 20.0  # what is not forgotten
+
+    def gradients(recurrence):
+        leaves = [one.clone().requires_grad_() for one in (forget, new)]
+        kept = torch.sigmoid(leaves[0]).masked_fill(first[:, None], 0.0)
+        states = recurrence(kept, leaves[1])
+        (states * weight).sum().backward()
+        return [states.detach(), *(leaf.grad for leaf in leaves)]
+
+    def loop(kept, new):
+        states = []
+        for number in range(rows):
+            states.append(new[number] if first[number] else kept[number] * states[-1] + new[number])
+        return torch.stack(states)
+
+    found, expected = gradients(lambda *both: linear_recurrence(*both, max(documents))), gradients(loop)
+    for one, other in zip(found, expected, strict=True):
+        one, other = (torch.zeros_like(new) if part is None else part for part in (one, other))
+        assert (one - other).abs().max() < 1e-12

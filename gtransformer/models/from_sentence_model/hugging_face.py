@@ -21,6 +21,12 @@ MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish", "gelu_new": "gelu_accurate"}
 BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # the first rows of M2M-100, NLLB-200 and mBART, in fairseq's order
 PIECES = "sentencepiece.bpe.model"
+# M2M-100's languages in the order of their rows, for a tokeniser that transformers 5 saved: it names none of them.
+M2M_100 = (
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+).split()
 MOVED = {".self_attn.": ".self_attn_local.", ".encoder_attn.": ".encoder_attn_local."}
 TABLES = {"encoder": "model.encoder.embed_tokens.weight", "decoder": "model.decoder.embed_tokens.weight"}
 SHARED, OUTPUT, BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
@@ -55,6 +61,11 @@ def read_hugging_face(
         if len(side.words) > len(table):
             raise UserError(f"{folder}: {len(side.words)} words, {len(table)} embeddings; give the model's tokeniser")
         side.words += [f"<unused:{row}>" for row in range(len(side.words), len(table))]
+        if side.special["start"] not in range(len(table)):
+            raise UserError(
+                f"{folder / 'config.json'}: decoder_start_token_id {side.special['start']}, but there are {len(table)} "
+                "embeddings; fetch the model again"
+            )
     structure |= {
         "share_all_embeddings": one_table,
         "share_decoder_input_output_embed": output is None and not one_table,
@@ -172,6 +183,8 @@ def _marian_vocabularies(
             if word not in words:
                 raise UserError(f"{folder / name}: has no {word}; fetch the tokeniser that belongs to the model")
             rows[key] = words.index(word)
+        if name == names[0] and rows["start"] not in range(len(words)):
+            rows["start"] = rows["pad"]  # a number of the target's; a source has no such token
         sides.append(Vocabulary(words, rows, folder / pieces))
     sides[0].prefix = target_token(folder, sides[0].words, target_lang)
     return sides[0], sides[1]
@@ -228,6 +241,8 @@ def _added(folder: Path, behind: int) -> dict[int, str]:
     path = folder / "special_tokens_map.json"
     listed = (read_json_file(path) if path.is_file() else {}).get("additional_special_tokens") or []
     words = [one["content"] if isinstance(one, dict) else one for one in listed]
+    if not words and content.get("language_codes") == "m2m100":
+        words = [f"__{lang}__" for lang in M2M_100]
     return {behind + number: word for number, word in enumerate(words)}
 
 

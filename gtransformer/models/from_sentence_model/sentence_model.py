@@ -38,7 +38,9 @@ class Vocabulary:
     def order(self) -> list[int | None]:
         """Return the rows in this package's order: the special ones, then the others as they are."""
         first = [self.special[name] for name in SPECIAL]
-        named = {self.special[name] for name in SPECIAL[1:]}
+        start = self.special["start"]
+        own = start is not ZERO and self.words[start] == "<s>"  # else that vector is some other word's, too
+        named = {self.special[name] for name in SPECIAL[not own :]}
         return [*first, *(row for row in range(len(self.words)) if row not in named)]
 
     def entries(self, symbols: Sequence[str]) -> list[str]:

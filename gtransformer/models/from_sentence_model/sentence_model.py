@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtransformer.data.dictionaries import OVERWRITE, RESERVED
+from gtransformer.data.dictionaries import OVERWRITE, RESERVED, UNUSED
 from gtransformer.errors import UserError
 
 SPECIAL = ("start", "pad", "eos", "unk")  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
@@ -52,7 +52,7 @@ class Vocabulary:
         for row in self.order()[len(SPECIAL) :]:
             word = self.words[row]
             if not word or word in taken or word.endswith(OVERWRITE) or any(sign.isspace() for sign in word):
-                word = f"<unused:{row}>"
+                word = UNUSED.format(row)
             taken.add(word)
             found.append(word)
         return found

@@ -114,13 +114,16 @@ def save(model: Any, folder: Path, form: str) -> None:
 
 
 def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
-    """Its own initialisation is narrow; and where there is a bias that is not zero, ``</s>`` gets likelier by it."""
+    """Its own initialisation is narrow; and ``</s>`` gets likelier by its bias, or by that of the layer norm below."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_positions" not in name or "MBart" in type(model).__name__:
                 parameter.add_(0.3 * torch.randn(parameter.shape, generator=draw))
-        if ends:
+        if ends and not hasattr(model, "final_logits_bias"):
+            row = model.lm_head.weight[end]
+            model.model.decoder.layer_norm.bias += ends * row / row.square().sum()
+        elif ends:
             model.final_logits_bias += torch.randn(model.final_logits_bias.shape, generator=draw)
             model.final_logits_bias[0, end] = ends
     return model.eval()
@@ -149,10 +152,10 @@ def marian(
     write_json(path / "tokenizer_config.json", names)
     start = len(words[1]) - 1
     config = transformers.MarianConfig(
-        **SHAPE, vocab_size=len(words[0]), decoder_vocab_size=len(words[1]), pad_token_id=len(words[0]) - 1,
+        vocab_size=len(words[0]), decoder_vocab_size=len(words[1]), pad_token_id=len(words[0]) - 1,
         decoder_start_token_id=start, eos_token_id=0, bos_token_id=None, forced_eos_token_id=None,
         share_encoder_decoder_embeddings=not two, tie_word_embeddings=tied,
-        **{"scale_embedding": True, "activation_function": "swish", **options},
+        **{**SHAPE, "scale_embedding": True, "activation_function": "swish", **options},
     )  # fmt: skip
     torch.manual_seed(seed)
     model = randomise(transformers.MarianMTModel(config), seed, 0, bias)
@@ -191,14 +194,14 @@ def many_languages(
     words = [*words, *languages, *more]
     named = transformers.MBartConfig if kind == "mbart" else transformers.M2M100Config
     config = named(
-        **SHAPE, vocab_size=len(words), decoder_start_token_id=2, forced_eos_token_id=None,
-        **{"scale_embedding": True, "activation_function": "gelu" if kind == "mbart" else "relu", **options},
+        vocab_size=len(words), decoder_start_token_id=2, forced_eos_token_id=None,
+        **{**SHAPE, "scale_embedding": True, "activation_function": "gelu" if kind == "mbart" else "relu", **options},
     )  # fmt: skip
     torch.manual_seed(seed)
     built = (
         transformers.MBartForConditionalGeneration if kind == "mbart" else transformers.M2M100ForConditionalGeneration
     )
-    model = randomise(built(config), seed, 2, 0.0)
+    model = randomise(built(config), seed, 2, ends)
     save(model, path, form)
     return Folder(path, pair, (words, words), tuple([token(lang)] for lang in pair), 2, model)
 

@@ -166,7 +166,7 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
         "ffn_embed_dim": [config[f"{side}_ffn_dim"] for side in sides],
         "layers": [config[f"{side}_layers"] for side in sides],
         "attention_heads": [config[f"{side}_attention_heads"] for side in sides],
-        "normalize_before": [bool(config.get("normalize_before", kind != MARIAN))] * 2,
+        "normalize_before": [kind != MARIAN] * 2,
         "learned_pos": [learned] * 2,
     }
     found = {f"{side}_{name}": both[at] for at, side in enumerate(sides) for name, both in own.items()}
@@ -175,7 +175,7 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
     return found | {
         "activation_fn": ACTIVATIONS[activation],
         "no_scale_embedding": not config.get("scale_embedding"),
-        "layernorm_embedding": kind == MBART or bool(config.get("normalize_embedding")),
+        "layernorm_embedding": kind == MBART,
         "sinusoids": "huggingface" if kind == MARIAN else "fairseq",
         "sentence_marks": "start" if kind == MARIAN else "end",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import shutil
@@ -104,7 +105,13 @@ def numbered(words: list[str]) -> dict[str, int]:
 
 
 def save(model: Any, folder: Path, form: str) -> None:
-    """As ``safetensors``, in shards (``sharded``), or as version 4 wrote it (``bin``)."""
+    """As ``safetensors``, in shards (``sharded``), in float16 (``half``), or as version 4 wrote it (``bin``)."""
+    if form == "half":
+        for name, value in model.state_dict().items():
+            if "embed_positions" not in name:  # computed anew
+                value.copy_(value.half())
+        copy.deepcopy(model).half().save_pretrained(folder)
+        return
     model.save_pretrained(folder, max_shard_size="8KB" if form == "sharded" else "5GB")
     if form == "bin":
         (folder / "model.safetensors").unlink()

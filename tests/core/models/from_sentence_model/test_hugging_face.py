@@ -46,6 +46,10 @@ MAKERS = {
     "marian-two-vocabularies-bin": partial(marian, two=True, form="bin"),
     "marian-three-tables": partial(marian, two=True, tied=False, form="sharded"),
     "marian-languages": partial(marian, languages=["deu", "nld"]),
+    "marian-half": partial(marian, form="half"),
+    # Settings that transformers does not read.
+    "marian-norms": partial(marian, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True),
+    "m2m-norms": partial(many_languages, kind="m2m", normalize_before=False, normalize_embedding=True),
     "m2m": partial(many_languages, kind="m2m"),
     "m2m-bin": partial(many_languages, kind="m2m", form="bin", scale_embedding=False, activation_function="gelu"),
     "m2m-version-5": partial(many_languages, kind="m2m5"),

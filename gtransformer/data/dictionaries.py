@@ -10,6 +10,8 @@ from gtransformer.files import read_lines
 OVERWRITE = "#fairseq:overwrite"
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # words that fairseq adds to every dictionary and never writes to its file
 
+UNUSED = "<unused:{}>"  # the name of a row of a model without a word that text has
+
 
 def dictionary_words(path: str | Path) -> list[str]:
     """Read the words of a dictionary file in order.

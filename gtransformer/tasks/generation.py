@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -20,6 +21,7 @@ from fairseq.tasks import FairseqTask
 from torch import nn
 
 from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE, IN_ORDER, with_input
+from gtransformer.data.dictionaries import UNUSED
 from gtransformer.data.instances import InstanceScheme
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError, signals_interrupt
@@ -32,6 +34,8 @@ from gtransformer.tasks.accepted_options import GENERATE, check_given, check_num
 from gtransformer.tasks.options import Options, Rows, refuse
 
 logger = logging.getLogger(__name__)
+
+NO_WORD = re.compile(rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<")  # the latter: a target language of Marian's models
 
 # Combinations of search options that fairseq's assertions refuse.
 SEARCH: Rows = (
@@ -144,12 +148,11 @@ def generator_maker(
     if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
         for one in models:
             options.check_instances(one, trained=True)
-    rule = None
+    rule, prefix = None, prefix_of(models[0], target)
     if last_alone or any(options.keeps_sentences(one, chosen) for one in models):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
-        prefix = prefix_of(models[0], target)
-        forbidden += [] if prefix is None else [prefix]
+        forbidden += never_text(target, prefix, (task.cfg.source_lang, task.cfg.target_lang))
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len, prefix)
     return functools.partial(
         DocumentGenerator,
@@ -158,7 +161,16 @@ def generator_maker(
         documents_at_once=task.cfg.documents_at_once,
         nbest=getattr(args, "nbest", 1),
         eos=task.language,
+        symbols_to_strip_from_output=set() if prefix is None else {prefix},
     )
+
+
+def never_text(dictionary: Dictionary, prefix: int | None, pair: tuple[str, str]) -> list[int]:
+    """Indices of what a converted model has besides words of text: rows without a word, and tokens of languages."""
+    found = [index for index, word in enumerate(dictionary.symbols) if NO_WORD.fullmatch(word)]
+    if prefix is not None:
+        found += [prefix, dictionary.index(dictionary[prefix].replace(pair[1], pair[0]))]
+    return [index for index in found if index != dictionary.unk()]
 
 
 def prefix_of(model: nn.Module, dictionary: Dictionary) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtransformer.data.dictionaries import UNUSED
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.marian import target_token
 from gtransformer.models.from_sentence_model.sentence_model import SentenceModel, Vocabulary
@@ -21,6 +22,12 @@ MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish", "gelu_new": "gelu_accurate"}
 BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # the first rows of M2M-100, NLLB-200 and mBART, in fairseq's order
 PIECES = "sentencepiece.bpe.model"
+# M2M-100's languages in the order of their rows, for a tokeniser that transformers 5 saved: it names none of them.
+M2M_100 = (
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+).split()
 MOVED = {".self_attn.": ".self_attn_local.", ".encoder_attn.": ".encoder_attn_local."}
 TABLES = {"encoder": "model.encoder.embed_tokens.weight", "decoder": "model.decoder.embed_tokens.weight"}
 SHARED, OUTPUT, BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
@@ -52,9 +59,16 @@ def read_hugging_face(
         output = None
     one_table = one_table and output is None and sides[0].words == sides[1].words
     for side, table in zip(sides, tables, strict=True):
+        if table.shape[1:] != (structure["encoder_embed_dim"],):
+            raise UserError(f"{folder}: embeddings of another size than d_model in config.json; fetch the model again")
         if len(side.words) > len(table):
             raise UserError(f"{folder}: {len(side.words)} words, {len(table)} embeddings; give the model's tokeniser")
-        side.words += [f"<unused:{row}>" for row in range(len(side.words), len(table))]
+        side.words += map(UNUSED.format, range(len(side.words), len(table)))
+        if side.special["start"] not in range(len(table)):
+            raise UserError(
+                f"{folder / 'config.json'}: decoder_start_token_id {side.special['start']}, but there are {len(table)} "
+                "embeddings; fetch the model again"
+            )
     structure |= {
         "share_all_embeddings": one_table,
         "share_decoder_input_output_embed": output is None and not one_table,
@@ -93,7 +107,10 @@ def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
         if (folder / single).is_file():
             files = [folder / single]
         elif index.is_file():
-            files = sorted({folder / name for name in read_json_file(index).get("weight_map", {}).values()})
+            parts = read_json_file(index).get("weight_map")
+            if not isinstance(parts, dict) or not all(isinstance(name, str) for name in parts.values()):
+                raise UserError(f"{index}: names no files of parameters; fetch it again")
+            files = sorted({folder / name for name in parts.values()})
         else:
             continue
         state: dict[str, Tensor] = {}
@@ -122,6 +139,8 @@ def _load_torch(file: Path) -> dict[str, Tensor]:
         found = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file makes the loader raise anything
         raise UserError(f"{file}: damaged, or no file of parameters ({type(error).__name__}); fetch it again") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{file}: no file of parameters by name; fetch it again")
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
@@ -137,22 +156,27 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
             "mBART-50 do; give one of these"
         )
     learned = kind == MBART
+    sides = "encoder", "decoder"
+    sizes = [f"{side}_{name}" for side in sides for name in ("ffn_dim", "layers", "attention_heads")]
+    for name in ("d_model", *sizes, *(["max_position_embeddings"] if learned else [])):
+        if not isinstance(config.get(name), int) or config[name] < 1:
+            raise UserError(f"{folder / 'config.json'}: {name} is no size; fetch the model again")
     own = {
         "embed_dim": [config["d_model"]] * 2,
-        "ffn_embed_dim": [config[f"{side}_ffn_dim"] for side in ("encoder", "decoder")],
-        "layers": [config[f"{side}_layers"] for side in ("encoder", "decoder")],
-        "attention_heads": [config[f"{side}_attention_heads"] for side in ("encoder", "decoder")],
-        "normalize_before": [bool(config.get("normalize_before", kind != MARIAN))] * 2,
+        "ffn_embed_dim": [config[f"{side}_ffn_dim"] for side in sides],
+        "layers": [config[f"{side}_layers"] for side in sides],
+        "attention_heads": [config[f"{side}_attention_heads"] for side in sides],
+        "normalize_before": [kind != MARIAN] * 2,
         "learned_pos": [learned] * 2,
     }
-    found = {f"{side}_{name}": both[at] for at, side in enumerate(("encoder", "decoder")) for name, both in own.items()}
+    found = {f"{side}_{name}": both[at] for at, side in enumerate(sides) for name, both in own.items()}
     if learned:
         found |= dict.fromkeys(("max_source_positions", "max_target_positions"), config["max_position_embeddings"])
     return found | {
         "activation_fn": ACTIVATIONS[activation],
         "dropout": config.get("dropout", 0.1),
         "no_scale_embedding": not config.get("scale_embedding"),
-        "layernorm_embedding": kind == MBART or bool(config.get("normalize_embedding")),
+        "layernorm_embedding": kind == MBART,
         "sinusoids": "huggingface" if kind == MARIAN else "fairseq",
         "sentence_marks": "start" if kind == MARIAN else "end",
     }
@@ -168,11 +192,14 @@ def _marian_vocabularies(
         words = _numbered(folder / name, read_json_file(folder / name))
         if not (folder / pieces).is_file():
             raise UserError(f"{folder / pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
+        pieces_of(folder / pieces)
         rows = {"start": config.get("decoder_start_token_id", config.get("pad_token_id"))}
         for key, word in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>")):
             if word not in words:
                 raise UserError(f"{folder / name}: has no {word}; fetch the tokeniser that belongs to the model")
             rows[key] = words.index(word)
+        if not sides and names[0] != names[1]:
+            rows["start"] = rows["pad"]  # theirs is a number of the target's, and no source has such a token
         sides.append(Vocabulary(words, rows, folder / pieces))
     sides[0].prefix = target_token(folder, sides[0].words, target_lang)
     return sides[0], sides[1]
@@ -185,15 +212,14 @@ def _many_languages(
     pieces = folder / PIECES
     if not pieces.is_file():
         raise UserError(f"{pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
+    words = [*BEFORE, *pieces_of(pieces)[3:]]  # the pieces begin with <unk>, <s> and </s>, the words with four
     if (folder / "vocab.json").is_file():
         words = _numbered(folder / "vocab.json", read_json_file(folder / "vocab.json"))
-    else:  # the pieces begin with <unk>, <s> and </s>, the words with four
-        words = [*BEFORE, *pieces_of(pieces)[3:]]
     if tuple(words[:4]) != BEFORE:
         raise UserError(f"{folder}: its words begin with {' '.join(words[:4])}, not {' '.join(BEFORE)}; fetch it again")
     for row, word in sorted(_added(folder, len(words)).items()):
         if row >= len(words):
-            words += [f"<unused:{one}>" for one in range(len(words), row)]
+            words += map(UNUSED.format, range(len(words), row))
             words.append(word)
     tokens = {word.strip("_"): word for word in words[4:] if _is_language(word)}
     found = []
@@ -201,7 +227,10 @@ def _many_languages(
         if lang not in tokens:
             known = ", ".join(sorted(tokens)[:10])
             raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
-        found.append(Vocabulary(list(words), dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
+        found.append(Vocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
+    others = {word for lang, word in tokens.items() if lang not in (source_lang, target_lang)}  # no text has them
+    for side in found:
+        side.words = [UNUSED.format(row) if word in others else word for row, word in enumerate(words)]
     return found[0], found[1]
 
 
@@ -216,25 +245,32 @@ def _is_language(word: str) -> bool:
 
 def _added(folder: Path, behind: int) -> dict[int, str]:
     """Symbols that a tokeniser has besides its pieces, by row; those that are listed without one follow the words."""
-    path = folder / "tokenizer_config.json"
-    content = read_json_file(path) if path.is_file() else {}
-    found = {int(row): entry["content"] for row, entry in (content.get("added_tokens_decoder") or {}).items()}
-    path = folder / "added_tokens.json"
-    found |= {row: word for word, row in read_json_file(path).items()} if path.is_file() else {}
-    path = folder / "tokenizer.json"
-    if path.is_file():
-        found |= {entry["id"]: entry["content"] for entry in read_json_file(path).get("added_tokens") or []}
-    if any(_is_language(word) for word in found.values()):
-        return found
-    path = folder / "special_tokens_map.json"
-    listed = (read_json_file(path) if path.is_file() else {}).get("additional_special_tokens") or []
-    words = [one["content"] if isinstance(one, dict) else one for one in listed]
+
+    def content(name: str) -> dict[str, Any]:
+        return read_json_file(folder / name) if (folder / name).is_file() else {}
+
+    name, settings = "tokenizer_config.json", content("tokenizer_config.json")
+    try:
+        found = {int(row): entry["content"] for row, entry in (settings.get("added_tokens_decoder") or {}).items()}
+        name = "added_tokens.json"
+        found |= {int(row): word for word, row in content(name).items()}
+        name = "tokenizer.json"
+        found |= {int(entry["id"]): entry["content"] for entry in content(name).get("added_tokens") or []}
+        if any(_is_language(word) for word in found.values()):
+            return found
+        name = "special_tokens_map.json"
+        listed = content(name).get("additional_special_tokens") or []
+        words = [word if isinstance(word, str) else word["content"] for word in listed]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{folder / name}: no symbols of a tokeniser; fetch it again") from None
+    if not words and settings.get("language_codes") == "m2m100":
+        words = [f"__{lang}__" for lang in M2M_100]
     return {behind + number: word for number, word in enumerate(words)}
 
 
 def _numbered(path: Path, content: Mapping[str, Any]) -> list[str]:
     """The words of ``{word: number}`` in the order of the numbers. Raises UserError where these leave gaps."""
-    by_number = {number: word for word, number in content.items()}
-    if sorted(by_number, key=str) != sorted(range(len(content)), key=str):
+    by_number = {number: word for word, number in content.items() if isinstance(number, int)}
+    if sorted(by_number) != list(range(len(content))):
         raise UserError(f"{path}: its numbers are not those from 0 to {len(content) - 1}; fetch it again")
     return [by_number[number] for number in range(len(content))]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtransformer.data.dictionaries import OVERWRITE, RESERVED
+from gtransformer.data.dictionaries import OVERWRITE, RESERVED, UNUSED
 from gtransformer.errors import UserError
 
 SPECIAL = ("start", "pad", "eos", "unk")  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
@@ -38,7 +38,9 @@ class Vocabulary:
     def order(self) -> list[int | None]:
         """Return the rows in this package's order: the special ones, then the others as they are."""
         first = [self.special[name] for name in SPECIAL]
-        named = {self.special[name] for name in SPECIAL[1:]}
+        start = self.special["start"]
+        own = start is not ZERO and self.words[start] == "<s>"  # else that vector is some other word's, too
+        named = {self.special[name] for name in SPECIAL[not own :]}
         return [*first, *(row for row in range(len(self.words)) if row not in named)]
 
     def entries(self, symbols: Sequence[str]) -> list[str]:
@@ -50,7 +52,7 @@ class Vocabulary:
         for row in self.order()[len(SPECIAL) :]:
             word = self.words[row]
             if not word or word in taken or word.endswith(OVERWRITE) or any(sign.isspace() for sign in word):
-                word = f"<unused:{row}>"
+                word = UNUSED.format(row)
             taken.add(word)
             found.append(word)
         return found

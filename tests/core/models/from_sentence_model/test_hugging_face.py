@@ -13,16 +13,22 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.data import Dictionary
-from sentencepiece import SentencePieceProcessor
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.translate import main as translate
+from gtransformer.errors import UserError
 from gtransformer.lab.analysis.start import measure
+from gtransformer.models.common.pretrained import from_transformer
+from gtransformer.models.from_sentence_model import read_sentence_model
 from gtransformer.optional import import_transformers
+from gtransformer.preprocess.pieces import SentencePieces
+from gtransformer.tasks.checkpoints import read_state
 from gtransformer.translation.api import GTransformer
+from gtransformer.translation.convert import convert
 from gtransformer.translation.options import SearchOptions
 from tests.commands import GENERATION, run
 from tests.core.models.from_sentence_model.hf_folders import (
@@ -465,3 +471,40 @@ def test_what_cannot_be_converted(fault: str, whole, tmp_path: Path, capsys):
 )
 def test_languages_that_it_does_not_know(kind: str, pair, message: str, whole, tmp_path: Path, capsys):
     assert message in refused(whole[kind].path, tmp_path / "model", pair, capsys)
+
+
+def test_a_piece_that_looks_like_a_language_is_text(tmp_path: Path):
+    skip_without_transformers()
+    train_pieces(tmp_path)
+    SentencePieceTrainer.train(
+        input=str(tmp_path / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60, minloglevel=2,
+        hard_vocab_limit=False, user_defined_symbols=["ab_Cd", "__x"],
+    )  # fmt: skip
+    for kind in ("m2m", "nllb"):
+        folder = many_languages(tmp_path, tmp_path / kind, kind)
+        model = load(folder, tmp_path / f"{kind}-model")
+        assert model.engine.source.unk() not in [*map(model.engine.source.index, ("ab_Cd", "__x"))]
+        with pytest.raises(UserError, match="--source-lang"):
+            convert(folder.path, tmp_path / "other", "ab_Cd", folder.pair[1], {}, {})
+
+
+def test_converting_twice_is_the_same(whole, tmp_path: Path):
+    """The rows of symbols that no file has are not drawn anew."""
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        convert(whole["m2m"].path, tmp_path / str(seed), "en", "de", {}, {})
+        states.append(read_state(tmp_path / str(seed) / "model.pt")["model"])
+        assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))  # and draws nothing
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
+def test_a_shared_table_is_in_memory_once(whole, tmp_path: Path):
+    """Of NLLB-200 it has a gigabyte."""
+    read = read_sentence_model(whole["m2m"].path, "en", "de", lambda file: SentencePieces(file).words())
+    model = load(whole["m2m"], tmp_path / "model").engine.model
+    for state in (read.state(), from_transformer(read.state(), model)):
+        tables = [
+            value for name, value in state.items() if "embed_tokens" in name or name.endswith("projection.weight")
+        ]
+        assert len(tables) == 3 and len({table.data_ptr() for table in tables}) == 1

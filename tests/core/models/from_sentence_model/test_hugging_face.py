@@ -25,10 +25,13 @@ from gtransformer.lab.analysis.start import measure
 from gtransformer.models.common.pretrained import from_transformer
 from gtransformer.models.from_sentence_model import read_sentence_model
 from gtransformer.optional import import_transformers
+from gtransformer.preprocess.chain import postprocessor_for
 from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.tasks.checkpoints import read_state
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
+from gtransformer.translation.export import Sources
+from gtransformer.translation.export import export as write_export
 from gtransformer.translation.options import SearchOptions
 from tests.commands import GENERATION, run
 from tests.core.models.from_sentence_model.hf_folders import (
@@ -41,6 +44,7 @@ from tests.core.models.from_sentence_model.hf_folders import (
     train_pieces,
     write_json,
 )
+from tests.saved_model import make_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -508,3 +512,26 @@ def test_a_shared_table_is_in_memory_once(whole, tmp_path: Path):
             value for name, value in state.items() if "embed_tokens" in name or name.endswith("projection.weight")
         ]
         assert len(tables) == 3 and len({table.data_ptr() for table in tables}) == 1
+
+
+def test_a_corpus_with_two_models_of_pieces_the_other_way_round(pieces: Path, tmp_path: Path):
+    """A model from its target to its source cuts and joins each language as the corpus does."""
+    folder = marian(pieces, tmp_path / "folder", two=True)
+    load(folder, tmp_path / "model")
+    write_raw(tmp_path / "raw", ("en", "de"))
+    prepared = tmp_path / "prepared"
+    assert prepare([str(tmp_path / "raw"), str(prepared), "--workers=1", f"--vocabulary={tmp_path / 'model'}"]) == 0
+    text = {"en": "The old house is green.", "de": "Das alte Haus ist gr\u00fcn."}
+    cut = {lang: SentencePieces(pieces / f"{lang}.model")([line])[0] for lang, line in text.items()}
+    for lang, line in text.items():
+        assert postprocessor_for(prepared, lang).plain_lines([cut[lang]]) == [line]
+
+    arguments = ["--source-lang", "de", "--target-lang", "en"]
+    checkpoint = make_checkpoint(prepared, tmp_path / "reverse.pt", *arguments)
+    settings = json.loads((prepared / "manifest.json").read_text())
+    settings["settings"] |= {"source_prefix": "a", "target_prefix": "b"}
+    (prepared / "manifest.json").write_text(json.dumps(settings))
+    made = write_export(Sources(prepared, checkpoint), tmp_path / "exported", SearchOptions(), {})
+    assert [made["settings"][f"{side}_prefix"] for side in ("source", "target")] == ["b", "a"]
+    for name, lang in (("sentencepiece.model", "de"), ("sentencepiece.target.model", "en")):
+        assert (tmp_path / "exported" / name).read_bytes() == (pieces / f"{lang}.model").read_bytes()

@@ -160,15 +160,15 @@ def shard_numbers(shard: str | None) -> tuple[int, int]:
 
 
 def with_models_vocabulary(settings: Settings) -> Settings:
-    """Return the settings with what ``vocabulary`` names, where that is a model directory whose pieces cut the text.
+    """Return the settings with what ``vocabulary`` names, where pieces of SentencePiece cut its text.
 
-    Raises UserError for a model directory of other languages.
+    It is a model directory or a prepared corpus. Raises UserError for one of other languages.
     """
     folder = Path(settings.vocabulary or "")
     lent = read_json(folder / "manifest.json") if settings.vocabulary and (folder / "manifest.json").is_file() else {}
-    if not isinstance(lent, dict) or lent.get("kind") != MODEL_KIND or not lent["settings"].get("sentencepiece"):
+    if not isinstance(lent, dict) or not (lent.get("settings") or {}).get("sentencepiece"):
         return settings
-    lent = lent["settings"]
+    of_model, lent = lent.get("kind") == MODEL_KIND, lent["settings"]
     pair = lent["source_lang"], lent["target_lang"]
     if pair != settings.pair():
         raise UserError(f"{folder}: translates {'-'.join(pair)}; give these languages with -s and -t")
@@ -181,7 +181,7 @@ def with_models_vocabulary(settings: Settings) -> Settings:
         sentencepiece_target=str(target) if lent.get("sentencepiece_target") else None,
         source_prefix=lent.get("source_prefix"),
         target_prefix=lent.get("target_prefix"),
-        dictionary=str(folder),
+        dictionary=str(folder if of_model else folder / "bin"),
     )
 
 

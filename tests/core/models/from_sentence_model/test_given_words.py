@@ -12,8 +12,12 @@ from sentencepiece import SentencePieceProcessor
 
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.errors import UserError
+from gtransformer.evaluation.load_model import load_scorer
+from gtransformer.files import read_json
 from gtransformer.lab.analysis import documents
 from gtransformer.lab.cli.start import main as start
+from gtransformer.preprocess.manifest import noted_digests
+from gtransformer.run.recipe import load_recipe, start_from
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.api import GTransformer
@@ -48,7 +52,7 @@ def made(pieces: Path, tmp_path_factory) -> dict[str, Path]:
     assert prepare([*common, str(folder / "prepared"), f"--vocabulary={folder / 'model'}"]) == 0
     given = [f"--sentencepiece={folder / 'model' / 'sentencepiece.model'}", f"--dictionary={folder / 'model'}"]
     assert prepare([*common, str(folder / "bare"), *given]) == 0
-    return {name: folder / name for name in ("folder", "model", "prepared", "bare")}
+    return {name: folder / name for name in ("model", "raw", "prepared", "bare")}
 
 
 def task_of(made: dict[str, Path], corpus: str = "prepared", **options):
@@ -76,6 +80,31 @@ def test_a_corpus_without_them_is_refused(made):
     _, task = task_of(made, "bare")
     with pytest.raises(UserError, match="do not begin with __de__.*--vocabulary"):
         task.load_dataset("valid")
+
+
+def test_contrastive_scores_without_them_are_refused(made):
+    given = made["model"] / "model.pt", 4096, True
+    load_scorer(made["prepared"], *given)
+    with pytest.raises(UserError, match="do not begin with __de__"):
+        load_scorer(made["bare"], *given)
+
+
+def test_a_prepared_corpus_lends_them(made, tmp_path: Path):
+    """Another corpus for the model of a run: --model-of."""
+    raw = str(made["raw"])
+    assert prepare([raw, str(tmp_path / "other"), "--workers=1", f"--vocabulary={made['prepared']}"]) == 0
+    one, other = (read_json(path / "manifest.json") for path in (made["prepared"], tmp_path / "other"))
+    assert one["outputs"] == other["outputs"] and one["settings"]["target_prefix"] == "__de__"
+    assert noted_digests(made["prepared"]) == noted_digests(tmp_path / "other")
+
+
+def test_a_run_from_a_directory_of_any_name(made, monkeypatch, tmp_path: Path):
+    """YAML would make another number of 010, and a comment of # 2."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("010", "a # 2", "it's: on"):
+        Path(name).symlink_to(made["model"])
+        loaded = load_recipe(*start_from("from_sentence_model", Path(name)))
+        assert loaded.sections["train"]["sentence-model"] == loaded.sections["prepare"]["vocabulary"] == name
 
 
 def translations(made, path: Path) -> list[list[str]]:

@@ -86,6 +86,16 @@ class SentenceModel:
     files: list[Path] = field(default_factory=list)
     search: dict[str, float] = field(default_factory=dict)
 
+    def check_finite(self) -> None:
+        """Raise UserError for parameters that are not numbers: search with them would find nothing."""
+        encoder, decoder, output = self.tables
+        tables = {"the embeddings": encoder, "the target's embeddings": decoder, "the output layer": output}
+        for name, value in (self.parameters | tables).items():
+            if value is not None and not bool(value.isfinite().all()):
+                raise UserError(
+                    f"{self.files[0]}: {name} are not all finite numbers; the model is damaged, fetch it again"
+                )
+
     def state(self) -> dict[str, Tensor]:
         """Return all parameters, the tables in this package's order, without the symbols that it adds behind."""
         encoder, decoder, output = self.tables

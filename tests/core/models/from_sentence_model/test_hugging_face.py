@@ -105,6 +105,22 @@ def places(folder: Folder, loaded: GTransformer) -> tuple[list[int], list[int]]:
     return list(found), list(found.values())
 
 
+@pytest.mark.parametrize("kind", ["marian-swish", "m2m", "mbart"])
+def test_what_the_configuration_leaves_out(kind: str, pieces: Path, tmp_path: Path):
+    """It is what transformers takes then."""
+    folder = MAKERS[kind](pieces, tmp_path / "folder")
+    config = json.loads((folder.path / "config.json").read_text())
+    for name in ("activation_function", "scale_embedding", "dropout"):
+        del config[name]
+    write_json(folder.path / "config.json", config)
+    folder.model = type(folder.model).from_pretrained(folder.path).eval()
+    loaded, draw = load(folder, tmp_path / "model"), random.Random(1)
+    here, there = places(folder, loaded)
+    lines = [sentences(folder, side, 1, draw) for side in (0, 1)]
+    (mine,) = ours(folder, loaded, *lines)
+    assert (mine[:, here] - folder.logits(*(side[0] for side in lines))[:, there]).abs().max() < 1e-5
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_logits(kind: str, pieces: Path, tmp_path: Path):
     """Several sentences as one document cost what they do one by one; every word that transformers has is there."""
@@ -398,6 +414,9 @@ FAULTS = {
     "another start": ("m2m", lambda f: changed(f, decoder_start_token_id=0), "its decoder begins with token 0"),
     "no such start": ("marian", lambda f: changed(f, decoder_start_token_id=999), "decoder_start_token_id 999"),
     "activation": ("marian", lambda f: changed(f, activation_function="mish"), "activation mish"),
+    "activation, a list": ("marian", lambda f: changed(f, activation_function=[1]), "activation [1]"),
+    "dropout": ("m2m", lambda f: changed(f, dropout="0.1"), "dropout 0.1 is no probability"),
+    "size, a switch": ("marian", lambda f: changed(f, encoder_ffn_dim=True), "encoder_ffn_dim is no size"),
     "no size": ("marian", lambda f: changed(f, d_model=None), "d_model is no size"),
     "another size": ("marian", lambda f: changed(f, d_model=24), "embeddings of another size"),
     "another inner size": ("marian", lambda f: changed(f, encoder_ffn_dim=8), "of another size"),

@@ -22,11 +22,14 @@ MODEL_KIND = "gtransformer model"  # in the manifest of a model directory
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 TARGET = "pieces-target"  # the step that takes over the target side's own pieces
 GIVEN_DICTIONARIES = ("dictionary-given", "dictionary-target")  # the steps that read them
+LENT = ("sentencepiece_target", "source_prefix", "target_prefix")  # no options of the command
 LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "max_sents": 1, "workers": 1}
 
 
 def option(name: str) -> str:
-    """Return a setting's name on the command line."""
+    """Return a setting's name on the command line, or in words where ``--vocabulary`` alone sets it."""
+    if name in LENT:
+        return f"{name.replace('_', ' ')} of --vocabulary"
     return f"--{name.replace('_', '-')}"
 
 

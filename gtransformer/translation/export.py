@@ -17,6 +17,7 @@ from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError, explain, find_disk_full
 from gtransformer.files import atomic_write, read_json, sha256, write_json
+from gtransformer.models.from_sentence_model.marian import FIRST_WORD, NEVER
 from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
@@ -74,7 +75,7 @@ def export(
     """Write the model directory ``output``, whole or not at all; returns its manifest.
 
     Args:
-        search: default options of whoever translates with it.
+        search: default options of whoever translates with it; what began as a model of Marian's never writes <unk>.
         origin: command, commit, versions and date, for the manifest.
         first_pass: checkpoint of the sentence model that translates first, for a model of two passes.
 
@@ -85,6 +86,8 @@ def export(
     state = read_checkpoint(sources.checkpoint)
     settings = model_settings(sources, state, first_pass)
     check_noted(sources.checkpoint, sources.prepared)
+    if not search.unkpen and settings_of(state)["model"].get("first_output_word") == FIRST_WORD:
+        search = replace(search, unkpen=NEVER)  # a model that began as one of Marian's
     pair = settings["source_lang"], settings["target_lang"]
     models = {CHECKPOINT: (state, sources.checkpoint)}
     if first_pass is not None:

@@ -26,6 +26,7 @@ CONFIG = "special:model.yml"
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
 VERSION = 1
 EOS, UNK = "</s>", "<unk>"
+FIRST_WORD = 2  # that is predicted, of a dictionary: Marian has neither <s> nor <pad>
 NEVER = 1000.0  # taken off the log probability of <unk>, which Marian never writes
 EPSILON = 1e-6  # of Marian's layer norms
 ACTIVATIONS = ("relu", "swish", "gelu")
@@ -103,7 +104,7 @@ def read_marian(
         raise UserError(f"{path}: shares its embeddings, but its two vocabularies differ; give one with --vocab")
     files = [path, *{side.pieces for side in sides}]
     return SentenceModel(
-        "Marian", structure, layers, *sides, (encoder, decoder, output), bias, 2, files, {"unkpen": NEVER}
+        "Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, files, {"unkpen": NEVER}
     )
 
 

@@ -107,6 +107,13 @@ def test_a_run_from_a_directory_of_any_name(made, monkeypatch, tmp_path: Path):
         assert loaded.sections["train"]["sentence-model"] == loaded.sections["prepare"]["vocabulary"] == name
 
 
+def test_a_corpus_that_would_lose_them(made, capsys):
+    """The message names no option that there is not."""
+    given = [f"--sentencepiece={made['model'] / 'sentencepiece.model'}", f"--dictionary={made['model']}"]
+    assert prepare([str(made["raw"]), str(made["prepared"]), *given]) == 1
+    assert "(source prefix of --vocabulary: __en__, not None)" in capsys.readouterr().err
+
+
 def translations(made, path: Path) -> list[list[str]]:
     """Write the references of the test set as first translations, in both forms, as they are translated: bare."""
     text = (made["prepared"] / "text" / "test.de").read_text(encoding="utf-8")

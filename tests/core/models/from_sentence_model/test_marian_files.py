@@ -16,6 +16,8 @@ from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.preprocess.pieces import SentencePieces
+from gtransformer.translation.export import Sources, export
+from gtransformer.translation.options import SearchOptions
 from tests.commands import only_error, run
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import (
@@ -247,6 +249,12 @@ def test_training(multilingual, prepared, tmp_path):
     assert float(found[-1]) == pytest.approx(np.mean(costs), abs=1e-3)  # bits a word, three decimals
     message = only_error(run(*line, "--criterion=label_smoothed_cross_entropy", f"--save-dir={tmp_path}/2", status=1))
     assert "can never be predicted" in message
+
+
+def test_exported_models_never_write_unk(multilingual, prepared, tmp_path):
+    """As the directory that training began from, whatever the commands of training were."""
+    manifest = export(Sources(prepared, multilingual.folder / "model.pt"), tmp_path / "exported", SearchOptions(), {})
+    assert manifest["search"]["unkpen"] == 1000
 
 
 def random_sample(converted: Converted, draw: random.Random):

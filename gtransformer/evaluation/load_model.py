@@ -8,11 +8,12 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
+from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists, joined_layout, marked_layout
-from gtransformer.preprocess.chain import TextEncoder
+from gtransformer.preprocess.chain import TextEncoder, read_settings
 from gtransformer.tasks.options import BATCH, wants_document
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -47,6 +48,8 @@ def load_scorer(
     own = isinstance(task, TranslationDocTask)
     if own and separator is not None:
         raise UserError("--separator is for models of fairseq's translation task; this one marks sentences by <s>")
+    if own:
+        check_prefix(model, prepared)
     if in_batches:
         most = (together or BATCH) if model.needs.batch else 1
         return BatchScorer(model, source, target, most, max_tokens), task
@@ -55,6 +58,16 @@ def load_scorer(
         made = marked_layout if separator is None else partial(joined_layout, separator=separator)
         layouts = made(source), made(target)
     return SentenceScorer(model, source, target, max_tokens, layouts), task
+
+
+def check_prefix(model: nn.Module, prepared: Path) -> None:
+    """Raise UserError for a corpus whose target sentences do not begin with the word that the model is given there."""
+    word = getattr(model.cfg, "target_prefix", None)
+    if word is not None and read_settings(prepared).get("target_prefix") != word:
+        raise UserError(
+            f"{prepared}: its sentences do not begin with {word}, as the model's do; prepare the corpus with "
+            "--vocabulary and the directory of the converted model"
+        )
 
 
 def sentence_encoder(

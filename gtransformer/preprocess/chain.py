@@ -180,8 +180,9 @@ class PieceJoiner:
 
     name = "sentencepiece"
 
-    def __init__(self, prepared: str | Path):
-        self.plain_lines = side_pieces(Path(prepared), read_settings(prepared), target=True).join
+    def __init__(self, prepared: str | Path, lang: str):
+        settings = read_settings(prepared)
+        self.plain_lines = side_pieces(Path(prepared), settings, target=lang != settings["source_lang"]).join
 
 
 def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:
@@ -190,7 +191,7 @@ def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None)
     ``moses``: a Moses directory; by default that of the variable MOSES, else sacremoses is used.
     """
     if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
-        return PieceJoiner(prepared)
+        return PieceJoiner(prepared, lang)
     exact = is_exact(prepared)
     return Postprocessor(lang, moses if exact else moses_directory(moses), never_truecased(prepared, lang), exact)
 

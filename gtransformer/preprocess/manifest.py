@@ -179,7 +179,7 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
     now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
     if settings.bpe_codes and before.get("bpe_codes") and not before.get("codes_within_dictionary"):
         refuse(output, "its codes were applied without the dictionary, as by an earlier version")
-    pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
+    pairs = [(name, before[name], now[name]) for name in sorted(before.keys() & now.keys())]
     pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))
     for name, one, other in pairs:
         if name in PATH_SETTINGS:

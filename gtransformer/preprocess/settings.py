@@ -22,11 +22,14 @@ MODEL_KIND = "gtransformer model"  # in the manifest of a model directory
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 TARGET = "pieces-target"  # the step that takes over the target side's own pieces
 GIVEN_DICTIONARIES = ("dictionary-given", "dictionary-target")  # the steps that read them
+LENT = ("sentencepiece_target", "source_prefix", "target_prefix")  # no options of the command
 LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "max_sents": 1, "workers": 1}
 
 
 def option(name: str) -> str:
-    """Return a setting's name on the command line."""
+    """Return a setting's name on the command line, or in words where ``--vocabulary`` alone sets it."""
+    if name in LENT:
+        return f"{name.replace('_', ' ')} of --vocabulary"
     return f"--{name.replace('_', '-')}"
 
 
@@ -160,15 +163,15 @@ def shard_numbers(shard: str | None) -> tuple[int, int]:
 
 
 def with_models_vocabulary(settings: Settings) -> Settings:
-    """Return the settings with what ``vocabulary`` names, where that is a model directory whose pieces cut the text.
+    """Return the settings with what ``vocabulary`` names, where pieces of SentencePiece cut its text.
 
-    Raises UserError for a model directory of other languages.
+    It is a model directory or a prepared corpus. Raises UserError for one of other languages.
     """
     folder = Path(settings.vocabulary or "")
     lent = read_json(folder / "manifest.json") if settings.vocabulary and (folder / "manifest.json").is_file() else {}
-    if not isinstance(lent, dict) or lent.get("kind") != MODEL_KIND or not lent["settings"].get("sentencepiece"):
+    if not isinstance(lent, dict) or not (lent.get("settings") or {}).get("sentencepiece"):
         return settings
-    lent = lent["settings"]
+    of_model, lent = lent.get("kind") == MODEL_KIND, lent["settings"]
     pair = lent["source_lang"], lent["target_lang"]
     if pair != settings.pair():
         raise UserError(f"{folder}: translates {'-'.join(pair)}; give these languages with -s and -t")
@@ -181,7 +184,7 @@ def with_models_vocabulary(settings: Settings) -> Settings:
         sentencepiece_target=str(target) if lent.get("sentencepiece_target") else None,
         source_prefix=lent.get("source_prefix"),
         target_prefix=lent.get("target_prefix"),
-        dictionary=str(folder),
+        dictionary=str(folder if of_model else folder / "bin"),
     )
 
 

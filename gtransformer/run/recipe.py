@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -288,8 +289,8 @@ def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
         "task.langs": ",".join(settings["langs"]),
         "prepare.bpe-codes": "",
         "prepare.dictionary": "",
-        "prepare.vocabulary": str(folder),
-        "train.sentence-model": str(folder),
+        "prepare.vocabulary": json.dumps(str(folder)),  # a text, whatever YAML makes of it
+        "train.sentence-model": json.dumps(str(folder)),
         "train.dropout": content["dropout"],
     }
     if unkpen := content["search"].get("unkpen"):

@@ -98,7 +98,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
-        indices = WordIndices(task.target_dictionary, task)
+        indices = WordIndices(task.target_dictionary, task, task.prefix)
         translations = {sentence: torch.tensor(indices(text), dtype=torch.int64) for sentence, text in words.items()}
         logger.info("first pass: %d sentences of %s", len(translations), path)
     return FirstPass(dataset, translations, task.target_dictionary)
@@ -121,10 +121,13 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list
 
 
 class WordIndices:
-    """A mapping from subwords to their indices in a dictionary; the model's own symbols become ``<unk>``."""
+    """A mapping from subwords to their indices in a dictionary; the model's own symbols become ``<unk>``.
 
-    def __init__(self, dictionary: Dictionary, task: FairseqTask):
-        self.dictionary = dictionary
+    ``prefix``: index of a word that every sentence begins with; it is put in front of those that lack it.
+    """
+
+    def __init__(self, dictionary: Dictionary, task: FairseqTask, prefix: int | None = None):
+        self.dictionary, self.prefix = dictionary, prefix
         self.reserved = {
             dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.index("<mask>"),
             *task.language_symbols(dictionary),
@@ -132,7 +135,8 @@ class WordIndices:
 
     def __call__(self, words: Sequence[str]) -> list[int]:
         found = [self.dictionary.index(word) for word in words]
-        return [self.dictionary.unk() if index in self.reserved else index for index in found]
+        found = [self.dictionary.unk() if index in self.reserved else index for index in found]
+        return found if self.prefix is None or found[:1] == [self.prefix] else [self.prefix, *found]
 
 
 class SentenceModel:

@@ -32,6 +32,7 @@ from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
+from gtransformer.tasks.generation import never_text
 from gtransformer.tasks.options import Options
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Loader:
         language: index of the target language symbol.
         languages: the language symbols, which word dropout never replaces.
         numbered: whether batches have the numbers of sentences, in any order of batches.
+        prefix: index of the word that the model's target sentences begin with; None: there is none.
     """
 
     def __init__(
@@ -55,8 +57,9 @@ class Loader:
         language: int,
         languages: Sequence[str],
         numbered: bool = False,
+        prefix: int | None = None,
     ):
-        self.numbered = numbered or options.ordered
+        self.numbered, self.prefix = numbered or options.ordered, prefix
         self.options, self.cfg = options, options.cfg
         self.dictionary, self.target_dictionary = dictionary, target_dictionary
         self.language, self.languages = language, languages
@@ -140,9 +143,22 @@ class Loader:
                         f"{part.prefix}{lang}: instance {number} does not begin with <s>: write every sentence as '<s> "
                         "words </s>' (gtransformer prepare does), or give --prepend-bos for one sentence a line"
                     )
+            self._check_prefix(part)
         if any(part.target is None for part in found):
             found = [Part(part.prefix, part.source, None) for part in found]
         return found
+
+    def _check_prefix(self, part: Part) -> None:
+        """Raise UserError where target sentences lack the word that the model is given at their beginning."""
+        if self.prefix is None or part.target is None or not len(part.target):
+            return
+        begins = part.target[0][:2].tolist()
+        if begins != [self.target_dictionary.bos(), self.prefix]:
+            word = self.target_dictionary[self.prefix]
+            raise UserError(
+                f"{part.prefix}{self.cfg.target_lang}: its sentences do not begin with {word}, as the model's do; "
+                "prepare the corpus with --vocabulary and the directory of the converted model"
+            )
 
     def typed(self, tokens, lengths, constraints=None) -> DocumentPairDataset:
         """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``.
@@ -210,6 +226,8 @@ class Loader:
         """Return one side's ``<mask>``, its symbols that are never replaced, and the seed."""
         d, mask = dictionary, dictionary.index("<mask>")
         languages = [d.index(f"[{lang}]") for lang in self.languages]
+        prefix = None if self.prefix is None else d.index(self.target_dictionary[self.prefix])
+        languages += never_text(d, prefix, (self.cfg.source_lang, self.cfg.target_lang))  # those of converted models
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:

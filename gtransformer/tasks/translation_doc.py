@@ -173,7 +173,8 @@ class TranslationDocTask(FairseqTask):
         self.datasets[split] = self._loader().load(split, epoch, combine)
 
     def _loader(self) -> Loader:
-        return Loader(self.options, self.src_dict, self.tgt_dict, self.language, self.langs, self.numbered)
+        dictionaries = self.src_dict, self.tgt_dict
+        return Loader(self.options, *dictionaries, self.language, self.langs, self.numbered, self.prefix)
 
     def get_batch_iterator(self, dataset, *limits, **options):
         """Return an iterator. Arguments are fairseq's; ``gtransformer.tasks.batches`` describes the differences."""

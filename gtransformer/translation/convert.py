@@ -129,7 +129,9 @@ def checkpoint(model: SentenceModel, folder: Path, pair: tuple[str, str]) -> dic
             **model.structure,
         }
     )
-    built = GTransformerModel.build_model(cfg, task)
+    with torch.random.fork_rng(devices=[]):  # what no file has, the rows of symbols, is the same each time
+        torch.manual_seed(1)
+        built = GTransformerModel.build_model(cfg, task)
     state = built.from_transformer(model.state())
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
     whole["task"] = {**asdict(task_cfg), "_name": "translation_doc", "data": None}

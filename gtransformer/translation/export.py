@@ -17,9 +17,11 @@ from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError, explain, find_disk_full
 from gtransformer.files import atomic_write, read_json, sha256, write_json
+from gtransformer.models.from_sentence_model.marian import FIRST_WORD, NEVER
 from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
 from gtransformer.tasks.checkpoint_compatibility import check_decoder_start
 from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
@@ -27,7 +29,8 @@ from gtransformer.tasks.generation import needs_of_system
 from gtransformer.translation.model_directory import CHECKPOINT, FIRST_PASS, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
 
-SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation", "source_prefix", "target_prefix")
+SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
+PREFIXES = ("source_prefix", "target_prefix")
 TOOLS = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "codes_within_dictionary", "bert")
 
 
@@ -72,7 +75,7 @@ def export(
     """Write the model directory ``output``, whole or not at all; returns its manifest.
 
     Args:
-        search: default options of whoever translates with it.
+        search: default options of whoever translates with it; what began as a model of Marian's never writes <unk>.
         origin: command, commit, versions and date, for the manifest.
         first_pass: checkpoint of the sentence model that translates first, for a model of two passes.
 
@@ -83,12 +86,17 @@ def export(
     state = read_checkpoint(sources.checkpoint)
     settings = model_settings(sources, state, first_pass)
     check_noted(sources.checkpoint, sources.prepared)
+    if not search.unkpen and settings_of(state)["model"].get("first_output_word") == FIRST_WORD:
+        search = replace(search, unkpen=NEVER)  # a model that began as one of Marian's
     pair = settings["source_lang"], settings["target_lang"]
     models = {CHECKPOINT: (state, sources.checkpoint)}
     if first_pass is not None:
         models[FIRST_PASS] = read_sentence_model(first_pass, pair), first_pass
     with new_directory(output) as work:
         copies = {name: sources.prepared / name for name in text_files(settings)}
+        if settings.get("sentencepiece_target") and read_settings(sources.prepared)["source_lang"] != pair[0]:
+            files = SENTENCEPIECE_FILE, TARGET_PIECES  # the corpus's target is the model's source
+            copies |= {one: sources.prepared / other for one, other in zip(files, files[::-1], strict=True)}
         copies |= {f"dict.{lang}.txt": sources.prepared / "bin" / f"dict.{lang}.txt" for lang in pair}
         for name, source in copies.items():
             if not source.is_file():
@@ -210,6 +218,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
         "source_lang": direction[0],
         "target_lang": direction[1],
         **{name: settings.get(name) for name in SETTINGS},
+        **dict(zip(PREFIXES, map(settings.get, PREFIXES[:: 1 if direction == pair else -1]), strict=True)),
         "moses_rules": moses_rules(settings),
         **limits,
         # Paths of the machine that prepared the corpus mean nothing elsewhere.

@@ -167,7 +167,7 @@ class TextChain:
         # A sentence may be cut in parts; the engine puts the prefix in front of each.
         self._source = TextEncoder(model.path, model.source_lang, self._tool, prefix=False)
         if model.sentencepiece:
-            self._back = PieceJoiner(model.path)
+            self._back = PieceJoiner(model.path, model.target_lang)
         else:
             given = never_truecased(model.path, model.target_lang)
             self._back = Postprocessor(model.target_lang, self._tool, given, not model.moses_rules)

@@ -68,7 +68,7 @@ class TwoPasses:
         self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None
     ) -> list[Tensor]:
         if given is not None:
-            indices = WordIndices(self.engine.target, self.engine.task)
+            indices = WordIndices(self.engine.target, self.engine.task, self.engine.task.prefix)
             return [torch.tensor(indices(text), dtype=torch.int64) for document in given for text in document]
         if self.first is not None:
             sources = [self.engine.instance_tokens([sentence]) for document in documents for sentence in document]

@@ -67,7 +67,8 @@ def inspect_document(
         target = given[first:last] if given else model.engine.translate([pieces], options)[0][0].sentences
         words = WordWatch(word_sides(model, pieces, target)) if by_word else None
         source = model.engine.instance_tokens(pieces).tolist()
-        written = [index for text in target for index in (bos, *map(dictionary.index, text.split()), eos)]
+        begin = [bos, *map(dictionary.index, given_words(model.directory.target_prefix))]
+        written = [index for text in target for index in (*begin, *map(dictionary.index, text.split()), eos)]
         found = inspect(model.engine.model, source, written, words)
         several = len(cuts) > 1
         end = f".{number}" if several else ""
@@ -117,6 +118,11 @@ def given_translation(path: str, number: int, document: list[InputLine], model: 
     return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
 
 
+def given_words(prefix: str | None) -> list[str]:
+    """The words that every sentence of a side begins with: none, or the prefix."""
+    return [] if prefix is None else [prefix]
+
+
 def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:
     """The sides of ``words.SIDES`` that the model has, with the words of the text, unknown ones, too.
 
@@ -133,8 +139,12 @@ def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Seq
         sides["context"] = _side(model, [*tokens, (END, max(0, len(before) - 1))], start)
         source, start = source[-1:], 0
     written = [text.split() for text in target]
-    for name, sentences, first in (("source", source, start), ("target", written, 0)):
-        tokens = [(token, number) for number, one in enumerate(sentences) for token in (BEGIN, *one, END)]
+    prefixes = model.directory.source_prefix, model.directory.target_prefix
+    for name, sentences, first, prefix in zip(
+        ("source", "target"), (source, written), (start, 0), prefixes, strict=True
+    ):
+        begin = BEGIN, *given_words(prefix)
+        tokens = [(token, number) for number, one in enumerate(sentences) for token in (*begin, *one, END)]
         sides[name] = _side(model, tokens, first)
     return sides
 

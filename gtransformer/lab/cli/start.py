@@ -15,7 +15,7 @@ from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import check_output, sha256, write_json
+from gtransformer.files import MODEL_FILE, check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
 
 GATES = ["neutral", 3.0, "paper"]
@@ -31,7 +31,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="gtransformer lab start", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="documents, prepared with the sentence model's dictionaries")
     parser.add_argument(
-        "--sentence-model", type=Path, required=True, metavar="CHECKPOINT", help="of fairseq or of this package"
+        "--sentence-model",
+        type=Path,
+        required=True,
+        metavar="CHECKPOINT",
+        help="of fairseq or of this package, or the directory of a converted model",
     )
     parser.add_argument("--split", default="valid", help="train, valid or test (%(default)s)")
     parser.add_argument(
@@ -63,6 +67,8 @@ def main(argv: list[str] | None = None) -> None:
 
     if args.output:
         check_output(args.output)
+    if args.sentence_model.is_dir():  # a model directory
+        args.sentence_model /= MODEL_FILE
     check_counts(args, "instances", "max_tokens")
     find_instance_index(args.prepared, args.split)
     began = time.monotonic()

@@ -73,7 +73,14 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
             given[name] = given[first]
     _check_names(given, own, model.is_pretrained)
     added = len(own[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
-    given |= {name: _with_own_symbols(given[name], own[name], added) for name in TABLES if name in given}
+    grown: dict[tuple[int, int], Tensor] = {}  # a table that is shared grows once
+    for name in TABLES:
+        if name in given:
+            table, ours = given[name], own[name]
+            key = id(table), ours.data_ptr()
+            if key not in grown:
+                grown[key] = _with_own_symbols(table, ours, added)
+            given[name] = grown[key]
     given |= {
         name: _widen_output(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")
     }

@@ -35,5 +35,8 @@ def read_sentence_model(
     if path.is_dir() and (path / "config.json").is_file():
         if vocabulary:
             raise UserError(f"--vocab: {path} has its vocabulary in the files of Hugging Face's form; leave it out")
-        return read_hugging_face(path, source_lang, target_lang, pieces_of)
-    return read_marian(find_marian(path), target_lang, pieces_of, vocabulary)
+        found = read_hugging_face(path, source_lang, target_lang, pieces_of)
+    else:
+        found = read_marian(find_marian(path), target_lang, pieces_of, vocabulary)
+    found.check_finite()
+    return found

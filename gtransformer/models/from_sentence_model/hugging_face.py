@@ -146,8 +146,8 @@ def _load_torch(file: Path) -> dict[str, Tensor]:
 
 def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the structure as options of this package. Raises UserError for what no layer here computes."""
-    activation = config.get("activation_function", "relu")
-    if activation not in ACTIVATIONS:
+    activation = config.get("activation_function", "relu" if kind == M2M else "gelu")  # without it as transformers
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise UserError(f"{folder}: activation {activation}, which no layer of this package has; give another model")
     start, end = config.get("decoder_start_token_id"), config.get("eos_token_id")
     if kind != MARIAN and start != end:
@@ -159,8 +159,11 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
     sides = "encoder", "decoder"
     sizes = [f"{side}_{name}" for side in sides for name in ("ffn_dim", "layers", "attention_heads")]
     for name in ("d_model", *sizes, *(["max_position_embeddings"] if learned else [])):
-        if not isinstance(config.get(name), int) or config[name] < 1:
+        if type(config.get(name)) is not int or config[name] < 1:
             raise UserError(f"{folder / 'config.json'}: {name} is no size; fetch the model again")
+    dropout = config.get("dropout", 0.1)
+    if type(dropout) not in (int, float) or not 0 <= dropout <= 1:
+        raise UserError(f"{folder / 'config.json'}: dropout {dropout} is no probability; fetch the model again")
     own = {
         "embed_dim": [config["d_model"]] * 2,
         "ffn_embed_dim": [config[f"{side}_ffn_dim"] for side in sides],
@@ -174,8 +177,8 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
         found |= dict.fromkeys(("max_source_positions", "max_target_positions"), config["max_position_embeddings"])
     return found | {
         "activation_fn": ACTIVATIONS[activation],
-        "dropout": config.get("dropout", 0.1),
-        "no_scale_embedding": not config.get("scale_embedding"),
+        "dropout": float(dropout),
+        "no_scale_embedding": not config.get("scale_embedding", kind == M2M),
         "layernorm_embedding": kind == MBART,
         "sinusoids": "huggingface" if kind == MARIAN else "fairseq",
         "sentence_marks": "start" if kind == MARIAN else "end",
@@ -212,7 +215,8 @@ def _many_languages(
     pieces = folder / PIECES
     if not pieces.is_file():
         raise UserError(f"{pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
-    words = [*BEFORE, *pieces_of(pieces)[3:]]  # the pieces begin with <unk>, <s> and </s>, the words with four
+    cut = pieces_of(pieces)
+    words = [*BEFORE, *cut[3:]]  # the pieces begin with <unk>, <s> and </s>, the words with four
     if (folder / "vocab.json").is_file():
         words = _numbered(folder / "vocab.json", read_json_file(folder / "vocab.json"))
     if tuple(words[:4]) != BEFORE:
@@ -221,7 +225,8 @@ def _many_languages(
         if row >= len(words):
             words += map(UNUSED.format, range(len(words), row))
             words.append(word)
-    tokens = {word.strip("_"): word for word in words[4:] if _is_language(word)}
+    text = {*cut}  # some pieces look like languages
+    tokens = {word.strip("_"): word for word in words[4:] if word not in text and _is_language(word)}
     found = []
     for option, lang in (("--source-lang", source_lang), ("--target-lang", target_lang)):
         if lang not in tokens:

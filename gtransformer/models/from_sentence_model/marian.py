@@ -7,6 +7,7 @@ common/binary.cpp).
 from __future__ import annotations
 
 import math
+import re
 import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ CONFIG = "special:model.yml"
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
 VERSION = 1
 EOS, UNK = "</s>", "<unk>"
+FIRST_WORD = 2  # that is predicted, of a dictionary: Marian has neither <s> nor <pad>
 NEVER = 1000.0  # taken off the log probability of <unk>, which Marian never writes
 EPSILON = 1e-6  # of Marian's layer norms
 ACTIVATIONS = ("relu", "swish", "gelu")
@@ -38,7 +40,10 @@ OTHERWISE = (
 # What the configuration must say: the sizes.
 SIZES = ("dim-emb", "transformer-heads", "transformer-dim-ffn", "enc-depth", "dec-depth")
 # What reading a file that is none, or is cut off, raises; AttributeError: an archive without arrays.
-DAMAGED = (ValueError, KeyError, OSError, EOFError, AttributeError, struct.error, zipfile.BadZipFile)
+DAMAGED = (
+    ValueError, KeyError, OSError, EOFError, AttributeError, NotImplementedError, OverflowError, struct.error,
+    zipfile.BadZipFile,
+)  # fmt: skip
 # Attention blocks by their names here, and in Marian.
 ATTENTION = {"self_attn_local": "self", "encoder_attn_local": "context"}
 
@@ -99,7 +104,7 @@ def read_marian(
         raise UserError(f"{path}: shares its embeddings, but its two vocabularies differ; give one with --vocab")
     files = [path, *{side.pieces for side in sides}]
     return SentenceModel(
-        "Marian", structure, layers, *sides, (encoder, decoder, output), bias, 2, files, {"unkpen": NEVER}
+        "Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, files, {"unkpen": NEVER}
     )
 
 
@@ -160,7 +165,8 @@ def _read_binary(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
             text = bytes(item)
         elif kind == INTGEMM8 and not name.endswith("QuantMultA"):
             (multiplier,) = struct.unpack_from("<f", item, length)
-            values = np.frombuffer(item, np.int8, length).astype(np.float32) / np.float32(multiplier)
+            with np.errstate(all="ignore"):  # of a damaged multiplier: see SentenceModel.check_finite
+                values = np.frombuffer(item, np.int8, length).astype(np.float32) / np.float32(multiplier)
             found[name] = values.reshape(shape) if name.endswith("Wemb") else values.reshape(shape[::-1]).T
         elif kind == FLOAT32 and not name.endswith("QuantMultA"):
             found[name] = np.frombuffer(item, np.float32, length).reshape(shape).copy()
@@ -297,7 +303,7 @@ def read_vocabularies(
     A ``.spm`` file numbers its pieces itself; with ``.yml``, which numbers words, ``source.spm`` and ``target.spm``
     cut the text.
     """
-    files = [Path(one) for one in given] or _beside(path.parent)
+    files = [Path(one) for one in given] or _beside(path.parent, target_lang)
     if not 1 <= len(files) <= 2:
         raise UserError(f"{path.parent}: {len(files)} vocabularies; name that of both sides, or of each, with --vocab")
     sides = []
@@ -338,11 +344,11 @@ def _row(words: Sequence[str], word: str, file: Path) -> int:
     return words.index(word)
 
 
-def _beside(folder: Path) -> list[Path]:
-    """The vocabularies in a folder: as a configuration there names them, else by their names."""
+def _beside(folder: Path, target_lang: str) -> list[Path]:
+    """The vocabularies in a folder, source first: as a configuration there names them, else by their names."""
     for file in sorted((*folder.glob("*.yml"), *folder.glob("*.yaml"))):
         try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+            content = _load_texts(file)
         except (yaml.YAMLError, UnicodeDecodeError):
             continue
         if isinstance(content, dict) and isinstance(content.get("vocabs"), list):
@@ -351,17 +357,22 @@ def _beside(folder: Path) -> list[Path]:
                 return named[:1] if len(set(named)) == 1 else named
     for pattern in ("*vocab*.yml", "*vocab*.spm"):
         found = sorted(folder.glob(pattern))
-        if len(found) == 2:  # as Bergamot names them
-            found.sort(key=lambda one: "src" not in one.name)
+        if len(found) == 2:  # as Bergamot names them, or by languages
+            found.sort(key=lambda one: ("src" not in one.name, target_lang in re.split(r"[\W_]", one.name)))
         if found:
             return found
     return []
 
 
+def _load_texts(file: Path) -> Any:
+    """Read YAML whose values all are texts: words may look like numbers or dates. It is also faster."""
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+
+
 def _read_yaml_words(file: Path) -> list[str]:
     """The words of a vocabulary in YAML, ``word: number`` a line, in the order of the numbers."""
     try:
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        content = _load_texts(file)
         numbers = {int(number): word for word, number in content.items()}
     except (yaml.YAMLError, AttributeError, TypeError, ValueError):
         raise UserError(f"{file}: no vocabulary of Marian, which has 'word: number' on each line") from None

@@ -86,13 +86,25 @@ class SentenceModel:
     files: list[Path] = field(default_factory=list)
     search: dict[str, float] = field(default_factory=dict)
 
+    def check_finite(self) -> None:
+        """Raise UserError for parameters that are not numbers: search with them would find nothing."""
+        encoder, decoder, output = self.tables
+        tables = {"the embeddings": encoder, "the target's embeddings": decoder, "the output layer": output}
+        for name, value in (self.parameters | tables).items():
+            if value is not None and not bool(value.isfinite().all()):
+                raise UserError(
+                    f"{self.files[0]}: {name} are not all finite numbers; the model is damaged, fetch it again"
+                )
+
     def state(self) -> dict[str, Tensor]:
         """Return all parameters, the tables in this package's order, without the symbols that it adds behind."""
         encoder, decoder, output = self.tables
         found = dict(self.parameters)
-        found["encoder.embed_tokens.weight"] = reordered(encoder, self.source)
-        found["decoder.embed_tokens.weight"] = reordered(decoder, self.target)
-        found[f"{OUTPUT}.weight"] = reordered(decoder if output is None else output, self.target)
+        source = target = reordered(encoder, self.source)  # of many languages a table has a gigabyte: once if shared
+        if decoder is not encoder or self.source.order() != self.target.order():
+            target = reordered(decoder, self.target)
+        found["encoder.embed_tokens.weight"], found["decoder.embed_tokens.weight"] = source, target
+        found[f"{OUTPUT}.weight"] = target if output is None else reordered(output, self.target)
         if self.bias is not None:
             found[f"{OUTPUT}.bias"] = reordered(self.bias[:, None], self.target)[:, 0]
         return found

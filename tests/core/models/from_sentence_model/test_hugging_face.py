@@ -13,16 +13,25 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.data import Dictionary
-from sentencepiece import SentencePieceProcessor
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.translate import main as translate
+from gtransformer.errors import UserError
 from gtransformer.lab.analysis.start import measure
+from gtransformer.models.common.pretrained import from_transformer
+from gtransformer.models.from_sentence_model import read_sentence_model
 from gtransformer.optional import import_transformers
+from gtransformer.preprocess.chain import postprocessor_for
+from gtransformer.preprocess.pieces import SentencePieces
+from gtransformer.tasks.checkpoints import read_state
 from gtransformer.translation.api import GTransformer
+from gtransformer.translation.convert import convert
+from gtransformer.translation.export import Sources
+from gtransformer.translation.export import export as write_export
 from gtransformer.translation.options import SearchOptions
 from tests.commands import GENERATION, run
 from tests.core.models.from_sentence_model.hf_folders import (
@@ -35,6 +44,7 @@ from tests.core.models.from_sentence_model.hf_folders import (
     train_pieces,
     write_json,
 )
+from tests.saved_model import make_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -93,6 +103,22 @@ def places(folder: Folder, loaded: GTransformer) -> tuple[list[int], list[int]]:
         if unused or word in folder.words[1]:
             found[number] = int(unused[1]) if unused else folder.words[1].index(word)
     return list(found), list(found.values())
+
+
+@pytest.mark.parametrize("kind", ["marian-swish", "m2m", "mbart"])
+def test_what_the_configuration_leaves_out(kind: str, pieces: Path, tmp_path: Path):
+    """It is what transformers takes then."""
+    folder = MAKERS[kind](pieces, tmp_path / "folder")
+    config = json.loads((folder.path / "config.json").read_text())
+    for name in ("activation_function", "scale_embedding", "dropout"):
+        del config[name]
+    write_json(folder.path / "config.json", config)
+    folder.model = type(folder.model).from_pretrained(folder.path).eval()
+    loaded, draw = load(folder, tmp_path / "model"), random.Random(1)
+    here, there = places(folder, loaded)
+    lines = [sentences(folder, side, 1, draw) for side in (0, 1)]
+    (mine,) = ours(folder, loaded, *lines)
+    assert (mine[:, here] - folder.logits(*(side[0] for side in lines))[:, there]).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -388,6 +414,9 @@ FAULTS = {
     "another start": ("m2m", lambda f: changed(f, decoder_start_token_id=0), "its decoder begins with token 0"),
     "no such start": ("marian", lambda f: changed(f, decoder_start_token_id=999), "decoder_start_token_id 999"),
     "activation": ("marian", lambda f: changed(f, activation_function="mish"), "activation mish"),
+    "activation, a list": ("marian", lambda f: changed(f, activation_function=[1]), "activation [1]"),
+    "dropout": ("m2m", lambda f: changed(f, dropout="0.1"), "dropout 0.1 is no probability"),
+    "size, a switch": ("marian", lambda f: changed(f, encoder_ffn_dim=True), "encoder_ffn_dim is no size"),
     "no size": ("marian", lambda f: changed(f, d_model=None), "d_model is no size"),
     "another size": ("marian", lambda f: changed(f, d_model=24), "embeddings of another size"),
     "another inner size": ("marian", lambda f: changed(f, encoder_ffn_dim=8), "of another size"),
@@ -465,3 +494,63 @@ def test_what_cannot_be_converted(fault: str, whole, tmp_path: Path, capsys):
 )
 def test_languages_that_it_does_not_know(kind: str, pair, message: str, whole, tmp_path: Path, capsys):
     assert message in refused(whole[kind].path, tmp_path / "model", pair, capsys)
+
+
+def test_a_piece_that_looks_like_a_language_is_text(tmp_path: Path):
+    skip_without_transformers()
+    train_pieces(tmp_path)
+    SentencePieceTrainer.train(
+        input=str(tmp_path / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60, minloglevel=2,
+        hard_vocab_limit=False, user_defined_symbols=["ab_Cd", "__x"],
+    )  # fmt: skip
+    for kind in ("m2m", "nllb"):
+        folder = many_languages(tmp_path, tmp_path / kind, kind)
+        model = load(folder, tmp_path / f"{kind}-model")
+        assert model.engine.source.unk() not in [*map(model.engine.source.index, ("ab_Cd", "__x"))]
+        with pytest.raises(UserError, match="--source-lang"):
+            convert(folder.path, tmp_path / "other", "ab_Cd", folder.pair[1], {}, {})
+
+
+def test_converting_twice_is_the_same(whole, tmp_path: Path):
+    """The rows of symbols that no file has are not drawn anew."""
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        convert(whole["m2m"].path, tmp_path / str(seed), "en", "de", {}, {})
+        states.append(read_state(tmp_path / str(seed) / "model.pt")["model"])
+        assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))  # and draws nothing
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
+def test_a_shared_table_is_in_memory_once(whole, tmp_path: Path):
+    """Of NLLB-200 it has a gigabyte."""
+    read = read_sentence_model(whole["m2m"].path, "en", "de", lambda file: SentencePieces(file).words())
+    model = load(whole["m2m"], tmp_path / "model").engine.model
+    for state in (read.state(), from_transformer(read.state(), model)):
+        tables = [
+            value for name, value in state.items() if "embed_tokens" in name or name.endswith("projection.weight")
+        ]
+        assert len(tables) == 3 and len({table.data_ptr() for table in tables}) == 1
+
+
+def test_a_corpus_with_two_models_of_pieces_the_other_way_round(pieces: Path, tmp_path: Path):
+    """A model from its target to its source cuts and joins each language as the corpus does."""
+    folder = marian(pieces, tmp_path / "folder", two=True)
+    load(folder, tmp_path / "model")
+    write_raw(tmp_path / "raw", ("en", "de"))
+    prepared = tmp_path / "prepared"
+    assert prepare([str(tmp_path / "raw"), str(prepared), "--workers=1", f"--vocabulary={tmp_path / 'model'}"]) == 0
+    text = {"en": "The old house is green.", "de": "Das alte Haus ist gr\u00fcn."}
+    cut = {lang: SentencePieces(pieces / f"{lang}.model")([line])[0] for lang, line in text.items()}
+    for lang, line in text.items():
+        assert postprocessor_for(prepared, lang).plain_lines([cut[lang]]) == [line]
+
+    arguments = ["--source-lang", "de", "--target-lang", "en"]
+    checkpoint = make_checkpoint(prepared, tmp_path / "reverse.pt", *arguments)
+    settings = json.loads((prepared / "manifest.json").read_text())
+    settings["settings"] |= {"source_prefix": "a", "target_prefix": "b"}
+    (prepared / "manifest.json").write_text(json.dumps(settings))
+    made = write_export(Sources(prepared, checkpoint), tmp_path / "exported", SearchOptions(), {})
+    assert [made["settings"][f"{side}_prefix"] for side in ("source", "target")] == ["b", "a"]
+    for name, lang in (("sentencepiece.model", "de"), ("sentencepiece.target.model", "en")):
+        assert (tmp_path / "exported" / name).read_bytes() == (pieces / f"{lang}.model").read_bytes()

@@ -16,6 +16,8 @@ from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.preprocess.pieces import SentencePieces
+from gtransformer.translation.export import Sources, export
+from gtransformer.translation.options import SearchOptions
 from tests.commands import only_error, run
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import (
@@ -76,6 +78,17 @@ def gaps_in_numbers(path):
     (path.parent / "s.vocab.yml").write_text("</s>: 0\n<unk>: 7\n")
 
 
+def words_like_dates(path):
+    (path.parent / "s.vocab.yml").write_text("</s>: 0\n2001-99-99: 7\n")
+
+
+def compressed_otherwise(path):
+    """By a method that no zip file has."""
+    content = bytearray(path.read_bytes())
+    content[(begin := content.index(b"PK\x01\x02") + 10) : begin + 2] = b"\xff\x00"
+    path.write_bytes(content)
+
+
 def second_model(path):
     marian.write_binary(path.parent / "second.bin", *marian.read_npz(path))
 
@@ -95,6 +108,9 @@ WRONG = [
     (vocabulary_of_text, {}, "vocab.ende.spm"),
     (no_cutter, {"numbered": True}, "source.spm"),
     (gaps_in_numbers, {"numbered": True}, "s.vocab.yml"),
+    (words_like_dates, {"numbered": True}, "s.vocab.yml"),
+    (compressed_otherwise, {}, "model.npz.*compression"),
+    (changed({"encoder_l1_self_bq": np.full((1, 16), np.nan)}), {}, "self_attn_local.q_proj.bias are not all finite"),
     (second_model, {}, "model.npz, second.bin|second.bin, model.npz"),
     (changed(layer_normalization=True), {}, "layer-normalization"),
     (changed(transformer_ffn_depth=3), {}, "more than two matrices"),
@@ -145,6 +161,17 @@ def test_vocabularies_that_are_named(tmp_path):
     (scores,) = expected[0]
     wanted = marian.log_softmax(saved.reference.logits([5, 6, 0], [7, 8, 9, 0]))[range(4), [7, 8, 9, 0]]
     assert np.abs(np.array(scores) - wanted).max() < 1e-8
+
+
+def test_vocabularies_by_languages(tmp_path):
+    """The target's comes first by its name."""
+    saved = save(tmp_path / "given", embeddings="none")
+    for side, lang in (("src", "en"), ("trg", "de")):
+        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / f"vocab.{lang}.spm")
+    assert model_convert([str(saved.path), str(tmp_path / "model"), "-s", "en", "-t", "de"]) == 0
+    for name, lang in (("sentencepiece.model", "en"), ("sentencepiece.target.model", "de")):
+        given = saved.path.parent / f"vocab.{lang}.spm"
+        assert (tmp_path / "model" / name).read_bytes() == given.read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +249,12 @@ def test_training(multilingual, prepared, tmp_path):
     assert float(found[-1]) == pytest.approx(np.mean(costs), abs=1e-3)  # bits a word, three decimals
     message = only_error(run(*line, "--criterion=label_smoothed_cross_entropy", f"--save-dir={tmp_path}/2", status=1))
     assert "can never be predicted" in message
+
+
+def test_exported_models_never_write_unk(multilingual, prepared, tmp_path):
+    """As the directory that training began from, whatever the commands of training were."""
+    manifest = export(Sources(prepared, multilingual.folder / "model.pt"), tmp_path / "exported", SearchOptions(), {})
+    assert manifest["search"]["unkpen"] == 1000
 
 
 def random_sample(converted: Converted, draw: random.Random):

@@ -21,7 +21,7 @@ def import_transformers() -> ModuleType:
 
 
 def read_wordpiece_tokeniser(folder: str | Path):
-    """The tokeniser of a BERT, transformers' ``BertTokenizerFast``. Raises UserError if the folder holds none."""
+    """Return the tokeniser of a BERT, transformers' ``BertTokenizerFast``. Raises UserError if the folder holds none."""
     transformers = import_transformers()
     if not Path(folder).is_dir():
         raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")

@@ -12,7 +12,7 @@ from gtransformer.files import check_output
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer average", description=__doc__.split(" (")[0] + ".")
     parser.add_argument(
         "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer contrastive", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
@@ -103,17 +103,19 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def progress(batches: list) -> tqdm:
-    """A progress bar on stderr."""
+    """Return a progress bar on stderr."""
     return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
 
 
 def batch_of(scorer: SentenceScorer) -> dict[str, int]:
-    """What the result says of a scorer of batches."""
+    """Return what the result says of a scorer of batches."""
     return {"batch_sentences": scorer.together} if scorer.in_batches else {}
 
 
 def score_own(args: argparse.Namespace) -> dict:
-    """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
+    """Return the report on a contrastive set over a prepared corpus, each item in the context that the model would
+    have.
+    """
     from gtransformer.evaluation.contrastive import read_items, report, score_items
     from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
@@ -139,7 +141,7 @@ def score_own(args: argparse.Namespace) -> dict:
 
 
 def score_suite(args: argparse.Namespace) -> dict:
-    """The report on a published suite."""
+    """Return the report on a published suite."""
     from gtransformer.evaluation.instances import Capacity, capacity_of
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
     from gtransformer.evaluation.suite_files import read_suite
@@ -178,7 +180,7 @@ def score_suite(args: argparse.Namespace) -> dict:
 
 
 def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
-    """The suite's languages as the corpus calls them (mBART's have a country: de_DE).
+    """Return the suite's languages as the corpus calls them (mBART's have a country: de_DE).
 
     Raises UserError if the corpus is of another pair.
     """

@@ -28,7 +28,7 @@ from gtransformer.preprocess.formats import (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus convert", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="ids|opus|ctxpro")
     ids = kinds.add_parser("ids", help="text on both sides and a document id for every line, as WMT has it")

@@ -19,7 +19,7 @@ from gtransformer.files import write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer discourse", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--source", type=Path, required=True, metavar="FILE", help="English text")

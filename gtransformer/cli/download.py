@@ -17,7 +17,7 @@ from gtransformer.preprocess.libreoffice import LIBREOFFICE, TARGETS, get_help
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus get", description=__doc__.splitlines()[0])
     parser.add_argument("corpus", choices=[*CORPORA, LIBREOFFICE])
     parser.add_argument("--data", type=Path, help="where corpora lie ($DATA, or data/ in the checkout)")

@@ -12,7 +12,7 @@ from gtransformer.translation.options import SearchOptions, add_search_options, 
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer export", description=__doc__.split(" (")[0] + ".")
     parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")

@@ -27,7 +27,7 @@ RULES = {
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def table(systems: dict, kind: str) -> str:
-    """A row for every kind of every system: accuracy, the three outcomes, accuracy by the nearest disclosure."""
+    """Return a row for every kind of every system: accuracy, the three outcomes, accuracy by the nearest disclosure."""
     from gtransformer.evaluation.generative import OUTCOMES
 
     distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", {}))

@@ -12,7 +12,7 @@ from gtransformer.installation import PACKAGE, config_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer info", description=__doc__.replace("``", ""))
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--user-dir", action="store_true", help="print only the package's directory")

@@ -13,7 +13,7 @@ from gtransformer.preprocess.shards import merge
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer corpus merge",
         description="Merge all shards of a corpus that gtransformer prepare --shard I/N made. The result is what one "

@@ -11,7 +11,7 @@ from gtransformer.translation.options import add_search_options
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer model convert",
         description=f"{__doc__} It translates documents sentence by sentence, as the sentence model does, with as many "

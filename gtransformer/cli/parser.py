@@ -21,7 +21,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser with the options that several commands have."""
 
     def format_help(self) -> str:
-        """What ``--help`` prints."""
+        """Return what ``--help`` prints."""
         return as_typed(super().format_help())
 
     def add_user_dir(self) -> None:

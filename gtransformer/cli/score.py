@@ -40,7 +40,7 @@ PAPER = "paper"  # on the command line: the score of the paper's tables, the rel
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def source_documents(args: argparse.Namespace) -> Documents:
-    """The source of what is scored."""
+    """Return the source of what is scored."""
     if args.prepared:
         instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
         return read_side(args.prepared, instance_index, instance_index.source_lang)

@@ -22,7 +22,7 @@ class Choice(Protocol):
 
 
 def is_solved(choice: Choice) -> bool:
-    """Whether the right translation is strictly better than all wrong ones."""
+    """Return whether the right translation is strictly better than all wrong ones."""
     return all(choice.correct > wrong for wrong in choice.wrong)
 
 
@@ -61,13 +61,14 @@ def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) 
 
 
 def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
-    """The row of a report that a number (a distance) belongs to: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
+    """Return the row of a report that a number (a distance) belongs to: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
     first, last = next((first, last) for first, last in buckets if last is None or first <= number <= last)
     return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
 
 
 def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]) -> dict[str, dict]:
-    """What ``count`` says of the items of each key, in the order of the keys; numbers are put together by ``BUCKETS``.
+    """Return what ``count`` says of the items of each key, in the order of the keys; numbers are put together by
+    ``BUCKETS``.
 
     Items whose key is None are left out.
     """
@@ -86,7 +87,7 @@ def report(
     alone: Iterable[str],
     within: Iterable[str],
 ) -> dict[str, Any]:
-    """What ``count`` says of all items, and by kind.
+    """Return what ``count`` says of all items, and by kind.
 
     Args:
         kinds: what items are told apart by; each gives an item's key, or None where it has none.

@@ -32,7 +32,7 @@ class BatchScorer(SentenceScorer):
         self.together, self.most_in_front = together, 4 * max_tokens
 
     def reach(self, before: Sequence[Request]) -> tuple[int, int]:
-        """How many sentences back the others of a batch are read, as sources and as targets; 0: they are not.
+        """Return how many sentences back the others of a batch are read, as sources and as targets; 0: they are not.
 
         ``before``: instances whose current sentences follow each other up to the one in question.
         """

@@ -17,7 +17,7 @@ DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 
 
 def load_comet(model: str = DEFAULT_MODEL):
-    """A COMET model by name (downloaded at first use) or from a checkpoint file.
+    """Return a COMET model by name (downloaded at first use) or from a checkpoint file.
 
     Raises UserError, saying what to do, where the package is not installed or the model cannot be had.
     """
@@ -40,7 +40,7 @@ def load_comet(model: str = DEFAULT_MODEL):
 
 
 def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments, context: int = 0) -> Score:
-    """The mean COMET score of a translation's sentences, by a model of ``load_comet``; on a GPU if there is one.
+    """Return the mean COMET score of a translation's sentences, by a model of ``load_comet``; on a GPU if there is one.
 
     With ``context``, each sentence behind so many previous ones of its document, the reference's on the target side
     for translation and reference alike; only the last sentence is pooled (Vernikos et al. 2022).
@@ -81,7 +81,8 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
 def behind(
     sentences: Sequence[str], before: Sequence[str], positions: Sequence[tuple[int, int]], most: int, mark: str
 ) -> list[str]:
-    """Each sentence behind up to ``most`` previous ones of its document, taken from ``before``, ``mark`` between them.
+    """Return each sentence behind up to ``most`` previous ones of its document, taken from ``before``, ``mark`` between
+    them.
 
     ``positions[i]`` is (document, position) of sentence i; one that is left out of the segments is no context.
     """

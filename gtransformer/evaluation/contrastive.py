@@ -65,7 +65,7 @@ class Item:
         return f"sentence {self.sentence} of document {self.document}"
 
     def disclosed(self, source: int, target: int) -> bool:
-        """Whether so many sentences before it, of the source and of the target, hold what decides it."""
+        """Return whether so many sentences before it, of the source and of the target, hold what decides it."""
         sides = zip((self.distance_source, self.distance_target), (source, target), strict=True)
         return any((self.distance if back is None else back) <= seen for back, seen in sides)
 
@@ -85,7 +85,7 @@ class ItemScores:
         return self.item.group
 
     def to_json(self) -> dict[str, Any]:
-        """The item and its scores as a JSON object."""
+        """Return the item and its scores as a JSON object."""
         given = [key for key in OPTIONAL if getattr(self.item, key) is not None]
         shown = {key: getattr(self.item, key) for key in ("id", "phenomenon", "detail", "distance", *given)}
         return {**shown, "correct": self.correct, "wrong": list(self.wrong), "solved": is_solved(self)}
@@ -101,7 +101,7 @@ def check_right_translation(item: Item, reference: str | None) -> None:
 
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
-    """The split and the items of a ``contrastive.json``; UserError, naming the entry, where it is not one."""
+    """Return the split and the items of a ``contrastive.json``; UserError, naming the entry, where it is not one."""
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("items"), list) or not isinstance(data.get("split"), str):
         raise UserError(f"{path}: no contrastive set ('split' and a list 'items' are expected)")
@@ -127,7 +127,7 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
 
 
 def are_texts(value: object) -> bool:
-    """Whether something read from a file is a list of texts."""
+    """Return whether something read from a file is a list of texts."""
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
@@ -199,7 +199,9 @@ def score_items(
 def instances_before(
     document: int, sentence: int, current: dict[tuple[int, int], tuple[int, int]], together: int
 ) -> list[int]:
-    """The instances of the sentences that follow each other up to the one given, at most ``together`` with its own."""
+    """Return the instances of the sentences that follow each other up to the one given, at most ``together`` with its
+    own.
+    """
     found: list[int] = []
     for number in range(sentence - 1, sentence - together, -1):
         if (document, number) not in current:

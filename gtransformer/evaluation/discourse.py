@@ -52,7 +52,7 @@ INFORMAL = frozenset(
 
 
 def has_pronoun(tokens: Sequence[Token], forms: frozenset[str]) -> bool:
-    """Whether an English sentence holds one of ``forms``, tagged as a pronoun."""
+    """Return whether an English sentence holds one of ``forms``, tagged as a pronoun."""
     return any(token.pos == "PRON" and token.text.lower() in forms for token in tokens)
 
 
@@ -118,7 +118,8 @@ def corpus_f1(pairs: Sequence[tuple[Counts, Counts]], classes: Sequence[str]) ->
 def discourse_f1(
     sources: Sequence[Sequence[Token]], hypotheses: Sequence[Sequence[Token]], references: Sequence[Sequence[Token]]
 ) -> dict[str, Any]:
-    """``{"pronoun": ..., "formality": ...}``: F1 overall and ``by_class``, and the number of sentences that count.
+    """Return ``{"pronoun": ..., "formality": ...}``: F1 overall and ``by_class``, and the number of sentences that
+    count.
 
     The three are tagged sentences, equally many.
     """
@@ -160,7 +161,7 @@ class Tagger:
         self.name = f"{model}|version:{self._nlp.meta.get('version', 'unknown')}|spacy:{spacy.__version__}"
 
     def __call__(self, sentences: Sequence[str]) -> Iterator[list[Token]]:
-        """The tokens of every sentence."""
+        """Yield the tokens of every sentence."""
         for text, document in zip(sentences, self._nlp.pipe(sentences), strict=True):
             tokens = [Token(token.text, token.pos_) for token in document]
             if text.strip() and not any(token.pos for token in tokens):
@@ -169,7 +170,7 @@ class Tagger:
 
 
 def score_files(source: Path, reference: Path, systems: Mapping[str, Path], models: tuple[str, str]) -> dict[str, Any]:
-    """What the files of all systems score, as a JSON object; ``models``: spaCy's, of source and target language.
+    """Return what the files of all systems score, as a JSON object; ``models``: spaCy's, of source and target language.
 
     Raises UserError for what is no plain text, for files that are not aligned, and for taggers that are not there.
     """

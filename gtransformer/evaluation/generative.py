@@ -57,7 +57,7 @@ class Judged:
     group: int | str | None = None
 
     def to_json(self) -> dict:
-        """The item as a JSON object, its distances beside the rest."""
+        """Return the item as a JSON object, its distances beside the rest."""
         group = {} if self.group is None else {"group": self.group}
         solved = self.outcome == RIGHT
         head = {"id": self.id, "phenomenon": self.kind, **self.distances, **group}
@@ -103,7 +103,7 @@ def _differing(one: Counter[str], other: Counter[str]) -> set[str]:
 
 
 def judge(items: Sequence[Item], texts: Documents, references: Documents) -> list[Judged]:
-    """The outcomes of all items in a translation, documents of sentences, beside its reference.
+    """Return the outcomes of all items in a translation, documents of sentences, beside its reference.
 
     Raises UserError for an item whose right translation is not the reference of its sentence.
     """
@@ -121,7 +121,9 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
 def judge_translations(
     items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: str = ORDER
 ) -> list[Judged]:
-    """The outcomes of all items in a system's translation of their split, a file as ``score_translations`` takes it."""
+    """Return the outcomes of all items in a system's translation of their split, a file as ``score_translations`` takes
+    it.
+    """
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     references = read_side(prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(prepared, split, hypotheses, metrics=(), alignment=alignment)
@@ -129,7 +131,8 @@ def judge_translations(
 
 
 def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[Judged]:
-    """The outcomes in a file with a document an entry, or with the translation of each entry's sentence on a line.
+    """Return the outcomes in a file with a document an entry, or with the translation of each entry's sentence on a
+    line.
 
     Entries of one film are a group. Raises UserError where there are not as many documents or lines as entries, and
     where a document has more or fewer sentences than its entry says.
@@ -144,7 +147,7 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
 
 
 def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
-    """The translation of each entry's sentence: the last one of its document, or its line."""
+    """Return the translation of each entry's sentence: the last one of its document, or its line."""
     lines = list(read_lines(hypotheses))
     if not any(map(is_document_mark, lines)):
         if len(lines) != len(expectations):

@@ -43,7 +43,8 @@ class Capacity:
     behind: bool = True
 
     def last_ones(self, source: np.ndarray, target: np.ndarray, runs: Ranges) -> Instances:
-        """An instance for each sentence: it is the last, behind as much of what is before it as there is room for.
+        """Return an instance for each sentence: it is the last, behind as much of what is before it as there is room
+        for.
 
         Args:
             source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included.
@@ -62,7 +63,7 @@ class Capacity:
         return Instances(*(np.stack([first, end], 1) for first in sides), np.stack([end - 1, end], 1))
 
     def around(self, source: Sequence[int], target: Sequence[int], sentence: int) -> tuple[range, range]:
-        """The sentences of a text, of source and target, in which one is scored.
+        """Return the sentences of a text, of source and target, in which one is scored.
 
         As much as there is room for of what is before it comes first, then what is behind it (our choice).
 
@@ -82,13 +83,13 @@ class Capacity:
         return range(first, end), range(target_first, end)
 
     def _borders(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """(sentences + 1,) tokens in front of each."""
+        """Return (sentences + 1,) tokens in front of each."""
         costs = np.maximum(source, target) if self.longer_side else target
         return np.concatenate([[0], np.cumsum(costs)])
 
 
 def capacity_of(task, prepared: Path) -> Capacity:
-    """What the options that were saved with a model say about its instances.
+    """Return what the options that were saved with a model say about its instances.
 
     Args:
         task: the model's.
@@ -147,7 +148,7 @@ class CorpusInstances:
 
 
 def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None = None) -> CorpusInstances:
-    """The instances of a split as a model has them: grouped as the options say that were saved with it.
+    """Return the instances of a split as a model has them: grouped as the options say that were saved with it.
 
     Args:
         task: of the model, with ``prepared / "bin"`` as its data. A model of fairseq's ``translation`` task, which has
@@ -176,7 +177,7 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:
-    """The sentences of (length,) int64 tokens ``<s> a b </s> <s> c </s>``, without the marks."""
+    """Return the sentences of (length,) int64 tokens ``<s> a b </s> <s> c </s>``, without the marks."""
     sentences: TokenLists = []
     for token in tokens.tolist():
         if token == bos:

@@ -26,8 +26,8 @@ def load_scorer(
     separator: str | None = None,
     together: int | None = None,
 ) -> tuple[SentenceScorer, object]:
-    """The model of a checkpoint, ready to score translations of the prepared corpus, and its task; UserError if there
-    is none.
+    """Return the model of a checkpoint, ready to score translations of the prepared corpus, and its task; UserError if
+    there is none.
 
     Models of the task ``translation_doc`` and of fairseq's ``translation`` serve. The latter read sentences joined by
     ``separator`` or, without one, as the prepared corpus holds them (``Layout``). ``together``: of models that read
@@ -60,7 +60,7 @@ def load_scorer(
 def sentence_encoder(
     prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None, tokenised: bool = False
 ) -> Callable[[Sequence[str]], TokenLists]:
-    """A function from plain sentences to token indices, by the same steps that prepared the corpus.
+    """Return a function from plain sentences to token indices, by the same steps that prepared the corpus.
 
     ``tokenised``: the sentences are so already; they are only truecased and cut by BPE.
     """

@@ -73,12 +73,14 @@ class Score:
     warning: str = ""
 
     def to_json(self) -> dict:
-        """The score as a JSON object."""
+        """Return the score as a JSON object."""
         return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
 
 
 def _sacrebleu(metric: SacreMetric, **more: Callable) -> Measure:
-    """A metric of sacrebleu's, by the methods that its own paired tests use; there is no public way to the counts."""
+    """Return a metric of sacrebleu's, by the methods that its own paired tests use; there is no public way to the
+    counts.
+    """
 
     def count(hypotheses: list[str], references: list[str]) -> list:
         return metric._extract_corpus_statistics(hypotheses, [references])
@@ -200,17 +202,17 @@ class SegmentStatistics:
         self.rows = [list(row) for row in self.measure.count(list(hypotheses), list(references))]
 
     def score(self, segments: Iterable[int] | None = None) -> float:
-        """The corpus score of the given segments (all of them by default); at least one is needed."""
+        """Return the corpus score of the given segments (all of them by default); at least one is needed."""
         rows = self.rows if segments is None else [self.rows[number] for number in segments]
         return self.measure.score(summed(rows))
 
     def whole(self) -> Score:
-        """The score of all segments."""
+        """Return the score of all segments."""
         sums, measure = summed(self.rows), self.measure
         details, warning = measure.details(sums), measure.warn(sums)
         return Score(measure.score(sums), measure.signature, len(self.rows), details, warning)
 
 
 def summed(rows: Iterable[Sequence[float]]) -> list[float]:
-    """The sums of the columns of rows."""
+    """Return the sums of the columns of rows."""
     return [sum(column) for column in zip(*rows, strict=True)]

@@ -18,7 +18,9 @@ UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown 
 
 
 def find_instance_index(prepared: Path, split: str) -> Path:
-    """The instance index of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has none."""
+    """Return the instance index of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has
+    none.
+    """
     folder = prepared / "bin"
     if not folder.is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
@@ -34,7 +36,7 @@ def find_instance_index(prepared: Path, split: str) -> Path:
 
 
 def release_files(prepared: Path, split: str, target: str) -> tuple[Path, Path]:
-    """The instances of the target side, and its dictionary: what the reference ``release`` is read from."""
+    """Return the instances of the target side, and its dictionary: what the reference ``release`` is read from."""
     return prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"
 
 
@@ -57,7 +59,8 @@ def read_side(prepared: Path, instance_index: InstanceIndex, lang: str, folder: 
 
 
 def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[list[str]]:
-    """The target side by instance, sentences of pieces as fairseq-generate reads them; those unknown are ``UNKNOWN``.
+    """Return the target side by instance, sentences of pieces as fairseq-generate reads them; those unknown are
+    ``UNKNOWN``.
 
     Raises UserError, naming file and line, where they are not the instance index's instances.
     """

@@ -16,7 +16,8 @@ PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", 
 
 
 def current_commit(checkout: Path | None = None) -> str | None:
-    """The commit of the checkout that this package runs from, ``+changes`` added if tracked files differ from it.
+    """Return the commit of the checkout that this package runs from, ``+changes`` added if tracked files differ from
+    it.
 
     None where the package is not in a checkout of its own (an installed package may lie inside a foreign repository),
     where nothing is committed yet, or where there is no git. ``checkout``: another one's root.
@@ -33,7 +34,7 @@ def current_commit(checkout: Path | None = None) -> str | None:
 
 
 def short_commit(commit: str | None) -> str:
-    """A commit of :func:`current_commit` by its first letters, with what says that there are changes beyond it."""
+    """Return a commit of :func:`current_commit` by its first letters, with what says that there are changes beyond it."""
     name, plus, changes = (commit or "").partition("+")
     return name[:7] + plus + changes
 

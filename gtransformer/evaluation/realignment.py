@@ -78,7 +78,8 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
 
 
 def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
-    """The text of ``sentences`` as exactly as many as there are ``references``; some may be empty, no word is lost.
+    """Return the text of ``sentences`` as exactly as many as there are ``references``; some may be empty, no word is
+    lost.
 
     Words are what is between blanks or, with sacrebleu's tokenisers of languages without these, characters.
     """

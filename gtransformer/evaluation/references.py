@@ -44,7 +44,7 @@ TOGETHER = ("raw", "release")  # "both"
 
 
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
-    """``both`` for a split that can be scored as the release did, else ``raw``.
+    """Return ``both`` for a split that can be scored as the release did, else ``raw``.
 
     ``target``: the target language as the corpus calls it; None for that of the split's instance index.
     """
@@ -101,7 +101,7 @@ def render(
 
 
 def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
-    """All sentences of all instances through ``finish`` (as many out as in) at once, which Moses' scripts need."""
+    """Return all sentences of all instances through ``finish`` (as many out as in) at once, which Moses' scripts need."""
     lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
     return [[next(lines) for _ in sentences] for sentences in instances]
 
@@ -122,7 +122,7 @@ class ReleaseText:
         self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
-        """The sentences of one instance, subwords as the model writes them, as many as went in."""
+        """Return the sentences of one instance, subwords as the model writes them, as many as went in."""
         if self._pieces:  # as fairseq's --remove-bpe sentencepiece; bytes stay as they are written
             from fairseq.data import data_utils  # here, since it loads PyTorch
 
@@ -135,7 +135,7 @@ class ReleaseText:
 
 
 def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[str]], str]) -> list[str]:
-    """The sentences of one instance, detokenised together: as many come back as went in.
+    """Return the sentences of one instance, detokenised together: as many come back as went in.
 
     Args:
         sentences: words separated by spaces, without ``<s>`` and ``</s>``.

@@ -48,7 +48,7 @@ class Scores:
         return self.segments.text
 
     def to_json(self) -> dict:
-        """All scores by name."""
+        """Return all scores by name."""
         return {name: score.to_json() for name, score in self.values.items()}
 
 
@@ -89,7 +89,7 @@ class Evaluation:
         return True
 
     def to_json(self, breakdowns: Sequence[str] = ()) -> dict[str, Any]:
-        """The evaluation as a JSON object with, if asked for, its breakdowns (``BREAKDOWNS``) by reference."""
+        """Return the evaluation as a JSON object with, if asked for, its breakdowns (``BREAKDOWNS``) by reference."""
         return {
             "version": 1,
             "split": self.split,
@@ -226,7 +226,8 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
 
 
 def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
-    """(name, file) of every ``[NAME=]FILE``; without a name it is the file's, and its folder's where those are equal.
+    """Return (name, file) of every ``[NAME=]FILE``; without a name it is the file's, and its folder's where those are
+    equal.
 
     Raises UserError for two systems of one name.
     """
@@ -275,7 +276,7 @@ def score_systems(
 
 
 def compare_systems(systems: Sequence[Evaluation], tests: Sequence[str], samples: int | None) -> dict[str, Any]:
-    """``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
+    """Return ``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
     results: dict[str, Any] = {}
     for reference, scores in systems[0].scores.items():
         segments = {system.name: system.scores[reference].segments for system in systems}

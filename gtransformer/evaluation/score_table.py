@@ -13,7 +13,8 @@ from gtransformer.evaluation.text_table import align, difference_cell
 
 
 def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
-    """All scores, a column per system, each with its signature; below a score the tests against the first system.
+    """Return all scores, a column per system, each with its signature; below a score the tests against the first
+    system.
 
     Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
     know to read them.
@@ -48,12 +49,14 @@ def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
 
 
 def score_cell(key: str, value: Score | None) -> str:
-    """A score of the column ``key`` with its digits."""
+    """Return a score of the column ``key`` with its digits."""
     return "-" if value is None else f"{value.score:.{METRICS[COLUMNS[key].metric].digits}f}"
 
 
 def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
-    """The score ``key`` of every system, None where it has none; a row for each set of instances that it is over."""
+    """Return the score ``key`` of every system, None where it has none; a row for each set of instances that it is
+    over.
+    """
     rows: list[tuple[list[str] | None, list[Score | None]]] = []
     for number, scores in enumerate(found):
         if key not in scores.values:
@@ -68,14 +71,14 @@ def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
 
 
 def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
-    """A row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
+    """Yield a row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
     for test in next(iter(results.values()), {}):
         parts, name = [found[test] for found in results.values()], "sign test" if test == SIGN else f"{test} exchanged"
         yield ["", f"  p {SIDES}, {name}", "-", *map(difference_cell, parts), "", parts[0]["signature"]]
 
 
 def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
-    """What a reader must know of tests: that there are too few documents, or that sentences are not independent."""
+    """Yield what a reader must know of tests: that there are too few documents, or that sentences are not independent."""
     made = {test for found in tests.values() for one in found.values() for parts in one.values() for test in parts}
     if DOCUMENTS in made and documents < FEWEST:
         yield (
@@ -90,7 +93,7 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
 
 
 def notes(system: Evaluation, named: bool) -> Iterator[str]:
-    """What a reader must know of a system's translations: sentences that are aligned by order, or left out."""
+    """Yield what a reader must know of a system's translations: sentences that are aligned by order, or left out."""
     counts, start = system.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"] and system.alignment == MWER:
         yield (
@@ -115,7 +118,9 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
 
 
 def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) -> Iterator[str]:
-    """A table per breakdown and reference: a row per document or position, the scores of every system side by side."""
+    """Yield a table per breakdown and reference: a row per document or position, the scores of every system side by
+    side.
+    """
     for name in breakdowns:
         first = next(iter(results.values()))[f"by_{name}"]
         for reference, rows in first.items():

@@ -61,15 +61,17 @@ class Segments:
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
-        """The segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
+        """Return the segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
         return getattr(self, level)
 
     def signed(self, signature: str, level: str) -> str:
-        """The signature of a score over the segments of ``level``, which says if these may have been cut again."""
+        """Return the signature of a score over the segments of ``level``, which says if these may have been cut again."""
         return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
-        """The counts of ``metric`` over the segments of ``level``, made once: TER takes half a minute on a test set."""
+        """Return the counts of ``metric`` over the segments of ``level``, made once: TER takes half a minute on a test
+        set.
+        """
         if (metric, level) not in self._statistics:
             pairs = self.pairs(level)
             made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer)
@@ -77,7 +79,7 @@ class Segments:
         return self._statistics[metric, level]
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
-        """All columns of these metrics, in the order of the table; none over instances where there are none."""
+        """Return all columns of these metrics, in the order of the table; none over instances where there are none."""
         check_metrics(metrics)
         found = {}
         for key, column in COLUMNS.items():
@@ -233,5 +235,5 @@ def segments_of_text(
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:
-    """The same text in one form of Unicode, as that of a prepared corpus is: translation and reference alike."""
+    """Return the same text in one form of Unicode, as that of a prepared corpus is: translation and reference alike."""
     return [[one_form(sentence) for sentence in document] for document in documents]

@@ -49,12 +49,13 @@ class Layout:
     given: int | None = None
 
     def source(self, sentences: TokenLists) -> list[int]:
-        """The encoder's input."""
+        """Return the encoder's input."""
         tokens, _ = self._document(sentences, len(sentences))
         return tokens if self.final is None else [*tokens, self.final]
 
     def target(self, sentences: TokenLists, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """The decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal tokens.
+        """Return the decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal
+        tokens.
 
         ``sentences`` may be the beginning of a document ``of`` so many sentences: then its last one ends in what
         stands between sentences. Where the decoder starts from the document's own first token it reads the whole
@@ -80,19 +81,22 @@ class Layout:
 
 
 def document_layout(dictionary: Dictionary, given: int | None = None) -> Layout:
-    """The layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first ``<s>``."""
+    """Return the layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first
+    ``<s>``.
+    """
     return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None, given)
 
 
 def marked_layout(dictionary: Dictionary) -> Layout:
-    """The layout of a model that fairseq's ``translation`` task trained on a prepared corpus: one more ``</s>`` at its
-    end, and the decoder starts from ``</s>``.
+    """Return the layout of a model that fairseq's ``translation`` task trained on a prepared corpus: one more ``</s>``
+    at its end, and the decoder starts from ``</s>``.
     """
     return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), dictionary.eos(), dictionary.eos())
 
 
 def joined_layout(dictionary: Dictionary, separator: str) -> Layout:
-    """The layout of fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``, or by nothing.
+    """Return the layout of fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``, or by
+    nothing.
 
     Raises UserError if the dictionary lacks the separator.
     """
@@ -186,7 +190,7 @@ class SentenceScorer:
     def _answers(
         self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
     ) -> list[list[Answer]]:
-        """``finish`` makes an answer of (tokens,) float64 log probabilities of a sentence."""
+        """Return what ``finish`` makes of the (tokens,) float64 log probabilities of a sentence."""
         for request in requests:
             for one in (*request.before, request):
                 self._check(one, request.name)

@@ -60,7 +60,7 @@ class Difference:
     signature: str
 
     def to_json(self) -> dict:
-        """The result as a JSON object."""
+        """Return the result as a JSON object."""
         return {"sides": SIDES} | asdict(self)
 
 
@@ -83,7 +83,7 @@ class SignTest:
         return f"sign test, {SIDES}, exact binomial, {self.better + self.worse + self.equal} {self.unit}"
 
     def to_json(self) -> dict:
-        """The result as a JSON object."""
+        """Return the result as a JSON object."""
         return {"sides": SIDES} | asdict(self) | {"signature": self.signature}
 
 
@@ -125,7 +125,7 @@ def compare(
 
 
 def allowed(key: str, test: str) -> bool:
-    """Whether a score can be tested so: over its own segments, or over documents that are sums of its sentences.
+    """Return whether a score can be tested so: over its own segments, or over documents that are sums of its sentences.
 
     Instances are parts of documents, so that they are no units of their own; the paper's sign test is over them. What
     is no function of sums (COMET) has a significance tool of its own.
@@ -186,7 +186,7 @@ def paired_test(
 
 
 def _exchanges(units: int, wanted: int, exact: bool) -> Iterator[np.ndarray]:
-    """(some, units) float64 of 0 and 1, which units are exchanged; ``wanted`` in all.
+    """Yield (some, units) float64 of 0 and 1, which units are exchanged; ``wanted`` in all.
 
     Exact are all exchanges that leave the last unit as it is: those that do not are their mirror images.
     """
@@ -201,13 +201,13 @@ def _exchanges(units: int, wanted: int, exact: bool) -> Iterator[np.ndarray]:
 
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> np.ndarray:
-    """(scores,) the standard error of the difference, from what it is without each of the units."""
+    """Return (scores,) the standard error of the difference, from what it is without each of the units."""
     left = score(system.sum(axis=0) - system) - score(baseline.sum(axis=0) - baseline)
     return np.sqrt((len(left) - 1) * left.var(axis=0))
 
 
 def t_quantile(freedom: int) -> float:
-    """The 0.975 quantile of Student's t, within 0.0005 from 5 degrees of freedom on.
+    """Return the 0.975 quantile of Student's t, within 0.0005 from 5 degrees of freedom on.
 
     Abramowitz and Stegun (1964), 26.7.5, from the normal distribution's.
     """
@@ -222,7 +222,8 @@ def t_quantile(freedom: int) -> float:
 
 
 def seed() -> int | None:
-    """The variable SACREBLEU_SEED, which sacrebleu's own tests begin with (12345): None, for "none", is no fixed seed.
+    """Return the variable SACREBLEU_SEED, which sacrebleu's own tests begin with (12345): None, for "none", is no fixed
+    seed.
 
     Raises UserError for what is neither a number nor "none".
     """
@@ -248,7 +249,7 @@ def binomial_p_value(better: int, worse: int) -> float:
 
 
 def sign_test(baseline: SegmentStatistics, system: SegmentStatistics, unit: str) -> SignTest:
-    """The sign test of Collins, Koehn and Kučerová (2005, section 4) over ``unit``, the segments of a score.
+    """Return the sign test of Collins, Koehn and Kučerová (2005, section 4) over ``unit``, the segments of a score.
 
     BLEU is not a sum over sentences, so a sentence is judged by what it does to the corpus score: let f be the score
     of the baseline's translations, and f_i the score of the same with only segment i taken from the other system.

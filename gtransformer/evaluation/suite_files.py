@@ -56,7 +56,7 @@ class Suite:
 
 
 def is_own_suite(path: Path) -> bool:
-    """Whether a file is a contrastive set over a prepared corpus, like the demo's (``evaluation.contrastive``)."""
+    """Return whether a file is a contrastive set over a prepared corpus, like the demo's (``evaluation.contrastive``)."""
     return not path.is_dir() and isinstance(read_json(path), dict)
 
 
@@ -101,7 +101,9 @@ def _has_key(data: object, key: str) -> bool:
 
 
 def _json_examples(data: list, path: Path, before: int, behind: int, documents: Path | None) -> list[Example]:
-    """The examples of a parsed ``contrapro.json``, with so many sentences before and behind each from ``documents``."""
+    """Return the examples of a parsed ``contrapro.json``, with so many sentences before and behind each from
+    ``documents``.
+    """
     wanted = before + behind > 0
     for number, entry in enumerate(data):
         given = entry if isinstance(entry, dict) else {}
@@ -133,7 +135,7 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
 
 
 def distance_name(distance: object) -> str:
-    """``"0"`` to ``"3"``, ``">3"``, or ``"unknown"`` where the suite has no number."""
+    """Return ``"0"`` to ``"3"``, ``">3"``, or ``"unknown"`` where the suite has no number."""
     if isinstance(distance, bool) or not isinstance(distance, int):
         return "unknown"
     return str(distance) if distance <= FAR else f">{FAR}"
@@ -173,7 +175,7 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind:
 
 
 def _read_document(folder: Path, identity: str) -> Pairs:
-    """The aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
+    """Return the aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
     sides = []
     for lang in LANGS:
         names = [pattern.format(id=identity, lang=lang) + ending for pattern in PATTERNS for ending in ENDINGS]
@@ -193,7 +195,8 @@ def _read_document(folder: Path, identity: str) -> Pairs:
 
 
 def _text_examples(folder: Path, before: int | None, behind: int) -> list[Example]:
-    """The examples of a directory in text form; at most so many sentences before (None: all there are) and behind each.
+    """Return the examples of a directory in text form; at most so many sentences before (None: all there are) and
+    behind each.
 
     The phenomenon is the German pronoun, the first word in which the right candidate differs from a wrong one;
     distances are not known. Raises UserError, naming file and line, where files are not aligned.
@@ -229,7 +232,7 @@ def _read_pairs(folder: Path, name: str, lines: int | None = None) -> list[Pairs
 
 
 def _find(folder: Path, name: str) -> Path:
-    """The file, compressed or not."""
+    """Return the file, compressed or not."""
     return next((path for end in (".xz", ".gz") if (path := folder / (name + end)).is_file()), folder / name)
 
 
@@ -252,7 +255,7 @@ def _read_groups(path: Path, lines: int) -> list[int]:
 
 
 def differing_word(right: str, wrong: str) -> str:
-    """The first word, in small letters, of ``right`` that is another in ``wrong``; ``"other"`` if there is none."""
+    """Return the first word, in small letters, of ``right`` that is another in ``wrong``; ``"other"`` if there is none."""
     pairs = zip(re.findall(r"\w+", right.lower()), re.findall(r"\w+", wrong.lower()), strict=False)
     return next((first for first, second in pairs if first != second), "other")
 
@@ -260,7 +263,7 @@ def differing_word(right: str, wrong: str) -> str:
 def _example(
     number: int, before: Pairs, behind: Pairs, source: str, texts: list[str], groups: dict[str, str]
 ) -> Example:
-    """An example whose sentence stands between pairs of others."""
+    """Return an example whose sentence stands between pairs of others."""
     (left, left_target), (right, right_target) = (
         [[pair[side] for pair in pairs] for side in (0, 1)] for pairs in (before, behind)
     )
@@ -272,7 +275,7 @@ def _example(
 
 
 def _voita_examples(data: list, path: Path) -> list[Example]:
-    """The examples of a parsed file; UserError, naming the entry, where it is not in the format."""
+    """Return the examples of a parsed file; UserError, naming the entry, where it is not in the format."""
     stem = path.name.split(".")[0]  # an unknown name stands for itself
     phenomenon = next((title for start, title in PHENOMENA.items() if stem.startswith(start)), stem)
     examples = []
@@ -296,7 +299,7 @@ def _voita_examples(data: list, path: Path) -> list[Example]:
 
 
 def _split_sentences(text: str) -> tuple[str, ...]:
-    """The sentences that ``_eos`` separates, in single spaces."""
+    """Return the sentences that ``_eos`` separates, in single spaces."""
     sentences: list[list[str]] = [[]]
     for word in text.split():
         if word == SEPARATOR:

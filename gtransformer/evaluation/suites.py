@@ -62,7 +62,7 @@ class ExampleScores:
         return tuple(score for number, score in enumerate(self.scores) if number != self.example.correct)
 
     def to_json(self) -> dict[str, Any]:
-        """The example and its scores as a JSON object."""
+        """Return the example and its scores as a JSON object."""
         groups = self.example.groups
         return {"id": self.example.id, **groups, "scores": list(self.scores), "solved": is_solved(self)}
 
@@ -140,7 +140,8 @@ def score_examples(
 def sentence_by_sentence(
     scorer: SentenceScorer, source: TokenLists, target: TokenLists, most: tuple[int, int], name: str
 ) -> list[Request]:
-    """A request for each sentence of a text, which is its last; so are those before it in its batch, as far back.
+    """Return a request for each sentence of a text, which is its last; so are those before it in its batch, as far
+    back.
 
     ``most``: sentences of source and target in a request.
     """
@@ -180,7 +181,7 @@ def batch_neighbours(
 
 
 def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[int]]:
-    """Every different sentence with its token indices."""
+    """Return every different sentence with its token indices."""
     sentences = list(dict.fromkeys(sentence for text in texts for sentence in text))
     return dict(zip(sentences, encode(sentences), strict=True))
 

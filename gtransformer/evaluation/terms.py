@@ -50,7 +50,7 @@ REFERENCE = "reference"  # as a system among the results
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a sentence, lower-cased."""
+    """Return the words of a sentence, lower-cased."""
     return WORD.findall(sentence.lower())
 
 
@@ -89,16 +89,16 @@ class Lexicon:
                 self._both[word].update(theirs)
 
     def dice(self, source: str, target: str) -> float:
-        """The Dice coefficient of two words, 0 to 1."""
+        """Return the Dice coefficient of two words, 0 to 1."""
         both = self._both[source][target]
         return 2 * both / (self._source[source] + self._target[target]) if both else 0.0
 
     def is_term(self, word: str) -> bool:
-        """Whether a source word is in one sentence at least, and in no more than a share ``most`` of them."""
+        """Return whether a source word is in one sentence at least, and in no more than a share ``most`` of them."""
         return 0 < self._source[word] <= self.most * self.sentences
 
     def translation(self, word: str, sentence: str) -> str | None:
-        """The word of a target sentence that translates a source word; None where none does."""
+        """Return the word of a target sentence that translates a source word; None where none does."""
         found = {other: self.dice(word, other) for other in words_of(sentence)}
         best = min(found, key=lambda other: (-found[other], -self._both[word][other], other), default=None)
         return best if best is not None and found[best] >= LEAST else None
@@ -119,7 +119,7 @@ def consistency(source: Documents, target: Documents, lexicon: Lexicon) -> np.nd
 
 
 def _alike(found: Iterable[str]) -> float:
-    """How many pairs are the same."""
+    """Return how many pairs are the same."""
     return sum(count * (count - 1) / 2 for count in Counter(found).values())
 
 
@@ -142,7 +142,7 @@ def differences(baseline: np.ndarray, system: np.ndarray) -> dict[str, Differenc
 def score_files(
     source: Path, reference: Path, systems: Mapping[str, Path], training: tuple[Path, Path] | None, most: float = MOST
 ) -> dict[str, Any]:
-    """The consistency of terms in the files of all systems, and in the reference, as a JSON object.
+    """Return the consistency of terms in the files of all systems, and in the reference, as a JSON object.
 
     The lexicon is of ``training``, source and target text, alone: with the test set in it, the best translation of a
     rare term would be whatever the reference has, and who differs from that, even if always alike, would have none.
@@ -191,7 +191,7 @@ def score_files(
 
 
 def table(systems: Mapping[str, Mapping], significance: Mapping[str, Mapping]) -> str:
-    """A row per system, in per cent, with the tests against the first."""
+    """Return a row per system, in per cent, with the tests against the first."""
     tested = [f"p {SIDES}, documents exchanged"] if significance else []
     rows = [["system", *(part for title in SCORES.values() for part in (title, *tested)), *COUNTS[len(SCORES) :]]]
     for name, one in systems.items():

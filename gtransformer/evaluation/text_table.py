@@ -22,15 +22,17 @@ def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
 
 
 def with_error(part: Mapping[str, Any]) -> str:
-    """An accuracy with its standard error; without one where all items are right or none, which would have an error of
-    0 however few they are.
+    """Return an accuracy with its standard error; without one where all items are right or none, which would have an
+    error of 0 however few they are.
     """
     known = part["standard_error"] is not None and 0 < part["accuracy"] < 100
     return f"{part['accuracy']:.1f}" + (f" ±{part['standard_error']:.1f}" if known else "")
 
 
 def difference_cell(part: Mapping[str, Any]) -> str:
-    """What a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign test."""
+    """Return what a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign
+    test.
+    """
     value = part["p_value"]
     if value is None:
         return f"too few {part['unit']}"

@@ -238,7 +238,7 @@ def machine() -> dict[str, Any]:
 
 
 def _tail(path: Path, size: int = 4096) -> str:
-    """The last bytes of a file as text, empty if there is none."""
+    """Return the last bytes of a file as text, empty if there is none."""
     try:
         with open(path, "rb") as stream:
             stream.seek(0, 2)
@@ -249,7 +249,7 @@ def _tail(path: Path, size: int = 4096) -> str:
 
 
 def training_status(log: Path, updates: int | None) -> str | None:
-    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log; the end may be unknown."""
+    """Return ``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log; the end may be unknown."""
     text = _tail(log)
     done = re.findall(r'num_updates": "(\d+)"', text)
     if not done:
@@ -262,12 +262,12 @@ def training_status(log: Path, updates: int | None) -> str | None:
 
 
 def batch_status(log: Path) -> str | None:
-    """``3/8 batches``, from the progress line of generation or of the contrastive command."""
+    """Return ``3/8 batches``, from the progress line of generation or of the contrastive command."""
     found = re.findall(r"(\d+) ?/ ?(\d+)(?: \[|\s)", _tail(log))
     return f"{found[-1][0]}/{found[-1][1]} batches" if found else None
 
 
 def last_line(log: Path) -> str | None:
-    """The last line of a log, in short."""
+    """Return the last line of a log, in short."""
     lines = re.split(r"[\r\n]+", _tail(log).strip())
     return lines[-1].removeprefix("| ")[:70] or None

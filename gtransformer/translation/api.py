@@ -254,7 +254,7 @@ class GTransformer:
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
-        """The options with all that their strategy needs: what they leave open the model's instances decide.
+        """Return the options with all that their strategy needs: what they leave open the model's instances decide.
 
         Raises UserError where these have no context, and for windows that the model has no positions for.
         """

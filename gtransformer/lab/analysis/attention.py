@@ -65,7 +65,7 @@ class Inspection:
     tags: dict[str, np.ndarray] = field(default_factory=dict)
 
     def find(self, part: str, reach: str) -> list[AttentionMap]:
-        """The maps of a part and reach, by layer."""
+        """Return the maps of a part and reach, by layer."""
         return [one for one in self.maps if (one.part, one.reach) == (part, reach)]
 
     def drawn_from(self, part: str = "cross") -> np.ndarray:
@@ -110,12 +110,12 @@ def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Ten
 
 
 def memberships(tags: Tensor) -> Tensor:
-    """(tokens,) tags -> (tokens, sentences) float64, 1 where a token is of a sentence; tag 0 is of none."""
+    """Return (tokens,) tags -> (tokens, sentences) float64, 1 where a token is of a sentence; tag 0 is of none."""
     return torch.nn.functional.one_hot(tags, int(tags.max()) + 1)[:, 1:].double()
 
 
 def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
-    """(tokens, ...) -> (sentences, ...), means over the tokens of each sentence."""
+    """Return (tokens, ...) -> (sentences, ...), means over the tokens of each sentence."""
     return np.stack([values[tags == tag].mean(axis=0) for tag in range(1, int(tags.max()) + 1)])
 
 

@@ -25,7 +25,8 @@ GATES = (
 
 
 def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], first: int = 1, top: int = 3) -> str:
-    """A paragraph for each target sentence: number, source, translation, and the ``top`` source sentences it drew on.
+    """Return a paragraph for each target sentence: number, source, translation, and the ``top`` source sentences it
+    drew on.
 
     ``first``: number of the first sentence in its document.
     """
@@ -38,7 +39,7 @@ def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], 
 
 
 def gate_table(found: Inspection) -> str:
-    """A line for each layer with a gate: its mean over all sentences and the range of the sentences' means."""
+    """Return a line for each layer with a gate: its mean over all sentences and the range of the sentences' means."""
     lines = []
     for heading, parts in GATES:
         order = [gate for part in parts for gate in found.gates if gate.part == part]
@@ -52,7 +53,8 @@ def gate_table(found: Inspection) -> str:
 
 
 def to_json(found: Inspection) -> dict[str, Any]:
-    """All numbers, rounded to six digits: ``maps`` (Eq. 12 of DocFlat) and ``gates`` by sentence, and ``drew_on``.
+    """Return all numbers, rounded to six digits: ``maps`` (Eq. 12 of DocFlat) and ``gates`` by sentence, and
+    ``drew_on``.
 
     The last where cross-attention was looked at.
 

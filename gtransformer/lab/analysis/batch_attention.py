@@ -20,7 +20,7 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> Inspection:
-    """What the model of a checkpoint looks at across a document of the prepared corpus, reading its reference.
+    """Return what the model of a checkpoint looks at across a document of the prepared corpus, reading its reference.
 
     Args:
         number: the document, from 1.
@@ -41,7 +41,9 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
 
 
 def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, TranslationDocTask]:
-    """A trained model and its task over a prepared corpus whose text is read as it is; UserError for a missing file."""
+    """Return a trained model and its task over a prepared corpus whose text is read as it is; UserError for a missing
+    file.
+    """
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     if not (prepared / "bin").is_dir():
@@ -50,7 +52,7 @@ def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, Tran
 
 
 def document_batch(task: TranslationDocTask, model: nn.Module, split: str, number: int) -> dict:
-    """All sentences of a document, from 1, as one batch in their order, as the model reads it."""
+    """Return all sentences of a document, from 1, as one batch in their order, as the model reads it."""
     task.load_dataset(split)
     dataset = task.dataset(split)
     if dataset.tgt is None:

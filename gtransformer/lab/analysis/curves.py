@@ -44,7 +44,7 @@ class Curve:
 
 
 def read_curve(path: str | Path, valid: str = "valid") -> Curve:
-    """The learning curve in a log of fairseq; ``valid`` is the name of the validation set.
+    """Return the learning curve in a log of fairseq; ``valid`` is the name of the validation set.
 
     Perplexity is fairseq's: 2 to the negative log likelihood per token, without label smoothing. Where a resumed
     training repeats updates, the later numbers stand. ``seconds`` is the time spent on training and validation, over

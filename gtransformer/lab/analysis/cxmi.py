@@ -57,7 +57,7 @@ def score_contexts(
     contexts: Sequence[int | None],
     progress: Callable[[Iterable], Iterable] = lambda chunks: chunks,
 ) -> list[SentenceTokens]:
-    """Every sentence of a split under every context, in the order of the split.
+    """Return every sentence of a split under every context, in the order of the split.
 
     Args:
         corpus: an instance for each sentence, its last, behind as much context as the model takes.
@@ -104,13 +104,13 @@ def score_contexts(
 
 
 def _reach(scorer: SentenceScorer, request: Request) -> int:
-    """How many sentences back the context goes that is read, those of its batch among them."""
+    """Return how many sentences back the context goes that is read, those of its batch among them."""
     beside = scorer.reach(request.before) if request.before else ()
     return max(len(request.source) - 1, len(request.target) - 1, *beside)
 
 
 def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
-    """A sentence behind all the context that the model takes, beside the sentences before it of its batch."""
+    """Return a sentence behind all the context that the model takes, beside the sentences before it of its batch."""
     span = corpus.spans[number]
     document, sentence = span.document, span.current[0]
     before = tuple(
@@ -123,7 +123,9 @@ def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -
 
 
 def cut(whole: Request, most: int | None) -> Request:
-    """A request whose last target sentence is in question, with at most so many sentences before it on either side."""
+    """Return a request whose last target sentence is in question, with at most so many sentences before it on either
+    side.
+    """
     if most is ALL:
         return whole
     before = whole.before[max(0, len(whole.before) - most) :]
@@ -135,7 +137,7 @@ def cut(whole: Request, most: int | None) -> Request:
 
 
 def _last(one: Request, most: int) -> dict[str, Any]:
-    """The last sentence of both sides behind at most ``most`` others, and the number of the first that is kept."""
+    """Return the last sentence of both sides behind at most ``most`` others, and the number of the first that is kept."""
     kept = one.target[-(most + 1) :]
     number = one.number + len(one.target) - len(kept)
     return {"source": one.source[-(most + 1) :], "target": kept, "number": number}
@@ -176,7 +178,7 @@ def gains_of(one: SentenceTokens, number: int) -> list[float]:
 
 
 def spans(pieces: Sequence[str], sentencepiece: bool) -> Iterator[tuple[str, int, int]]:
-    """The words of a sentence and where their pieces lie, [first, last); ``sentencepiece``: or else BPE."""
+    """Yield the words of a sentence and where their pieces lie, [first, last); ``sentencepiece``: or else BPE."""
     begin = 0
     for end, piece in enumerate(pieces, 1):
         last = end == len(pieces)
@@ -210,7 +212,7 @@ def by_word(
 
 
 def most_helped(rows: Iterable[dict], name: str) -> list[dict]:
-    """The words, of those that stand at least ``LEAST`` times, with the highest mean P-CXMI under a context."""
+    """Return the words, of those that stand at least ``LEAST`` times, with the highest mean P-CXMI under a context."""
     gains: dict[str, list[float]] = {}
     for row in rows:
         for word, gain in zip(row["words"], row["p_cxmi"][name], strict=True):

@@ -83,7 +83,7 @@ def inspect_document(
 
 
 def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:
-    """The sentences of the document with this number, from 1.
+    """Return the sentences of the document with this number, from 1.
 
     Raises UserError if there are fewer documents, or if one of the sentences is too long for the model.
     """
@@ -118,7 +118,7 @@ def given_translation(path: str, number: int, document: list[InputLine], model: 
 
 
 def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:
-    """The sides of ``words.SIDES`` that the model has, with the words of the text, unknown ones, too.
+    """Return the sides of ``words.SIDES`` that the model has, with the words of the text, unknown ones, too.
 
     Args:
         source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.

@@ -38,7 +38,7 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 def aligned_sentences(
     source: Tensor, target: Tensor, dictionaries: tuple[Dictionary, Dictionary], current: Tensor | None = None
 ) -> Tensor:
-    """Which source sentence each token of the decoder's input helps to translate.
+    """Return which source sentence each token of the decoder's input helps to translate.
 
     Counted are the tokens that the words of a sentence and its ``</s>`` are predicted from, its ``<s>`` and its words:
     the one that has read ``</s>`` has nothing left to say of it.
@@ -164,7 +164,7 @@ def _record(means: Tensor) -> dict[str, float | None]:
 
 
 def share_table(result: dict) -> str:
-    """``ShareMeter.to_json`` in lines: each attention, the gated layers, and the mean."""
+    """Return ``ShareMeter.to_json`` in lines: each attention, the gated layers, and the mean."""
     rows = [["reach", "layer", "flat", "share"]]
     rows += [_row(one["reach"], str(one["layer"]), one) for one in result["attentions"]]
     rows += [_row("gated", str(one["layer"]), one) for one in result["layers"] if one["gate"] is not None]
@@ -254,7 +254,7 @@ def run(model: nn.Module, inputs: dict, decoding: bool) -> None:
 def with_translations(
     task: TranslationDocTask, dataset: DocumentPairDataset, documents: Sequence[Sequence[str]]
 ) -> DocumentPairDataset:
-    """The same instances with these sentences as their target side, context included.
+    """Return the same instances with these sentences as their target side, context included.
 
     Raises UserError for a translation with pieces that the dictionary does not have.
     """
@@ -277,7 +277,7 @@ def with_translations(
 
 
 def entropy_table(records: Sequence[dict]) -> str:
-    """A line for each layer."""
+    """Return a line for each layer."""
     rows = [["part", "reach", "layer", "flat", "entropy (bits)"]]
     for one in records:
         bits = " ".join(f"{value:7.4f}" for value in one["bits"])

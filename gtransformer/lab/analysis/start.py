@@ -100,7 +100,7 @@ def measure(
 
 
 def _gates(gate: float | str) -> dict[str, Any]:
-    """What makes a model begin with these gates."""
+    """Return what makes a model begin with these gates."""
     if gate == PAPER:  # positions through the document, gates at random
         return {"positions": DOCUMENT, "gate_bias": None, "neutral_gates": False}
     return {"gate_bias": 0.0 if gate == NEUTRAL else gate, "neutral_gates": gate == NEUTRAL}
@@ -111,12 +111,13 @@ def _placed(model: torch.nn.Module, cpu: bool) -> torch.nn.Module:
 
 
 def _costs(scorer: SentenceScorer, requests: Sequence[Request], progress: Progress) -> list[float]:
-    """What every token costs, sentence by sentence in the order of the requests."""
+    """Return what every token costs, sentence by sentence in the order of the requests."""
     return [-value for parts in scorer.score_tokens(requests, progress) for part in parts for value in part]
 
 
 def sentence_model(checkpoint: Path, task: TranslationDocTask) -> tuple[nn.Module, tuple[Dictionary, Dictionary], bool]:
-    """The sentence model itself, in float32; the dictionaries that it knows; and whether it is one of this package.
+    """Return the sentence model itself, in float32; the dictionaries that it knows; and whether it is one of this
+    package.
 
     One of fairseq's task ``translation`` is built as that builds it, and knows none of the symbols that this package
     adds. It should have been looked at before (``start_from_sentence_model``).
@@ -131,7 +132,7 @@ def sentence_model(checkpoint: Path, task: TranslationDocTask) -> tuple[nn.Modul
 
 
 def cut(dictionary: Dictionary, words: int) -> Dictionary:
-    """The first so many entries of a dictionary."""
+    """Return the first so many entries of a dictionary."""
     found = Dictionary()
     for number in range(found.nspecial, words):
         found.add_symbol(dictionary.symbols[number], dictionary.count[number])

@@ -52,7 +52,7 @@ class Side:
     start: int | None = 0
 
     def by_sentence(self) -> list[list[str]]:
-        """The words, sentence by sentence."""
+        """Return the words, sentence by sentence."""
         found: list[list[str]] = [[] for _ in range(self.sentences[-1] + 1)] if self.words else []
         for word, sentence in zip(self.words, self.sentences, strict=True):
             found[sentence].append(word)
@@ -96,7 +96,7 @@ class Rows:
 
     @classmethod
     def of(cls, weights: np.ndarray) -> Rows:
-        """(queries, keys) weights of 0 to 1; those that round to 0 are left out."""
+        """Return (queries, keys) weights of 0 to 1; those that round to 0 are left out."""
         if weights.shape[1] > 1 << 16:
             raise UserError(f"{weights.shape[1]} words are more than a page shows; inspect a shorter document")
         found = []
@@ -177,7 +177,7 @@ class WordWatch:
         ]
 
     def _sentences(self, part: str, weights: np.ndarray) -> Rows:
-        """(query sentences, key sentences) of layers that may have the last sentences alone, as rows of all."""
+        """Return (query sentences, key sentences) of layers that may have the last sentences alone, as rows of all."""
         asking, asked = (self.sides[name].sentences[-1] + 1 for name in SIDES[part])
         full = np.zeros((asking, asked))
         full[asking - weights.shape[0] :, asked - weights.shape[1] :] = weights
@@ -185,12 +185,12 @@ class WordWatch:
 
 
 def _tokens(side: Side, layout: Ragged) -> np.ndarray:
-    """Which tokens of a side a layout has; one of fewer has the last sentence alone (Flat-Transformer)."""
+    """Return which tokens of a side a layout has; one of fewer has the last sentence alone (Flat-Transformer)."""
     return layout.index.cpu().numpy() + len(side.of_token) - layout.length
 
 
 def _choosing(side: Side, positions: np.ndarray, before: bool) -> np.ndarray:
-    """(words, queries) float64: the mean over a word's queries; 0 for a word that has none.
+    """Return (words, queries) float64: the mean over a word's queries; 0 for a word that has none.
 
     ``positions``: (queries,), which token of the side each is; ``before``: a token's query is the token before it.
     """

@@ -297,7 +297,7 @@ class Arena(Planner):
         ]
 
     def _planned(self, name: str, seed: int | None, training: Any, own: dict[str, Any], **more: Any) -> PlannedRun:
-        """``own``: what of a training no recipe says, but for where files lie and for minutes."""
+        """Return ``own``: what of a training no recipe says, but for where files lie and for minutes."""
         recipe, folder = self.recipe(name), self.folder(name, seed)
         settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, **own}
         argument = self.recipe_set.arguments[name]

@@ -73,7 +73,7 @@ def has_one_size(recipe: Recipe) -> bool:
 
 
 def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
-    """``target_tokens`` of a prepared training corpus, and the ``updates`` that a recipe makes of them.
+    """Return ``target_tokens`` of a prepared training corpus, and the ``updates`` that a recipe makes of them.
 
     A target token (subword) counts once, where its sentence is the current one; as context or in an instance that
     overlaps it does not count again; with ``--shuffled-context added`` each comes twice. Raises UserError where updates

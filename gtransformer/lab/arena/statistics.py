@@ -19,7 +19,7 @@ _SAME = ("id", "phenomenon", *SIDES, "group")  # what tells an item
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """``mean``, ``standard_error`` (over seeds; None for a single one) and ``by_seed``."""
+    """Return ``mean``, ``standard_error`` (over seeds; None for a single one) and ``by_seed``."""
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
     return {"mean": statistics.fmean(values), "standard_error": error, "by_seed": list(values)}
 

@@ -13,7 +13,7 @@ EVEN, UNEVEN = (1.0,), (0.75, 1.25)
 
 
 def make_dictionary(vocabulary: int) -> Dictionary:
-    """A dictionary of ``vocabulary`` entries in all, ending in the language symbols and ``<mask>``."""
+    """Return a dictionary of ``vocabulary`` entries in all, ending in the language symbols and ``<mask>``."""
     dictionary = Dictionary()
     symbols = [f"[{lang}]" for lang in LANGS] + ["<mask>"]
     for number in range(vocabulary - len(dictionary) - len(symbols)):
@@ -26,7 +26,8 @@ def make_dictionary(vocabulary: int) -> Dictionary:
 def make_document(
     tokens: int, sentence: int, dictionary: Dictionary, generator: torch.Generator, turns: tuple[float, ...] = EVEN
 ) -> Tensor:
-    """(tokens,) int64: sentences of ``sentence`` tokens with ``<s>`` and ``</s>``, the last one takes what is left.
+    """Return (tokens,) int64: sentences of ``sentence`` tokens with ``<s>`` and ``</s>``, the last one takes what is
+    left.
 
     Their lengths are in turn that many times ``sentence``.
     """
@@ -42,7 +43,7 @@ def make_document(
 def make_batch(
     documents: int, tokens: int, sentence: int, dictionary: Dictionary, uneven: bool = False, before: int = 0
 ) -> dict:
-    """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side.
+    """Return a sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side.
 
     ``uneven``: source sentences are a quarter shorter and longer in turn than those of the target; ``before``: further
     source sentences in front of each pair, which is the same with and without them.
@@ -58,7 +59,7 @@ def make_batch(
 
 
 def _sample(source: Tensor, read: Tensor, dictionary: Dictionary) -> dict:
-    """What the encoder and the decoder read, (rows, tokens) each, with the targets that follow."""
+    """Return what the encoder and the decoder read, (rows, tokens) each, with the targets that follow."""
     language = torch.full((len(read), 1), dictionary.index(f"[{LANGS[1]}]"))
     return {
         "id": torch.arange(len(read)),
@@ -74,7 +75,8 @@ def _sample(source: Tensor, read: Tensor, dictionary: Dictionary) -> dict:
 
 
 def make_stretch(sentences: int, sentence: int, local: int, dictionary: Dictionary) -> dict:
-    """A sample as fairseq's criteria take it: consecutive sentences of a document, each behind ``local`` previous ones.
+    """Return a sample as fairseq's criteria take it: consecutive sentences of a document, each behind ``local``
+    previous ones.
 
     ``sentence``: tokens of each, ``<s>`` and ``</s>`` included. The current sentences count in the loss, and they are
     the same whatever stands before them.

@@ -170,8 +170,9 @@ class System:
         return torch.autocast(setting.device, dtype=getattr(torch, setting.precision))
 
     def train_step(self) -> dict:
-        """What fairseq's trainer does for an update, with the optimizer of the recipes (fairseq's Transformer: with
-        fairseq's Adam); seconds, target tokens and ``kept_bytes``, activations, counted in the first step."""
+        """Return what fairseq's trainer does for an update, with the optimizer of the recipes (fairseq's Transformer:
+        with fairseq's Adam); seconds, target tokens and ``kept_bytes``, activations, counted in the first step.
+        """
         if self.optimizer is None:
             kind = LabelSmoothedCrossEntropyCriterion
             if self.setting.system != FAIRSEQ:
@@ -227,7 +228,7 @@ class System:
         return task.build_generator([self.model], options)
 
     def _contexts(self, batch: dict) -> Tensor:
-        """What each translation of a batch over a stretch begins with: all but the current sentence."""
+        """Return what each translation of a batch over a stretch begins with: all but the current sentence."""
         return batch["net_input"]["prev_output_tokens"][:, : self.setting.local * self.setting.sentence]
 
 
@@ -270,7 +271,7 @@ def now(device: str) -> float:
 
 
 def to_device(sample, device: str):
-    """A nested dictionary of tensors on ``device``."""
+    """Return a nested dictionary of tensors on ``device``."""
     if isinstance(sample, dict):
         return {key: to_device(value, device) for key, value in sample.items()}
     return sample.to(device) if isinstance(sample, Tensor) else sample

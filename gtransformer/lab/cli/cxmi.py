@@ -26,7 +26,7 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab cxmi", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
@@ -102,14 +102,14 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def progress(chunks: Iterable) -> tqdm:
-    """A progress bar on stderr."""
+    """Return a progress bar on stderr."""
     from gtransformer.lab.analysis.cxmi import CHUNK
 
     return tqdm(chunks, desc=f"{CHUNK} sentences", unit="chunk", file=sys.stderr, mininterval=1.0)
 
 
 def table(result: dict) -> str:
-    """A row a context, then the words that all of it helps most."""
+    """Return a row a context, then the words that all of it helps most."""
     from gtransformer.lab.analysis.cxmi import LEAST
 
     rows = [["context", "sentences of it", "log q per token", "CXMI", "standard error"]]

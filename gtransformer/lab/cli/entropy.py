@@ -18,7 +18,7 @@ from gtransformer.files import check_output, write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer lab entropy",
         description="Mean entropy of attention in bits, and how much of cross-attention falls on the source sentence "

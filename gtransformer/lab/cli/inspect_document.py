@@ -21,7 +21,7 @@ from gtransformer.translation.options import add_search_options
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab inspect", description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as gtransformer translate")
     parser.add_argument(

@@ -17,7 +17,7 @@ from gtransformer.lab.report.page import make_pages
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab report", description=" ".join(__doc__.split()))
     parser.add_argument(
         "--logs",

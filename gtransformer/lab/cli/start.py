@@ -27,7 +27,7 @@ def gate(text: str) -> float | str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab start", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="documents, prepared with the sentence model's dictionaries")
     parser.add_argument(
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def table(found: dict) -> str:
-    """A row a model."""
+    """Return a row a model."""
     from gtransformer.lab.analysis.start import NEUTRAL, PAPER
 
     rows = [["model", "nats a token", "above the sentence model", "largest difference of a token"]]

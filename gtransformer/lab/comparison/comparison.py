@@ -56,7 +56,7 @@ class TextSet:
 
     @classmethod
     def parse(cls, text: str) -> TextSet:
-        """``ted:dev=DIR`` of the command line."""
+        """Return ``ted:dev=DIR`` of the command line."""
         found = re.fullmatch(rf"([\w.-]+):({'|'.join(PREPARED)})=(.+)", text)
         if not found:
             raise UserError(

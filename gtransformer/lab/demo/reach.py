@@ -62,7 +62,7 @@ def distance_in(row: tuple[int, int], number: int) -> int:
 
 
 def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object, unseen: bool = False) -> list[Letter]:
-    """The documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
+    """Return the documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
 
     Args:
         phenomenon: "pronoun", "address" or "ambiguity".

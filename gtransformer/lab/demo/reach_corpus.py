@@ -29,7 +29,7 @@ ITEMS = "contrastive_reach.json"
 
 
 def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
-    """The groups of the set, each with its phenomenon: at least so many items for each row of distances."""
+    """Return the groups of the set, each with its phenomenon: at least so many items for each row of distances."""
     return [
         (phenomenon, write_group(phenomenon, row, number, seed, SET, unseen=True))
         for phenomenon in PHENOMENA

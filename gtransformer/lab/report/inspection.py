@@ -38,7 +38,7 @@ def write_inspection(path: str | Path, instances: Sequence[InspectedInstance], t
 
 
 def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
-    """How many keys of each row, 1 to ``MOST``, fit into ``limit`` bytes of base64 (1 is kept in any case)."""
+    """Return how many keys of each row, 1 to ``MOST``, fit into ``limit`` bytes of base64 (1 is kept in any case)."""
     counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=MOST + 1)
     for most in range(MOST, 1, -1):
         kept = int((np.minimum(np.arange(len(counts)), most) * counts).sum())
@@ -48,7 +48,7 @@ def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
 
 
 def instance_data(instance: InspectedInstance, maps: Sequence[WordMap], most: int) -> dict[str, Any]:
-    """What the page's script reads of an instance.
+    """Return what the page's script reads of an instance.
 
     ``first``: number of its first sentence; ``starts``: by side, that of the side's first (None: of no sentence);
     ``words``: by side, sentences of words; ``maps``: part, reach, layer, and rows by word and by sentence

@@ -120,7 +120,7 @@ def _paper_header(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[str]:
 
 
 def _paper_cells(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[tuple[list[str], Any]]:
-    """The cells of the paper, and what stands beside them."""
+    """Return the cells of the paper, and what stands beside them."""
     given = _given(table, shown)
     figures = [
         [NOT_GIVEN if row.paper[n] == "-" else row.paper[n].replace("*", r"\*") for n in given] for row, _ in shown
@@ -129,7 +129,7 @@ def _paper_cells(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[tuple[l
 
 
 def _given(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[int]:
-    """The places of the paper's columns that have a figure in some row that is shown."""
+    """Return the places of the paper's columns that have a figure in some row that is shown."""
     return [number for number in range(len(table.columns)) if any(row.paper[number] != "-" for row, _ in shown)]
 
 
@@ -171,7 +171,7 @@ class Logs:
         return {title: cell for title, cell in found.items() if cell}
 
     def _cell(self, column: OwnColumn, row: str) -> str:
-        """A figure, or the mean over seeds with the lowest and the highest seed; empty where there is none."""
+        """Return a figure, or the mean over seeds with the lowest and the highest seed; empty where there is none."""
         file = column.file.replace(ROW, row)
         found = self.read(file)
         for step in column.value:
@@ -192,7 +192,7 @@ class Logs:
 
 
 def _follow(content: Any, step: Any, row: str) -> Any:
-    """What a step leads to; None if there is nothing."""
+    """Return what a step leads to; None if there is nothing."""
     if isinstance(step, Mapping):
         wanted = {key: str(value).replace(ROW, row) for key, value in step.items()}
         entries = content if isinstance(content, list) else []

@@ -92,7 +92,7 @@ class Run:
     commit: str | None = None
 
     def has(self, name: str) -> bool:
-        """Whether a file of the folder is one of the run's."""
+        """Return whether a file of the folder is one of the run's."""
         return any(fnmatchcase(name, pattern) for pattern in self.files or ["*"])
 
 

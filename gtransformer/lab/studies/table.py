@@ -27,7 +27,9 @@ SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents ha
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; of one no errors."""
+    """Return ``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; of one no
+    errors.
+    """
     std = statistics.stdev(values) if len(values) > 1 else None
     return {
         "values": list(values),

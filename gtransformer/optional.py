@@ -29,7 +29,9 @@ def read_wordpiece_tokeniser(folder: str | Path):
     if not Path(folder).is_dir():
         raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")
     files = "tokenizer.json", "vocab.txt"
-    if not any((Path(folder) / name).is_file() for name in files):  # transformers 5 would make one from special tokens only
+    if not any(
+        (Path(folder) / name).is_file() for name in files
+    ):  # transformers 5 would make one from special tokens only
         raise UserError(f"{folder}: no tokeniser of a BERT ({' or '.join(files)}); save it there with save_pretrained")
     try:
         return transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)

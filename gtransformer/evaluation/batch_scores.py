@@ -45,8 +45,7 @@ class BatchScorer(SentenceScorer):
         return found[0], found[1]
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
-        """Yield indices of consecutive requests, several batches at once; a batch that requests share is encoded once.
-        """
+        """Yield indices of consecutive requests, several batches at once; a shared batch is encoded once."""
         batch: list[int] = []
         inside = [size(request.target) for request in requests]  # goes through the layers
         rows = [len(request.before) + 1 for request in requests]

@@ -100,8 +100,7 @@ def check_right_translation(item: Item, reference: str | None) -> None:
 
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
-    """Return the split and the items of a ``contrastive.json``. Raises UserError, naming the entry, for another format.
-    """
+    """Return split and items of a ``contrastive.json``. Raises UserError, naming the entry, for another format."""
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("items"), list) or not isinstance(data.get("split"), str):
         raise UserError(f"{path}: not a contrastive set; expected 'split' and a list 'items'")
@@ -156,14 +155,14 @@ def score_items(
     current = current_in(spans)
     texts = list(dict.fromkeys(text for item in items for text in (item.correct, *item.wrong)))
     encoded = dict(zip(texts, encode(texts), strict=True))
-    asked: dict[int, list[int]] = {}  # instance -> its target sentences that are items
+    scored: dict[int, list[int]] = {}  # instance -> its target sentences that are items
     for item in items:
         if (item.document, item.sentence) not in current:
             raise UserError(
                 f"{item.name}: {item.location} is not in the prepared split; use the items that belong to the corpus"
             )
         number, offset = current[item.document, item.sentence]
-        asked.setdefault(number, []).append(offset)
+        scored.setdefault(number, []).append(offset)
     read = cache(read)
     requests: list[Request] = []
     whole: dict[int, int] = {}  # instance -> its request with the whole reference
@@ -175,7 +174,7 @@ def score_items(
             others = instances_before(item.document, item.sentence, current, scorer.together)
             before = tuple(Request(*read(one), number=spans[one].first_sentence + 1) for one in others)
             begins = spans[number].first_sentence + 1
-            requests.append(Request(*read(number), tuple(asked[number]), item.name, before, begins))
+            requests.append(Request(*read(number), tuple(scored[number]), item.name, before, begins))
         given = requests[whole[number]]
         source, target = given.source, given.target
         check_right_translation(item, item.correct if encoded[item.correct] == target[offset] else None)
@@ -183,12 +182,12 @@ def score_items(
         rest = target[offset + 1 :] if scorer.depends_on_length else []
         for text in item.wrong:
             other = [*target[:offset], encoded[text], *rest]
-            requests.append(replace(given, target=other, asked=(offset,), name=item.name))
+            requests.append(replace(given, target=other, scored=(offset,), name=item.name))
         # Both sides end with the same sentence, but one of them may begin earlier.
         view = IN_VIEW if item.disclosed(offset + len(source) - len(target), offset) else OUT_OF_VIEW
         if view == OUT_OF_VIEW and given.before and item.disclosed(*scorer.reach(given.before)):
             view = IN_BATCH
-        wanted.append((whole[number], asked[number].index(offset), wrong, view))
+        wanted.append((whole[number], scored[number].index(offset), wrong, view))
     scores = scorer.score(requests, progress)
     return [
         ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), view)

@@ -166,7 +166,7 @@ def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> lis
     for number, (entry, document) in enumerate(zip(expectations, documents, strict=True)):
         if len(document) != entry.get(SCORED, len(document) - 1) + 1:
             raise UserError(
-                f"{hypotheses}: document {number} has {len(document)} sentences, but its source has {entry[SCORED] + 1}; "
+                f"{hypotheses}: document {number} has {len(document)} sentences, its source {entry[SCORED] + 1}; "
                 "translate sentence by sentence, or give ctxpro's own file as --items, where each document's last "
                 "sentence counts"
             )

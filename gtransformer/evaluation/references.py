@@ -100,9 +100,7 @@ def render(
 
 
 def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
-    """Apply ``finish`` (as many lines out as in) to all instances' sentences at once, since Moses' scripts start
-    slowly.
-    """
+    """Apply ``finish`` (as many lines out as in) to all instances' sentences at once, as Moses' scripts require."""
     lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
     return [[next(lines) for _ in sentences] for sentences in instances]
 

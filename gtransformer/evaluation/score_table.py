@@ -79,7 +79,7 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
     made = {test for found in tests.values() for one in found.values() for parts in one.values() for test in parts}
     if DOCUMENTS in made and documents < FEWEST:
         yield (
-            f"note: {documents} document(s): a test over documents needs {FEWEST} or more; start each with a line <d>, or "
+            f"note: {documents} document(s): a test over documents needs {FEWEST} or more; start each with <d>, or "
             "use --test sentences for independent sentences"
         )
     if SENTENCES in made and documents > 1:

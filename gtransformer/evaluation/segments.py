@@ -77,7 +77,7 @@ class Segments:
         return self._statistics[metric, level]
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
-        """Return the scores of these metrics, in the order of the table; over instances only if there are any."""
+        """Return the scores of these metrics, in table order; over instances only if there are any."""
         check_metrics(metrics)
         found = {}
         for key, column in COLUMNS.items():
@@ -87,8 +87,7 @@ class Segments:
         return found
 
     def by_document(self, metrics: Sequence[str]) -> list[dict]:
-        """Return for each document its number (from 0), number of sentences, scores over these, and scores as a whole.
-        """
+        """Return for each document its number (from 0), number of sentences, scores over these, and as a whole."""
         groups: dict[int, list[int]] = {number: [] for number in self.numbers}
         for index, (document, _) in enumerate(self.positions):
             groups[document].append(index)

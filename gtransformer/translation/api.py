@@ -192,7 +192,9 @@ class GTransformer:
         if first_pass is not None:
             first_pass = listed(first_pass)
             if [len(one) for one in first_pass] != [len(one) for one in documents]:
-                raise UserError("first_pass: its documents and sentences do not match the text; give one translation of each")
+                raise UserError(
+                    "first_pass: its documents and sentences do not match the text; give one translation of each"
+                )
             flat = (text for document in first_pass for text in (DOCUMENT, *document))
             lines = self._with_first(lines, flat, "first_pass")
         for window in self._windows(lines, options):

@@ -133,11 +133,11 @@ def cut(whole: Request, most: int | None) -> Request:
         replace(one, **_last(one, most - back)) for back, one in zip(range(len(before), 0, -1), before, strict=True)
     )
     shorter = _last(whole, most)
-    return replace(whole, asked=(len(shorter["target"]) - 1,), before=kept, **shorter)
+    return replace(whole, scored=(len(shorter["target"]) - 1,), before=kept, **shorter)
 
 
 def _last(one: Request, most: int) -> dict[str, Any]:
-    """Return the last sentence of both sides behind at most ``most`` others, and the number of the first that is kept."""
+    """Return the last sentences of both sides with at most ``most`` previous ones, and the number of the first."""
     kept = one.target[-(most + 1) :]
     number = one.number + len(one.target) - len(kept)
     return {"source": one.source[-(most + 1) :], "target": kept, "number": number}

@@ -12,7 +12,7 @@ from gtransformer.lab.report.pages.colours import families, system_looks
 
 
 def new_figure(width: float, height: float, dpi: int = 130) -> Any:
-    """Return an empty figure of so many inches, matplotlib's, which is slow to import and so only where one is drawn."""
+    """Return an empty matplotlib figure with a size in inches; matplotlib is imported here, as that is slow."""
     # fairseq lets every library log; matplotlib would list all fonts of the machine, PIL the parts of the picture.
     for name in ("matplotlib", "PIL"):
         logging.getLogger(name).setLevel(logging.WARNING)

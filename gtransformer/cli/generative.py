@@ -37,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         required=True,
         metavar="[NAME=]FILE",
-        help="one translation per system: PREFIX.jsonl as generation writes it or plain text; ctxpro: a line per entry, "
+        help="one translation per system: PREFIX.jsonl as generation writes it or plain text; ctxpro a line per entry, "
         "or a document per entry, whose last sentence is scored",
     )
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")

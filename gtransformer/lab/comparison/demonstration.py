@@ -32,11 +32,11 @@ from gtransformer.tasks.training import spoken
 
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 STEPS = ("train", "translate", "score", "contrastive")
-ENOUGH = 90.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
+REQUIRED_SCORE = 90.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
 # Validation perplexity of the demonstration corpus. Below 1.5 a system copies, inflects and uses the context; above 2
 # it is still on the plateau, where it writes likely German without finding the words of the source.
 ARRIVED, PLATEAU = 1.5, 2.0
-SHOWN = 160  # characters of a translation in the samples
+SAMPLE_LENGTH = 160  # characters of a translation in the samples
 
 
 class Demo(Planner):
@@ -270,7 +270,11 @@ def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
 def failed_checks(ours: Outcome) -> list[str]:
     """Return what the G-Transformer falls short of on the full budget; empty if it does what it should."""
     wanted = {"s-BLEU": ours.bleu("s_bleu"), "contrastive accuracy": ours.contrastive["total"]["accuracy"]}
-    return [f"{name} is {value:.2f}, below {ENOUGH:g}" for name, value in wanted.items() if not value >= ENOUGH]
+    return [
+        f"{name} is {value:.2f}, below {REQUIRED_SCORE:g}"
+        for name, value in wanted.items()
+        if not value >= REQUIRED_SCORE
+    ]
 
 
 def samples(
@@ -296,7 +300,7 @@ def samples(
         lines.append(f"  {'context'.ljust(width)}  {context}  ({back})")
         for name, documents in {**texts, **translations}.items():
             text = documents[document][sentence]
-            short = text[:SHOWN] + " ..." if len(text) > SHOWN else text or "(nothing)"
+            short = text[:SAMPLE_LENGTH] + " ..." if len(text) > SAMPLE_LENGTH else text or "(nothing)"
             lines.append(f"  {name.ljust(width)}  {short}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gtransformer.lab.analysis.attention_shown import NAMES
 from gtransformer.lab.analysis.documents import InspectedInstance
-from gtransformer.lab.analysis.words import MOST, SIDES, Rows, WordMap
+from gtransformer.lab.analysis.words import KEYS_KEPT, SIDES, Rows, WordMap
 from gtransformer.lab.report.pages.page import write_page
 
 LIMIT = 8_000_000  # bytes of attention in a page; of a long document fewer keys of each word are kept
@@ -38,9 +38,9 @@ def write_inspection(path: str | Path, instances: Sequence[InspectedInstance], t
 
 
 def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
-    """Return how many keys of each row, 1 to ``MOST``, fit into ``limit`` bytes of base64 (1 is kept in any case)."""
-    counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=MOST + 1)
-    for most in range(MOST, 1, -1):
+    """Return how many keys per row, 1 to ``KEYS_KEPT``, fit into ``limit`` bytes of base64 (at least 1)."""
+    counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=KEYS_KEPT + 1)
+    for most in range(KEYS_KEPT, 1, -1):
         kept = int((np.minimum(np.arange(len(counts)), most) * counts).sum())
         if (4 * kept + int(counts.sum())) * 4 / 3 <= limit:
             return most

@@ -25,7 +25,7 @@ from gtransformer.run.pipeline import Program
 from gtransformer.run.recipe import Options, Recipe
 
 DEMO = "demo"  # as a corpus: the demonstration's, which is generated
-ASKED = "contrastive-items"  # the size that says that models are asked about the demonstration's own items
+CONTRASTIVE_ITEMS = "contrastive-items"  # the size that says that models are asked about the demonstration's own items
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
 
 Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, sentences; None: to its end)
@@ -61,7 +61,7 @@ class Corpora(Planner):
             self.generated = self.directory / "corpora" / f"demo-{self.pipeline.identify(sizes)[:8]}"
             maker = "lab.cli.reach_corpus" if "items" in sizes else "lab.cli.demo_corpus"
             own = self.generated / (Path(SET, ITEMS) if "items" in sizes else DEMO_ITEMS)
-            if not items and {"items", ASKED} & sizes.keys():
+            if not items and {"items", CONTRASTIVE_ITEMS} & sizes.keys():
                 self.items = [own]
             work = partial(call_command, maker, {"output": self.generated, **sizes})
             self.add(self.generated.name, sizes, [self.generated], work)
@@ -112,7 +112,7 @@ class Corpora(Planner):
         self.pipeline.run("prepare")
         return folder
 
-    def asked(self) -> Path:
+    def contrastive_corpus(self) -> Path:
         """Return the prepared corpus to which the contrastive items belong, made if need be."""
         if self.corpus != DEMO or self.items != [self.generated / SET / ITEMS]:
             return self.prepared(self.base)

@@ -43,7 +43,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
         run.execute("generate")
         score_test(run, order.get("metrics", ["bleu"]))
     if order.get("contrastive"):
-        ask(run, **order["contrastive"])
+        score_contrastive(run, **order["contrastive"])
     if order.get("attention"):
         write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
     write_json(directory / RESULT, result_of(run, order, argv))
@@ -68,7 +68,7 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
-def ask(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
+def score_contrastive(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
     """Ask the model about contrastive items over a prepared corpus; its choices go to contrastive.json.
 
     Args:

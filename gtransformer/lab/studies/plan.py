@@ -26,20 +26,20 @@ from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import Entries, check_value, count, dashed, read_settings, setting, typed
 
 COMMON = "common"  # the file with what all studies share
-ALL = "all"  # as a number of instances: all that there are
+ALL_INSTANCES = "all"  # as a number of instances: all that there are
 AXES = ("length", "instances", "model")
 SECTIONS = ("task", "train", "generate")  # of which an axis may be an option, SECTION.OPTION
 QUANTITIES = ("d_bleu", "s_bleu", "accuracy")
 SIDES = ("encoder", "decoder")
 # What a panel of each kind must hold, and what it may hold besides title and what is said of its runs.
-NEEDED = {
+REQUIRED_KEYS = {
     SCORES: ("systems", "axis", "values"),
     CURVES: ("quantity", "lines"),
     TABLE: ("columns", "rows"),
     ACCURACY: ("columns", "rows", "by"),
     ATTENTION: ("system", "side"),
 }
-POSSIBLE = {SCORES: ("quantity", "training"), ACCURACY: ("baseline",)}
+OPTIONAL_KEYS = {SCORES: ("quantity", "training"), ACCURACY: ("baseline",)}
 # Options that a study sets itself, and why.
 OWN_OPTIONS = {
     "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
@@ -84,8 +84,8 @@ class SystemSettings:
 def _instances() -> Any:
     """Return a field for a number of training instances."""
     return setting(
-        f"a whole number of at least 1, or {ALL}",
-        lambda number: number == ALL or (isinstance(number, int) and number > 0),
+        f"a whole number of at least 1, or {ALL_INSTANCES}",
+        lambda number: number == ALL_INSTANCES or (isinstance(number, int) and number > 0),
         None,
     )
 
@@ -132,7 +132,7 @@ class LineSettings(RunSettings):
 
 @dataclass(kw_only=True)
 class PanelSettings(RunSettings):
-    """A diagram or a table; which keys belong to which kind, ``NEEDED`` and ``POSSIBLE`` say.
+    """A diagram or a table; which keys belong to which kind, ``REQUIRED_KEYS`` and ``OPTIONAL_KEYS`` say.
 
     Attributes:
         systems, axis, values: scores: a point for each system and value of the axis, which may be an option.
@@ -145,7 +145,7 @@ class PanelSettings(RunSettings):
     """
 
     title: str
-    kind: str = setting(f"one of {', '.join(NEEDED)}", NEEDED.__contains__)
+    kind: str = setting(f"one of {', '.join(REQUIRED_KEYS)}", REQUIRED_KEYS.__contains__)
     quantity: str | None = None
     systems: list[str] | None = setting("a list of their keys", default=None)
     axis: str | None = setting(
@@ -243,10 +243,10 @@ def _section(file: StudyFile, size: str, path: Path) -> Entries:
 
 def _panel(study: Study, entry: Any, location: str, inside: str) -> Panel:
     panel = typed(entry, PanelSettings, location, inside)
-    needed, where = NEEDED[panel.kind], f"{entry.location}, {inside}"
+    needed, where = REQUIRED_KEYS[panel.kind], f"{entry.location}, {inside}"
     if missing := [key for key in needed if getattr(panel, key) is None]:
         raise UserError(f"{where}: lacks {', '.join(missing)}")
-    known = {"title", "kind", *needed, *POSSIBLE.get(panel.kind, ()), *RUN}
+    known = {"title", "kind", *needed, *OPTIONAL_KEYS.get(panel.kind, ()), *RUN}
     for key in entry:
         if key.replace("-", "_") not in known:
             raise UserError(f"{entry.at(key)}, {inside}: unknown key '{key}' in a panel of kind {panel.kind}")
@@ -323,7 +323,7 @@ def _line(study: Study, line: LineSettings, where: str) -> Line:
 
 def _number(instances: int | str | None) -> int | None:
     """Return how many training instances; None: all."""
-    return None if instances == ALL else instances
+    return None if instances == ALL_INSTANCES else instances
 
 
 def _changes(options: Mapping[str, Any] | None, where: str) -> list[str]:

@@ -84,7 +84,7 @@ class Questions:
         found = {"documents": None if self.documents is None else str(self.documents.absolute()), "context": context}
         return {name: value for name, value in found.items() if value is not None}
 
-    def check_asked(self, folder: Path, recipe: Recipe) -> None:
+    def check_contrastive(self, folder: Path, recipe: Recipe) -> None:
         """Raise UserError for a finished run of a recipe that was asked about other items, or in another context."""
         before = read_json(folder / ORDER).get("contrastive") if self.items else None
         if before is None:

@@ -19,7 +19,7 @@ from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
-from gtransformer.lab.studies.plan import ALL, check_changes, load_study
+from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
 from gtransformer.lab.studies.questions import Questions
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
@@ -34,7 +34,7 @@ from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken
 
 # What a study reads from the log of a training; the paper's figures, entropies too.
-NEEDED = ("train.log-format=json",)
+REQUIRED_CHANGES = ("train.log-format=json",)
 ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
@@ -80,7 +80,7 @@ class Runner:
         todo = [run for run in runs if not self.is_done(run)]
         for run in runs:
             if run not in todo:
-                self.questions.check_asked(self.folder(run), run.settings())
+                self.questions.check_contrastive(self.folder(run), run.settings())
                 remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
                 self.data(run)  # files that were cut since are made again
         print_status(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
@@ -136,7 +136,10 @@ class Runner:
         """Return the contrastive items for a run's model, their corpus, and sizes of batch and context."""
         if not self.corpora.items:
             return None
-        asked = {"prepared": os.path.relpath(self.corpora.asked(), folder), "items": list(map(str, self.corpora.items))}
+        asked = {
+            "prepared": os.path.relpath(self.corpora.contrastive_corpus(), folder),
+            "items": list(map(str, self.corpora.items)),
+        }
         together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
         return asked | size | self.questions.options(run.settings())
@@ -180,7 +183,7 @@ class Runner:
         lines = [
             {
                 "system": line.system,
-                "x": self.corpora.instances(line.runs[0].data) if line.x == ALL else line.x,
+                "x": self.corpora.instances(line.runs[0].data) if line.x == ALL_INSTANCES else line.x,
                 "curve": line.curve,
                 "label": line.label,
                 "flat": line.flat,
@@ -216,7 +219,7 @@ def make_study(args: argparse.Namespace) -> Study:
     """Return the study as this machine can do it. Raise UserError for what shows before anything is done."""
     check_changes(args.set, "--set ")
     asked = load_study(args.figure, args.miniature)
-    changes = [*NEEDED, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
+    changes = [*REQUIRED_CHANGES, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
     if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])

@@ -27,13 +27,13 @@ SYSTEMS = {
     "mbe": "#097f1b",
     "abd": "#3ca541",
 }
-# Systems that are drawn in one panel, at most ``MOST``, by what they see.
+# Systems that are drawn in one panel, at most ``SYSTEMS_PER_PANEL``, by what they see.
 FAMILIES = {
     "No context, or two sentences": ("sentences", "concatenation", "document_transformer", "flat_transformer"),
     "Whole documents": ("documents", "gtransformer", "lst", "window", "window_absolute"),
     "Three sentences, and the batch": ("pseudo_documents", "docflat", "docflat_d", "docflat_i", "mbe", "abd"),
 }
-MOST = 6
+SYSTEMS_PER_PANEL = 6
 MARKERS = "os^vDPX<>p*dHx." + "+1234|_h8"  # one a system, as colours are not for everyone; then others
 LINES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (9, 2)))  # one a system of a family
 # What pictures, users and studies (configs/studies) call some of them, too; "transformer" is the one over documents in
@@ -95,11 +95,13 @@ def system_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def families(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return names of systems by what they see, at most ``MOST`` together."""
+    """Return names of systems by what they see, at most ``SYSTEMS_PER_PANEL`` together."""
     found = {title: [name for name in family if name in names] for title, family in FAMILIES.items()}
     others = [name for name in names if name not in SYSTEMS]
-    for start in range(0, len(others), MOST):
-        found[f"Other systems{f' ({start // MOST + 1})' if len(others) > MOST else ''}"] = others[start : start + MOST]
+    for start in range(0, len(others), SYSTEMS_PER_PANEL):
+        found[f"Other systems{f' ({start // SYSTEMS_PER_PANEL + 1})' if len(others) > SYSTEMS_PER_PANEL else ''}"] = (
+            others[start : start + SYSTEMS_PER_PANEL]
+        )
     return {title: some for title, some in found.items() if some}
 
 

@@ -60,7 +60,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
     if reach:
         end = f"in brackets: points above '{result['baseline']}' on the same items, and their standard error"
     else:
-        end = f"corpus {result['corpus']['name']}: it has no items by distance and no grammar to judge what was "
+        end = f"corpus {result['corpus']['name']}: it has no contrastive items and no grammar to judge what was "
         end += "translated"
     commits = [short_commit(commit) for commit in result.get("commits", [])]
     several = [f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []

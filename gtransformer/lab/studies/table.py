@@ -1,4 +1,4 @@
-"""The numbers of a study: mean and spread over seeds, and a table of them."""
+"""The numbers of a study: mean and spread over seeds, and their table."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
 
-CHOICES = "accuracy"  # among the numbers: of contrastive choices
-BEST = "best_update"  # among the numbers: after how many updates validation loss was lowest, where the model is from
-WORDS = "word_perplexity"  # among the numbers: of the validation set's words, of that model
-FURTHER_SCORES = {  # of tables, where taken
+CHOICES = "accuracy"  # key: accuracy of contrastive choices
+BEST = "best_update"  # key: update of the lowest validation loss, whose model is used
+WORDS = "word_perplexity"  # key: that model's perplexity of the validation set's words
+FURTHER_SCORES = {  # of tables, if computed
     "s_bleu_lc": "s-BLEU lower-cased",
     "ter": "TER",
     CHOICES: "accuracy",
     WORDS: "perplexity of words",
     BEST: "updates",
 }
-DIGITS = {WORDS: 3, BEST: 0}  # behind the point; others have two
-WITH_SIGNATURE = ("s_bleu_lc", "ter")  # of these, what has a signature
+DIGITS = {WORDS: 3, BEST: 0}  # decimal places; others have two
+WITH_SIGNATURE = ("s_bleu_lc", "ter")  # those with a signature
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return ``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; of one no
-    errors.
+    """Return ``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; a single value
+    has no errors.
     """
     std = statistics.stdev(values) if len(values) > 1 else None
     return {
@@ -58,7 +58,7 @@ def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str,
 
 
 def _differences(line: dict, base: dict) -> dict[str, Any]:
-    """Return what a row has more than the baseline, by kind of item; of both only if both have as many seeds."""
+    """Return a row's differences from the baseline by kind of item, only if both have the same number of seeds."""
     if not (line["by"] and base["by"]) or len(line["runs"]) != len(base["runs"]):
         return {"difference": None}
     pairs = {name: (line["by"][name]["values"], base["by"][name]["values"]) for name in line["by"]}
@@ -85,7 +85,7 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
     numbers = {
         SCORE: _over_seeds(runs, SCORE),
         "s_bleu": _over_seeds(runs, "s_bleu"),
-        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # none of a model that does not translate
+        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # None if the model does not translate
     }
     for key in (
         FURTHER_SCORES if panel["kind"] == TABLE else [key for key in FURTHER_SCORES if key == panel.get("quantity")]
@@ -101,7 +101,7 @@ def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] 
     if kind == CHOICES:
         found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
     elif kind in (BEST, WORDS):
-        # Of equal losses the last: so fairseq keeps its best checkpoint.
+        # The last of equal losses, as fairseq keeps its best checkpoint.
         best = [min(run["curves"].get("valid_loss", ())[::-1], key=itemgetter(1), default=(None,))[0] for run in runs]
         bits = [dict(run["curves"].get("valid_word_nll_loss", ())) for run in runs]
         words = [2 ** one[update] if update in one else None for one, update in zip(bits, best, strict=True)]

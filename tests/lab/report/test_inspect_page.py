@@ -135,7 +135,7 @@ def test_models_that_read_their_batch_have_no_page(tmp_path, capsys):
     (tmp_path / "checkpoint.pt").touch()
     arguments = ["--model", str(tmp_path / "checkpoint.pt"), "-o", str(tmp_path), "--html", "page.html", "prepared"]
     assert main(arguments) == 1
-    assert "--html shows a model that gtransformer export made ready" in capsys.readouterr().err
+    assert "--html needs a directory of gtransformer export" in capsys.readouterr().err
 
 
 STEPS = """() => {

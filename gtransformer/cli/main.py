@@ -68,10 +68,10 @@ def main(argv: list[str] | None = None) -> int:
             parts = LAB if words[0] == "lab" else {"Commands": tuple(COMMANDS[name] for name in group)}
             print(command_map(parts, f"usage: gtransformer {words[0]} COMMAND ..."))
             return 0 if words[1:] else 2
-        asked = " ".join(words[: 2 if group else 1])
-        near = difflib.get_close_matches(asked, COMMANDS, 1)
+        given = " ".join(words[: 2 if group else 1])
+        near = difflib.get_close_matches(given, COMMANDS, 1)
         meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
-        print(f"error: '{asked}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
+        print(f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
         return 2
     return importlib.import_module(f"gtransformer.{command.module}").main(rest)
 

@@ -103,7 +103,7 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
             "number of sentences than they have; "
             + (
-                "these were aligned by order from the end, where the current sentence stands (missing: empty, surplus: "
+                "these were aligned by order from the end, where the current sentence is (missing: empty, surplus: "
                 "joined to the first), for s-BLEU and d-BLEU alike"
                 if overlapping
                 else "for s-BLEU these were aligned by order (missing: empty, surplus: joined to the last), d-BLEU is "

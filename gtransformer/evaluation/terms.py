@@ -77,11 +77,11 @@ class Lexicon:
         sentences = (sentence for text in targets for document in text for sentence in document)
         target = frozenset(word for sentence in sentences for word in words_of(sentence))
         self.sentences, self.most, self._target = len(pairs), most, Counter()
-        asked = [source.intersection(words_of(one)) for one, _ in progress(pairs, "source words")]
-        self._source = Counter(word for words in asked for word in words)
+        per_pair = [source.intersection(words_of(one)) for one, _ in progress(pairs, "source words")]
+        self._source = Counter(word for words in per_pair for word in words)
         rare = frozenset(word for word in source if self.is_term(word))
         self._both: dict[str, Counter] = {word: Counter() for word in source}
-        for words, (_, other) in zip(asked, progress(pairs, "target words"), strict=True):
+        for words, (_, other) in zip(per_pair, progress(pairs, "target words"), strict=True):
             theirs = target.intersection(words_of(other))
             self._target.update(theirs)
             for word in words & rare:

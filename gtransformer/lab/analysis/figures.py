@@ -66,7 +66,7 @@ def draw_reach(
         for axes, names in zip(line, columns.values(), strict=True):
             for number, name in enumerate(names):
                 cells = [rows[name][distance][kind] for distance in distances]
-                # Side by side, so that bars at the same height can be told apart.
+                # Shifted, so that bars at the same height are visible.
                 positions = [position + 0.08 * (number - (len(names) - 1) / 2) for position in range(len(distances))]
                 values, bars = [cell["accuracy"] for cell in cells], [error_of(cell) or 0.0 for cell in cells]
                 look = {"markersize": 5, "linewidth": 1.2, "capsize": 2, "elinewidth": 0.8}

@@ -112,7 +112,7 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
     kinds, looks = list(lines[0][key]) if lines else [], _line_looks(lines, result)
     for number, line in enumerate(lines):
         scores = [line[key][kind] for kind in kinds]
-        # Side by side, so that bars at the same height can be told apart.
+        # Shifted, so that bars at the same height are visible.
         positions = [position + 0.06 * (number - (len(lines) - 1) / 2) for position in range(len(kinds))]
         _errorbars(axes, positions, scores, linewidth=1, label=line["label"], **looks[number])
     axes.axhline(0, color="black", linewidth=0.8, label=base)

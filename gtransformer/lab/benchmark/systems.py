@@ -67,7 +67,7 @@ class Setting:
     device: str = "cpu"
     window: int = 20
     uneven: bool = False
-    beside: int = 2
+    beside: int = 2  # name in result files
     local: int = 3
 
     @property

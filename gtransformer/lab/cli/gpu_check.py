@@ -187,8 +187,8 @@ def pack(folder: Path, version: str) -> None:
     runtime = [line for line in lines if line[:1].isalpha()]
     for name, number in closure([*runtime, *TESTS_NEED], THERE).items():
         wanted = f"{name}=={number}"
-        asked = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", *target, "-d", str(wheels), wanted]
-        if subprocess.run(asked, capture_output=True).returncode == 0:
+        command = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", *target, "-d", str(wheels), wanted]
+        if subprocess.run(command, capture_output=True).returncode == 0:
             continue
         built = subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(wheels), wanted], capture_output=True)
         if built.returncode or not list(wheels.glob(f"{name.replace('-', '_')}-*-none-any.whl")):

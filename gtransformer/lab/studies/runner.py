@@ -137,13 +137,13 @@ class Runner:
         """Return the contrastive items for a run's model, their corpus, and the sizes of batch and context."""
         if not self.corpora.items:
             return None
-        asked = {
+        order = {
             "prepared": os.path.relpath(self.corpora.contrastive_corpus(), folder),
             "items": list(map(str, self.corpora.items)),
         }
         together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
-        return asked | size | self.questions.options(run.settings())
+        return order | size | self.questions.options(run.settings())
 
     def metrics(self, run: StudyRun) -> list[str]:
         """Return the metrics of a run."""
@@ -219,8 +219,8 @@ def read_result(folder: Path) -> dict[str, Any]:
 def make_study(args: argparse.Namespace) -> Study:
     """Return the study adapted to this machine. Raises UserError for errors that are visible before anything runs."""
     check_changes(args.set, "--set ")
-    asked = load_study(args.figure, args.miniature)
-    changes = [*REQUIRED_CHANGES, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
+    given = load_study(args.figure, args.miniature)
+    changes = [*REQUIRED_CHANGES, *([ENTROPY] if given.entropy and not given.is_table else [])]
     if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])

@@ -185,7 +185,7 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
     assert [one["scored sentence"] for one in entries] == [3, 0, 1]
     assert [one.get("antecedent sentence") for one in entries] == [1, None, None]
     said = capsys.readouterr().out
-    assert "test: 3 documents, 7 sentences" in said and "note: of 1 items the sentence with the antecedent" in said
+    assert "test: 3 documents, 7 sentences" in said and "note: for 1 items the sentence with the antecedent" in said
 
     translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
     assert ctxpro(ITEMS, INPUTS, f"--context-translations={translated}") == 0

@@ -14,7 +14,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
-from gtransformer.evaluation.terms import MOST, REFERENCE, score_files, table
+from gtransformer.evaluation.terms import MAX_SHARE, REFERENCE, score_files, table
 from gtransformer.files import write_json
 
 
@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--max-share",
         type=float,
-        default=MOST,
+        default=MAX_SHARE,
         metavar="P",
         help="a term is in at most this share of the lexicon's sentences (%(default)s)",
     )

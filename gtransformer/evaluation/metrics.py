@@ -51,7 +51,7 @@ class Metric:
         columns: by kind of segment, the key in result files and the title in tables.
         measure: returns the ``Measure`` for the name of a sacrebleu tokeniser. None for a metric that is not a function
             of sums: the command has separate options for it, and it has neither tests nor breakdowns.
-        usual: whether it is computed by default.
+        default: whether it is computed by default.
         lower_is_better: as for a number of errors.
         digits: decimal places shown.
     """

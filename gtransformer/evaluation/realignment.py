@@ -21,8 +21,8 @@ from gtransformer.preprocess.corpus import MARKED
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_sentences, read_shaped
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
-MOST = 1 << 31  # bytes of back pointers
-FAR = 1 << 60  # larger than any path's cost
+MAX_BYTES = 1 << 31  # bytes of back pointers
+INFINITE_COST = 1 << 60  # larger than any path's cost
 
 
 def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: Sequence[int] = ()) -> list[int]:
@@ -35,7 +35,7 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
         own: positions of the translation's own sentence boundaries.
 
     The result is exact. Time is O(words * reference words), memory O(words * sentences). Raises UserError if the latter
-    exceeds ``MOST``.
+    exceeds ``MAX_BYTES``.
     """
     count, least = len(words), len(words) + 1
     # One number encodes a path: edits, then cuts not at own boundaries, then the start of the current sentence.
@@ -47,13 +47,13 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     strange = np.full(least, least, dtype=np.int64)
     strange[[0, count, *own]] = 0
     kept = np.uint16 if least < 1 << 16 else np.uint32
-    if len(references) * least * np.dtype(kept).itemsize > MOST:
+    if len(references) * least * np.dtype(kept).itemsize > MAX_BYTES:
         raise UserError(
             f"a document of {len(references)} sentences and {count} words is too long to be realigned "
-            f"(more than {MOST >> 30} GiB); if it is several, open documents by <d>"
+            f"(more than {MAX_BYTES >> 30} GiB); if it is several, open documents by <d>"
         )
     begins = np.empty((len(references), least), dtype=kept)
-    path = np.full(least, FAR, dtype=np.int64)
+    path = np.full(least, INFINITE_COST, dtype=np.int64)
     path[0] = 0
     step = np.empty(count, dtype=np.int64)
 

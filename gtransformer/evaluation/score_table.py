@@ -8,7 +8,7 @@ from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, Scores
-from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES, SIGN
+from gtransformer.evaluation.significance import DOCUMENTS, MIN_UNITS, SENTENCES, SIDES, SIGN
 from gtransformer.evaluation.text_table import align, difference_cell
 
 
@@ -77,9 +77,9 @@ def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[st
 def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
     """Yield notes on tests: too few documents, or sentences that are not independent."""
     made = {test for found in tests.values() for one in found.values() for parts in one.values() for test in parts}
-    if DOCUMENTS in made and documents < FEWEST:
+    if DOCUMENTS in made and documents < MIN_UNITS:
         yield (
-            f"note: {documents} document(s): a test over documents needs {FEWEST} or more; start each with <d>, or "
+            f"note: {documents} document(s): a test over documents needs {MIN_UNITS} or more; start each with <d>, or "
             "use --test sentences for independent sentences"
         )
     if SENTENCES in made and documents > 1:

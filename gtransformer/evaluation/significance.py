@@ -6,9 +6,9 @@
 
 The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the two systems' translations of
 units. The p-value is the share of all 2^n exchanges whose absolute difference is at least as large as the real one. All
-exchanges are computed if at most ``EXACT`` units differ; otherwise ``SAMPLES`` are drawn at random, including the real
-one. Ties count as at least as large, so they never make a difference significant. With n units no p-value is below 2 /
-2^n. With fewer than ``FEWEST`` units that is above 0.05, so there is no test.
+exchanges are computed if at most ``MAX_EXACT_UNITS`` units differ; otherwise ``SAMPLES`` are drawn at random, including
+the real one. Ties count as at least as large, so they never make a difference significant. With n units no p-value is
+below 2 / 2^n. With fewer than ``MIN_UNITS`` units that is above 0.05, so there is no test.
 
 The interval is the difference +- t times its jackknife standard error over units (Efron and Stein 1981; t with n - 1
 degrees of freedom).
@@ -38,8 +38,8 @@ from gtransformer.evaluation.segments import Segments
 
 SIGN = "sign"
 TESTS = (DOCUMENTS, SENTENCES, SIGN)
-FEWEST = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
-EXACT = 15  # units: 2^14 exchanges and their mirror images take one or two seconds
+MIN_UNITS = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
+MAX_EXACT_UNITS = 15  # units: 2^14 exchanges and their mirror images take one or two seconds
 SAMPLES = 10_000  # sacrebleu's number for approximate randomisation
 SEED = 12345  # sacrebleu's
 TIE = 1e-9  # points: sums of floating-point numbers in another order differ by less
@@ -67,7 +67,7 @@ class Difference:
 class SignTest:
     """Counts of segments on which a system is better than, worse than and equal to the baseline, and the p-value.
 
-    The p-value is None for fewer than ``FEWEST`` segments.
+    The p-value is None for fewer than ``MIN_UNITS`` segments.
     """
 
     unit: str
@@ -158,11 +158,11 @@ def paired_test(
     first, second = (score(total[None])[0] for total in totals)
     real = second - first
     count = len(baseline)
-    if count < FEWEST:
+    if count < MIN_UNITS:
         return [Difference(unit, count, float(one), None, None, f"too few {unit}{suffix}") for one in real]
     differing = np.flatnonzero((baseline != system).any(axis=1))
     gain = (system - baseline)[differing]
-    exact = len(differing) <= EXACT
+    exact = len(differing) <= MAX_EXACT_UNITS
     if exact:
         how, wanted = f"exact permutation of {count} {unit}", 2 ** max(0, len(differing) - 1)
     else:
@@ -262,6 +262,6 @@ def sign_test(baseline: SegmentStatistics, system: SegmentStatistics, unit: str)
         # Counts are integers (one reference each), so exchanging a row by subtraction is exact.
         difference = sign * (score([total - a + b for total, a, b in zip(totals, old, new, strict=True)]) - start)
         counts[(difference > 0) - (difference < 0)] += 1
-    enough = len(baseline.rows) >= FEWEST
+    enough = len(baseline.rows) >= MIN_UNITS
     p_value = binomial_p_value(counts[1], counts[-1]) if enough else None
     return SignTest(unit, counts[1], counts[-1], counts[0], p_value)

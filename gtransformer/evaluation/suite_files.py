@@ -32,7 +32,7 @@ from gtransformer.files import check_entry, read_json, read_lines
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 TEXTS = ("src segment", "ref segment", "src pronoun", "ref pronoun")
-FAR = 3  # sentences; antecedents further back are reported together
+MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 # Names of the published files of Voita et al., and what they test.
 PHENOMENA = {
@@ -138,7 +138,7 @@ def distance_name(distance: object) -> str:
     """Return ``"0"`` to ``"3"``, ``">3"``, or ``"unknown"`` if the suite has no number."""
     if isinstance(distance, bool) or not isinstance(distance, int):
         return "unknown"
-    return str(distance) if distance <= FAR else f">{FAR}"
+    return str(distance) if distance <= MAX_DISTANCE else f">{MAX_DISTANCE}"
 
 
 def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind: int) -> list[tuple[Pairs, Pairs]]:

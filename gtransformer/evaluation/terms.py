@@ -5,16 +5,16 @@ for Document-Level Neural Machine Translation". A source word that occurs k time
 t_k. LTCR is the share of the k (k - 1) / 2 pairs with t_i = t_j. The authors find translations with a word aligner. The
 following definitions are our choice and need no training:
 
-* Words are runs of letters, lower-cased. A term is a source word of at least ``LETTERS`` letters in at least two
-  sentences of the document. It is in at least one of the lexicon's source sentences, and in at most a share ``MOST`` of
-  them. Each sentence that contains it is one occurrence.
+* Words are runs of letters, lower-cased. A term is a source word of at least ``MIN_LETTERS`` letters in at least two
+  sentences of the document. It is in at least one of the lexicon's source sentences, and in at most a share
+  ``MAX_SHARE`` of them. Each sentence that contains it is one occurrence.
 * Its translation in a sentence is the word with the highest Dice coefficient in the lexicon, 2 c(s, t) / (c(s) + c(t)),
   where c counts the sentence pairs with s, t or both. Ties: the word in more pairs with s, then alphabetical order.
   (Word order does not matter, so the same words in another order are the same translation.) If no word reaches
-  ``LEAST``, the term is not translated, which agrees with nothing. (Two independent words in shares p and q of the
-  sentences have 2 p q / (p + q), less than 2 ``MOST``.)
+  ``MIN_DICE``, the term is not translated, which agrees with nothing. (Two independent words in shares p and q of the
+  sentences have 2 p q / (p + q), less than 2 ``MAX_SHARE``.)
 * Two translations agree if they are the same word. For the score by stem, they agree if they begin with the same
-  ``STEM`` letters, as languages inflect.
+  ``STEM_LETTERS`` letters, as languages inflect.
 * The score is the mean over all terms of all documents: a word in sixty sentences counts as much as a word in two.
 """
 
@@ -38,9 +38,9 @@ from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import Documents
 
 WORD = re.compile(r"[^\W\d_]+")
-LETTERS, MOST = 4, 0.02  # of a term: least letters, largest share of the lexicon's sentences
-LEAST = 0.05  # Dice coefficient of a translation
-STEM = 5  # letters
+MIN_LETTERS, MAX_SHARE = 4, 0.02  # of a term: least letters, largest share of the lexicon's sentences
+MIN_DICE = 0.05  # Dice coefficient of a translation
+STEM_LETTERS = 5  # letters
 SCORES = {"ltcr": "LTCR", "ltcr_stem": "LTCR by stem"}
 # Counts of a document: sums of its terms' scores, terms, occurrences, and translated occurrences.
 COUNTS = (*SCORES, "terms", "occurrences", "translated")
@@ -58,7 +58,7 @@ def repeated(document: Sequence[str]) -> dict[str, list[int]]:
     positions: dict[str, list[int]] = {}
     for number, sentence in enumerate(document):
         for word in dict.fromkeys(words_of(sentence)):
-            if len(word) >= LETTERS:
+            if len(word) >= MIN_LETTERS:
                 positions.setdefault(word, []).append(number)
     return {word: found for word, found in positions.items() if len(found) > 1}
 
@@ -72,7 +72,7 @@ class Lexicon:
         most: source words in more than this share of the sentences are not terms, so their pairs are not counted.
     """
 
-    def __init__(self, pairs: Pairs, documents: Documents, targets: Iterable[Documents], most: float = MOST):
+    def __init__(self, pairs: Pairs, documents: Documents, targets: Iterable[Documents], most: float = MAX_SHARE):
         source = frozenset(word for document in documents for word in repeated(document))
         sentences = (sentence for text in targets for document in text for sentence in document)
         target = frozenset(word for sentence in sentences for word in words_of(sentence))
@@ -100,7 +100,7 @@ class Lexicon:
         """Return the word of a target sentence that translates a source word, or None."""
         found = {other: self.dice(word, other) for other in words_of(sentence)}
         best = min(found, key=lambda other: (-found[other], -self._both[word][other], other), default=None)
-        return best if best is not None and found[best] >= LEAST else None
+        return best if best is not None and found[best] >= MIN_DICE else None
 
 
 def consistency(source: Documents, target: Documents, lexicon: Lexicon) -> np.ndarray:
@@ -113,7 +113,13 @@ def consistency(source: Documents, target: Documents, lexicon: Lexicon) -> np.nd
             found = [lexicon.translation(word, translated[position]) for position in positions]
             known = [one for one in found if one is not None]
             pairs = len(found) * (len(found) - 1) / 2
-            row += (_alike(known) / pairs, _alike(one[:STEM] for one in known) / pairs, 1, len(found), len(known))
+            row += (
+                _alike(known) / pairs,
+                _alike(one[:STEM_LETTERS] for one in known) / pairs,
+                1,
+                len(found),
+                len(known),
+            )
     return rows
 
 
@@ -139,7 +145,11 @@ def differences(baseline: np.ndarray, system: np.ndarray) -> dict[str, Differenc
 
 
 def score_files(
-    source: Path, reference: Path, systems: Mapping[str, Path], training: tuple[Path, Path] | None, most: float = MOST
+    source: Path,
+    reference: Path,
+    systems: Mapping[str, Path],
+    training: tuple[Path, Path] | None,
+    most: float = MAX_SHARE,
 ) -> dict[str, Any]:
     """Return the consistency of terms in all systems' files and in the reference, as a JSON object.
 

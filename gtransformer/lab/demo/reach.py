@@ -31,7 +31,7 @@ from gtransformer.lab.demo.words import COLOURS_AND_SIZES, GENDERS, NOUNS, Sense
 
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 36))
 """First and last distance, in sentences, of the rows of the set; the last row is called 25+."""
-FAR = 13
+SECOND_ITEM_DISTANCE = 13
 """From this row on, a second sentence that needs the fact follows. Its source distance is the same or larger; its
 target is disclosed nearby, by the first one's translation."""
 NEARBY = ((1, 1), (2, 2), (3, 3), (4, 6))
@@ -71,11 +71,11 @@ def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object
         unseen: use sentences that are held out from training (``Writer``).
 
     In each document one sentence discloses the fact, and one needs it, ``distance_in(row, number)`` sentences later;
-    from ``FAR`` on another follows. Their ``cues`` name the disclosing sentence.
+    from ``SECOND_ITEM_DISTANCE`` on another follows. Their ``cues`` name the disclosing sentence.
     """
     dice = Dice("reach", *key, phenomenon, *row, number)
     gaps = [distance_in(row, number)]
-    if row[0] >= FAR:
+    if row[0] >= SECOND_ITEM_DISTANCE:
         turn = number + number // (row[1] - row[0] + 1)  # combines every distance with every nearby one
         gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
     if phenomenon == "address":

@@ -158,7 +158,7 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
 
 
 def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
-    """``30.50 (29.80 to 31.10)``."""
+    """Return ``30.50 (29.80 to 31.10)``."""
     if numbers is None:
         return "-"
     mean, low, high = (f"{numbers[key]:.{digits}f}" for key in ("mean", "min", "max"))

@@ -1,4 +1,4 @@
-"""Packages that only some systems need, and what to install where they are missing."""
+"""Optional packages, and what to install if they are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 
 
 def import_transformers() -> ModuleType:
-    """Hugging Face transformers; UserError, with what to install, if it is not there."""
+    """Import Hugging Face transformers. Raises UserError, with the install command, if it is missing."""
     hide_broken("torchaudio")
     try:
         import transformers
@@ -21,12 +21,17 @@ def import_transformers() -> ModuleType:
 
 
 def read_wordpiece_tokeniser(folder: str | Path):
-    """The tokeniser of a BERT, transformers' ``BertTokenizerFast``. Raises UserError if the folder holds none."""
+    """Return the tokeniser of a BERT, transformers' ``BertTokenizerFast``.
+
+    Raises UserError if the folder has none.
+    """
     transformers = import_transformers()
     if not Path(folder).is_dir():
         raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")
     files = "tokenizer.json", "vocab.txt"
-    if not any((Path(folder) / name).is_file() for name in files):  # transformers 5 makes one of special tokens alone
+    if not any(
+        (Path(folder) / name).is_file() for name in files
+    ):  # transformers 5 would make one from special tokens only
         raise UserError(f"{folder}: no tokeniser of a BERT ({' or '.join(files)}); save it there with save_pretrained")
     try:
         return transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
@@ -35,14 +40,14 @@ def read_wordpiece_tokeniser(folder: str | Path):
 
 
 def hide_broken(name: str) -> None:
-    """Let a package that is installed and cannot be imported count as not installed in this process.
+    """Treat a package that is installed but cannot be imported as not installed in this process.
 
-    transformers imports torchaudio wherever it finds it, and fairseq-fixed brings it; its last release, 2.11, refuses a
-    PyTorch for another CUDA. Nothing here needs it.
+    transformers imports torchaudio if it is installed, and fairseq-fixed installs it. Its last release, 2.11, refuses a
+    PyTorch for another CUDA version. This package does not need it.
     """
     try:
         importlib.import_module(name)
-    except Exception:  # RuntimeError, OSError: what a library of other versions raises; ImportError: not installed
+    except Exception:  # RuntimeError, OSError: raised by a library of other versions; ImportError: not installed
         for loaded in [one for one in sys.modules if one.split(".")[0] == name]:
             del sys.modules[loaded]
         sys.modules[name] = None

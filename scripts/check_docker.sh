@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the Dockerfile says, done without Docker's engine: its lines are run as a script in a fresh folder, with the
-# Python of a fresh environment in place of the image's: scripts/check_docker.sh [DIR]
+# Check the Dockerfile without Docker's engine: run its lines as a script in a fresh folder, with the
+# Python of a fresh environment instead of the image's: scripts/check_docker.sh [DIR]
 # DIR is the folder (default: a temporary one, removed at the end).
 #
 #   PYTHON=/path/to/python3.12          the image's Python (default: python3.12)
@@ -11,7 +11,7 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 python="${WANTED_PYTHON:-python3.12}"
 if (($#)); then
     work="$1"
-    [[ ! -e "$work" ]] || fail "$work is there already; give a folder that is not"
+    [[ ! -e "$work" ]] || fail "$work exists already; give a new folder"
     mkdir -p "$work"
     work="$(cd "$work" && pwd)"
 else
@@ -21,7 +21,7 @@ fi
 
 wanted="$(sed -n 's/^FROM python:\([0-9.]*\).*/\1/p' "$ROOT/Dockerfile")"
 "$python" -c 'import sys; sys.exit(sys.argv[1] != "%d.%d" % sys.version_info[:2])' "$wanted" ||
-    fail "$python is not the image's Python $wanted; name one with PYTHON="
+    fail "$python is not the image's Python $wanted; give one with PYTHON="
 "$python" -m venv "$work/python" || fail "$python could not make a virtual environment"
 "$python" "$ROOT/tests/dockerfile.py" "$ROOT/Dockerfile" >"$work/script.sh"
 unset PYTHONPATH PYTHON

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Before a release: build the source distribution, of that the wheel, install it into a fresh environment as
-# docs/install.md says, and try its commands in a folder outside of the checkout: scripts/check_package.sh [DIST]
-# DIST is where the two files are left (default: dist/ in the checkout).
+# Before a release: build the source distribution, build the wheel from it, install it into a fresh environment as
+# in docs/install.md, and run its commands in a folder outside of the checkout: scripts/check_package.sh [DIST]
+# DIST is the folder of the two files (default: dist/ in the checkout).
 #
-#   PYTHON=/path/to/python3.13          with which Python (default: python3.12)
-#   GTRANSFORMER_TORCH='torch==2.8.*'   with which PyTorch (default: torch==2.13.0)
+#   PYTHON=/path/to/python3.13          Python to use (default: python3.12)
+#   GTRANSFORMER_TORCH='torch==2.8.*'   PyTorch to use (default: torch==2.13.0)
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
@@ -18,12 +18,12 @@ unset PYTHONPATH
 
 step() { say "check [$SECONDS s]: $*"; }
 
-install() { # modules are compiled when they are imported, which most never are
+install() { # without compiling, as most modules are never imported
     "$work/env/bin/python" -m pip --disable-pip-version-check install --quiet --no-compile "$@"
 }
 
 step "an environment with $("$python" --version), $torch and what builds packages"
-"$python" -m venv "$work/env" || fail "$python could not make a virtual environment; name another with PYTHON="
+"$python" -m venv "$work/env" || fail "$python could not make a virtual environment; give another with PYTHON="
 install -r "$ROOT/requirements/build.txt" "$torch"
 
 step "source distribution and wheel"

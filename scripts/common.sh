@@ -1,7 +1,7 @@
-# Shared by all scripts; sourced, never run. Sets ROOT, VENV and PYTHON (the environment's) and leaves the working
-# directory alone. A PYTHON given by the user is the one to make the environment with; it is kept as WANTED_PYTHON.
+# Shared by all scripts; sourced, never run. Sets ROOT, VENV and PYTHON (the environment's) and keeps the working
+# directory. A PYTHON given by the user makes the environment; it is stored as WANTED_PYTHON.
 #
-#   GTRANSFORMER_VENV   another place for the virtual environment (default: .venv in the checkout)
+#   GTRANSFORMER_VENV   path of the virtual environment (default: .venv in the checkout)
 
 ROOT="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)"
 VENV="${GTRANSFORMER_VENV:-$ROOT/.venv}"
@@ -16,7 +16,7 @@ fail() {
     exit 1
 }
 
-# The state that scripts/setup.sh brings the environment to; it writes the same text into the stamp when done.
+# Fingerprint of a complete set-up; scripts/setup.sh writes it into the stamp at the end.
 setup_fingerprint() {
     {
         cat "$ROOT"/requirements/*.txt "$ROOT/setup.py" "$ROOT/gtransformer/cli/commands.py" "$ROOT/scripts/setup.sh"
@@ -28,12 +28,12 @@ setup_complete() {
     [[ -x "$PYTHON" && -f "$VENV/setup.stamp" ]] && [[ "$(<"$VENV/setup.stamp")" == "$(setup_fingerprint)" ]]
 }
 
-# Set up where that has not been done; a fraction of a second where it has.
+# Set up if needed; takes a fraction of a second otherwise.
 ensure_setup() {
     setup_complete || PYTHON="$WANTED_PYTHON" bash "$ROOT/scripts/setup.sh"
 }
 
-# Run a command of the package in the environment, whatever the working directory is.
+# Run a command of the package in the environment, from any working directory.
 run_python() {
     PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
 }
@@ -48,5 +48,5 @@ run_benchmark() {
     run_python -m gtransformer run "$recipe" "$corpus" "$stage" "$@"
 }
 
-# Keep freed memory instead of giving it back to the system and faulting it in again at every step of training.
+# Keep freed memory instead of returning it to the system and page-faulting it in again at every training step.
 export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_:-8589934592}" MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_:-8589934592}"

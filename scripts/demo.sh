@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demonstration: a G-Transformer learns to translate whole documents (about five minutes on two CPU cores).
-# scripts/demo.sh [options]; --help lists them. Sets up first if that has not been done.
+# The demonstration: train a G-Transformer on whole documents (about five minutes on two CPU cores).
+# scripts/demo.sh [options]; --help lists them. Sets up first if needed.
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

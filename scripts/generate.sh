@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The stage generate of a recipe, set up first if need be:
+# The stage generate of a recipe. Sets up first if needed.
 # scripts/generate.sh RECIPE CORPUS [options] [-- options for fairseq-generate]
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"

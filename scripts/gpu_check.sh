@@ -11,9 +11,9 @@ if [[ -z "${GPU_PACK:-}" ]]; then
     run_python -m gtransformer lab gpu-check "$@"
 fi
 
-[[ -d "$GPU_PACK/wheels" ]] || fail "GPU_PACK=$GPU_PACK: holds no wheels; make it with scripts/gpu_check.sh pack $GPU_PACK"
+[[ -d "$GPU_PACK/wheels" ]] || fail "GPU_PACK=$GPU_PACK: no wheels in it; make it with scripts/gpu_check.sh pack $GPU_PACK"
 PYTHON="${WANTED_PYTHON:-python3}"
-site="$(cd "$GPU_PACK" && pwd)/site" # beside the machine's own packages, for these runs alone
+site="$(cd "$GPU_PACK" && pwd)/site" # in addition to the machine's own packages, only for these runs
 if [[ ! -f "$site/complete" ]]; then
     mkdir -p "$site"
     "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$site" "$GPU_PACK"/wheels/*.whl ||

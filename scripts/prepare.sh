@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gtransformer prepare, set up first if need be: scripts/prepare.sh RAW OUT [options]
+# gtransformer prepare. Sets up first if needed: scripts/prepare.sh RAW OUT [options]
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

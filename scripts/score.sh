@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gtransformer score, set up first if need be: scripts/score.sh PREPARED --hypotheses FILE ... [options]
+# gtransformer score. Sets up first if needed: scripts/score.sh PREPARED --hypotheses FILE ... [options]
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

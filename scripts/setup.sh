@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Make the virtual environment and install everything. Safe to run again: what is done is skipped.
+# Make the virtual environment and install everything. Safe to run again: finished steps are skipped.
 #
-#   PYTHON=/path/to/python3.12          which Python (3.11 to 3.13) to make the environment with
-#   GTRANSFORMER_VENV=DIR               where to make it (default: .venv in the checkout)
-#   GTRANSFORMER_TORCH='torch==2.8.*'   another PyTorch, for a GPU with an older driver, say
-#   GTRANSFORMER_CACHE=DIR              where the compiled fairseq is kept for the next environment
+#   PYTHON=/path/to/python3.12          Python of the environment (3.11 to 3.13)
+#   GTRANSFORMER_VENV=DIR               its path (default: .venv in the checkout)
+#   GTRANSFORMER_TORCH='torch==2.8.*'   another PyTorch, for example for a GPU with an older driver
+#   GTRANSFORMER_CACHE=DIR              folder of the compiled fairseq for further environments
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
@@ -17,7 +17,7 @@ step() { say "set-up [$SECONDS s]: $*"; }
 
 has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
 
-fits() { # a Python of the right version that can make an environment
+fits() { # a Python of a supported version that can make an environment
     "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
 }
 
@@ -43,7 +43,7 @@ choose_python() {
 
 make_environment() {
     if [[ -e "$VENV" && ! -f "$VENV/pyvenv.cfg" && -n "$(ls -A "$VENV" 2>/dev/null)" ]]; then
-        fail "$VENV exists and is no virtual environment: move it away, or set GTRANSFORMER_VENV to another place"
+        fail "$VENV exists and is not a virtual environment: move it away, or set GTRANSFORMER_VENV to another path"
     fi
     if [[ -f "$VENV/pyvenv.cfg" ]] && fits "$PYTHON" && "$PYTHON" -m pip --version >/dev/null 2>&1; then
         step "going on with $VENV ($("$PYTHON" --version))"
@@ -55,21 +55,21 @@ make_environment() {
     "$python" -m venv --clear "$VENV" || fail "$python could not make a virtual environment in $VENV"
 }
 
-# A pip command with its output in the log; when it fails, the end of the log is shown.
+# A pip command with its output in the log; if it fails, the end of the log is shown.
 install() {
     printf '\n$ pip %s\n' "$*" >>"$LOG"
     "$PYTHON" -m pip --disable-pip-version-check "$@" >>"$LOG" 2>&1 || stopped "pip $*"
 }
 
-# fairseq finds "--user-dir gtransformer" in the working directory, else beside itself, where an editable installation has
-# no folder. One that hands on to the checkout stands there, a folder of its own and no link: a wheel that is installed
+# fairseq finds "--user-dir gtransformer" in the working directory, else next to itself, where an editable installation has
+# no folder. This makes a folder there that imports the checkout. It is not a link, as a wheel that is installed
 # later would be written through a link.
 name_for_fairseq() {
     local folder
     folder="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gtransformer"
     mkdir -p "$folder"
     cat >"$folder/__init__.py" <<PYTHON
-"""Hands on to the checkout's package; made by its scripts/setup.sh, for fairseq's --user-dir gtransformer."""
+"""Loads the checkout's package; made by its scripts/setup.sh, for fairseq's --user-dir gtransformer."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -83,7 +83,7 @@ PYTHON
 
 stopped() {
     tail -n 15 "$LOG" >&2
-    fail "set-up stopped at: $* (the whole log: $LOG); when the cause is put right, bash scripts/setup.sh goes on from here"
+    fail "set-up stopped at: $* (the whole log: $LOG); after fixing the cause, bash scripts/setup.sh resumes here"
 }
 
 has_package() { # NAME, or NAME==VERSION
@@ -104,18 +104,18 @@ torch_requirement() {
     if [[ -n "${GTRANSFORMER_TORCH:-}" ]]; then
         printf '%s' "$GTRANSFORMER_TORCH"
     elif has_gpu; then
-        sed -n 's/^\(torch>=[^ #]*\).*/\1/p' "$RUNTIME" # the newest; the ordinary builds are for CUDA
+        sed -n 's/^\(torch>=[^ #]*\).*/\1/p' "$RUNTIME" # the newest; default builds are for CUDA
     else
-        printf 'torch==2.13.0' # an index of CPU builds answers to the exact version
+        printf 'torch==2.13.0' # an index of CPU builds needs the exact version
     fi
 }
 
-# Put a wheel of fairseq into the cache, compiled if there is none for this Python. Four things make it two and a half
-# times faster than a plain pip install: no isolated build with a second PyTorch, as many extensions at a time as there
-# are cores, no debugging symbols, and no optimisation of the extensions that link to PyTorch, which nothing here uses
-# (the Cython ones, which load the data, ask for -O3 themselves). CUDA_HOME is hidden because it would demand an nvcc
-# of PyTorch's own version, for kernels that are not used either; ninja is hidden because PyTorch writes one and the same
-# build file for all extensions, which cannot be when two are built at a time.
+# Put a wheel of fairseq into the cache, compiled if there is none for this Python. Four settings make this two and a half
+# times faster than a plain pip install: no isolated build with a second PyTorch, one extension per core at a
+# time, no debugging symbols, and no optimisation of the extensions that link to PyTorch, which are not used here
+# (the Cython ones, which load the data, set -O3 themselves). CUDA_HOME is hidden because it would require an nvcc
+# of PyTorch's own version, for kernels that are not used either. ninja is hidden because PyTorch writes the same
+# build file for all extensions, which conflicts with parallel builds.
 build_fairseq() {
     local build="$WHEELS.$$"
     mkdir -p "$build/hide"
@@ -148,15 +148,15 @@ if setup_complete; then
     exit 0
 fi
 
-# The package is installed from its checkout: of an environment for two, one would run the other's commands.
+# The package is installed from its checkout: with a shared environment, one checkout would run the other's commands.
 if [[ -f "$VENV/checkout" ]]; then
     other="$(<"$VENV/checkout")"
     if [[ "$other" != "$ROOT" && -d "$other/gtransformer" ]]; then
-        fail "$VENV belongs to the checkout $other: set GTRANSFORMER_VENV to another place, or remove $VENV"
+        fail "$VENV belongs to the checkout $other: set GTRANSFORMER_VENV to another path, or remove $VENV"
     fi
 fi
 
-# Two set-ups of one environment at the same time would spoil it: the second waits for the first.
+# Two simultaneous set-ups would damage the environment, so the second waits for the first.
 if command -v flock >/dev/null; then
     exec 9>"${TMPDIR:-/tmp}/gtransformer-setup-$(printf '%s' "$VENV" | sha256sum | cut -c1-12).lock"
     flock -n 9 || { step "waiting for another set-up of $VENV" && flock 9; }
@@ -168,12 +168,12 @@ fi
 
 make_environment
 if has_package fairseq; then
-    fail "$VENV holds the package 'fairseq', which cannot stand beside fairseq-fixed: $PYTHON -m pip uninstall -y" \
+    fail "$VENV has the package 'fairseq', which conflicts with fairseq-fixed: $PYTHON -m pip uninstall -y" \
         "fairseq fairseq-fixed, then bash scripts/setup.sh again"
 fi
 
 TORCH="$(torch_requirement)"
-step "installing $TORCH and the tools to build with (GPU: $(has_gpu && echo yes || echo no))"
+step "installing $TORCH and the build tools (GPU: $(has_gpu && echo yes || echo no))"
 install install -r "$ROOT/requirements/build.txt" "$TORCH"
 
 tag="$("$PYTHON" - <<'PYTHON'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gtransformer train, set up first if need be: scripts/train.sh RECIPE CORPUS [options] [-- options for fairseq-train]
+# gtransformer train. Sets up first if needed: scripts/train.sh RECIPE CORPUS [options] [-- options for fairseq-train]
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

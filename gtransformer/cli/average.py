@@ -12,14 +12,14 @@ from gtransformer.files import check_output
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer average", description=__doc__.split(" (")[0] + ".")
     parser.add_argument(
         "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"
     )
     parser.add_argument("--last", type=int, metavar="N", help="the last N numbered checkpoints of the folder")
     parser.add_argument(
-        "--or-fewer", action="store_true", help="average what there is, with a warning, where the folder holds fewer"
+        "--or-fewer", action="store_true", help="if the folder has fewer, average them and print a warning"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     return parser
@@ -27,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Find the checkpoints, write their mean, say whose it is."""
+    """Find the checkpoints, write their mean, print their names."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.tasks.checkpoints import average, last_checkpoints
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.last is None:
         folder = next((path for path in paths if path.is_dir()), None)
         if folder is not None:
-            raise UserError(f"{folder}: a directory; say with --last N how many of its checkpoints are to be averaged")
+            raise UserError(f"{folder}: a directory; give the number of its checkpoints to average with --last N")
     elif args.last < 1 or len(paths) > 1:
         raise UserError(f"--last {args.last}: give at least 1, and a single folder of checkpoints")
     else:
@@ -47,8 +47,8 @@ def main(argv: list[str] | None = None) -> None:
         paths = last_checkpoints(folder, args.last, args.or_fewer)
         if len(paths) < args.last:
             print(
-                f"warning: {folder}: training has left {len(paths)} numbered checkpoint(s), not {args.last}; averaged "
-                "is what there is",
+                f"warning: {folder}: training saved {len(paths)} numbered checkpoint(s), not {args.last}; all "
+                "of them were averaged",
                 file=sys.stderr,
             )
     average(paths, args.output)

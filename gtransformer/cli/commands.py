@@ -1,6 +1,6 @@
-"""The commands of the package: one table, from which ``gtransformer --help``, dispatch and set-up are made.
+"""Table of the package's commands, used by ``gtransformer --help``, dispatch and set-up.
 
-It imports nothing of the package: ``setup.py`` reads it before anything is installed.
+It imports nothing from the package, as ``setup.py`` reads it before installation.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ class Command(NamedTuple):
     """One command.
 
     Attributes:
-        name: what follows ``gtransformer`` on the command line, one word or two.
-        module: of gtransformer, with ``build_parser()`` and ``main(argv)``; its import is quick.
+        name: one or two words after ``gtransformer`` on the command line.
+        module: of gtransformer, with ``build_parser()`` and ``main(argv)``; it must import quickly.
         summary: one line for ``gtransformer --help``.
     """
 
@@ -22,7 +22,7 @@ class Command(NamedTuple):
     summary: str
 
 
-# What gtransformer --help shows, in the order in which one works.
+# The output of gtransformer --help, in the order of a project's steps.
 MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
@@ -78,7 +78,7 @@ LAB = {
     ),
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}
-# Console scripts of earlier versions, gtransformer-LASTWORD, by what each is now; NEW had none of that name.
+# Console scripts of earlier versions, gtransformer-LASTWORD, and their new names. Commands in NEW had no such script.
 NEW = ("train", "corpus get", "model convert", "lab benchmark-commits", "lab gpu-check")
 FORMER = {f"gtransformer-{name.split()[-1]}": name for name in COMMANDS if name not in NEW}
 FORMER["gtransformer-download"] = "corpus get"

@@ -1,8 +1,8 @@
 """Score contrastive translations with a trained model: does it prefer the right one in its context?
 
-``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the
-items are the demo corpus's, ContraPro or the sets of Voita et al., which is told from the file. The model is one of
-this package's or fairseq's ``transformer``, trained on the prepared corpus.
+``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the items are the
+demo corpus's, ContraPro or the sets of Voita et al.; the format is detected. The model is one of this package or
+fairseq's ``transformer``, trained on the prepared corpus.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer contrastive", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
@@ -47,23 +47,29 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--placed",
         choices=PLACED,
-        help="items over a prepared corpus: where an item's sentence is; instance: inside the instance that the "
-        "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
-        "(default: instance for models trained on instances as prepared or greedy, else last)",
+        help="items over a prepared corpus: position of an item's sentence; instance: inside the model's own "
+        "instance; last: last in a separate instance, with as much previous context as the model takes "
+        "(default: instance for models trained on stored or greedy instances, else last)",
     )
     add(
         "--context",
         "--context-left",
         type=int,
         metavar="N",
-        help="ContraPro: at most so many sentences before the one in question (JSON: 1, text: all there are)",
+        help="ContraPro: at most N sentences before the scored one (default: JSON 1, text form all)",
     )
-    add("--context-right", type=int, default=0, metavar="N", help="ContraPro: and so many behind it (%(default)s)")
+    add(
+        "--context-right",
+        type=int,
+        default=0,
+        metavar="N",
+        help="ContraPro: at most N sentences behind it (%(default)s)",
+    )
     add("--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de")
     add(
         "--separator",
         metavar="SYMBOL",
-        help="fairseq's translation task: what joined the sentences in training ('' for nothing; default: <s> and </s> "
+        help="fairseq's translation task: separator of sentences in training ('' for none; default: <s> and </s> "
         "around each, as in a prepared corpus)",
     )
     add(
@@ -71,10 +77,10 @@ def build_parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help="models that read their batch: an item is the last of up to N consecutive sentences of its document, or "
-        "of N items, drawn, where these hold their own context alone (ContraPro); 1: no global context (default: 16)",
+        "of N drawn items if items have their own context (ContraPro); 1: no global context (default: 16)",
     )
     add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
-    add("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
+    add("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: the same directory)")
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser
@@ -90,7 +96,7 @@ def main(argv: list[str] | None = None) -> None:
     check_output(args.output)
     for name, value in (("--context", args.context), ("--context-right", args.context_right)):
         if value is not None and value < 0:
-            raise UserError(f"{name} {value}: a number of sentences is expected, 0 or more")
+            raise UserError(f"{name} {value}: give a number of sentences, 0 or more")
     if args.batch_sentences is not None and args.batch_sentences < 1:
         raise UserError(f"--batch-sentences {args.batch_sentences}: give 1 or more")
     own = len(args.items) == 1 and is_own_suite(args.items[0])
@@ -103,17 +109,17 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def progress(batches: list) -> tqdm:
-    """A progress bar on stderr."""
+    """Return a progress bar on stderr."""
     return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
 
 
 def batch_of(scorer: SentenceScorer) -> dict[str, int]:
-    """What the result says of a scorer of batches."""
+    """Return the result's fields about a batch scorer."""
     return {"batch_sentences": scorer.together} if scorer.in_batches else {}
 
 
 def score_own(args: argparse.Namespace) -> dict:
-    """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
+    """Return the report on a contrastive set over a prepared corpus, each item in the model's own context."""
     from gtransformer.evaluation.contrastive import read_items, report, score_items
     from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
@@ -139,7 +145,7 @@ def score_own(args: argparse.Namespace) -> dict:
 
 
 def score_suite(args: argparse.Namespace) -> dict:
-    """The report on a published suite."""
+    """Return the report on a published suite."""
     from gtransformer.evaluation.instances import Capacity, capacity_of
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
     from gtransformer.evaluation.suite_files import read_suite
@@ -158,7 +164,7 @@ def score_suite(args: argparse.Namespace) -> dict:
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
     began = time.monotonic()
-    # How many sentences a separator joined in training is not known: nothing is cut.
+    # With a separator, the training's number of sentences is unknown, so the context is not cut.
     capacity = capacity_of(task, args.prepared) if args.separator is None else Capacity()
     scores = score_examples(scorer, suite.examples, *encoders, progress, capacity)
     seconds = round(time.monotonic() - began, 2)
@@ -178,9 +184,9 @@ def score_suite(args: argparse.Namespace) -> dict:
 
 
 def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
-    """The suite's languages as the corpus calls them (mBART's have a country: de_DE).
+    """Return the corpus's names of the suite's languages (mBART's have a country: de_DE).
 
-    Raises UserError if the corpus is of another pair.
+    Raises UserError if the corpus has another language pair.
     """
     settings = read_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]
@@ -190,18 +196,20 @@ def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
 
 
 def item_table(result: dict) -> str:
-    """Accuracy of a contrastive set over a prepared corpus, by phenomenon and distance."""
+    """Return a table of accuracy for a contrastive set over a prepared corpus, by phenomenon and distance."""
     if "by_distance_source" in result:
         lines = [_reach_table(result, side) for side in ("source", "target")]
-        lines.append("(accuracy and standard error of items whose answer the nearest sentence N back discloses)")
+        lines.append("(accuracy and standard error of items whose answer is disclosed N sentences back at the nearest)")
     else:
-        lines = [_distance_table(result), "(at N: solved/items whose deciding sentence stands N sentences back)"]
+        lines = [_distance_table(result), "(at N: solved/items whose deciding sentence is N sentences back)"]
     if "context_in_batch" in result:
         lines.append(
-            f"note: of {result['context_in_batch']} items only the other sentences of the batch tell the answer"
+            f"note: of {result['context_in_batch']} items only the other sentences of the batch disclose the answer"
         )
     if result["context_out_of_view"]:
-        lines.append(f"note: of {result['context_out_of_view']} items nothing that the model reads tells the answer")
+        lines.append(
+            f"note: of {result['context_out_of_view']} items nothing that the model reads discloses the answer"
+        )
     return "\n".join(lines)
 
 
@@ -218,7 +226,9 @@ def _distance_table(result: dict) -> str:
 
 
 def _reach_table(result: dict, side: str) -> str:
-    """Accuracy by the distance of one side, beside that of guessing; phenomena differ in it, so there is no mean."""
+    """Return a table of accuracy by the distance on one side, and chance. Phenomena differ in chance, so there is no
+    mean.
+    """
     distances = list(result[f"by_distance_{side}"])
     rows = [[f"disclosed by {side}", "items", "chance", *(f"at {distance}" for distance in distances)]]
     for name, part in result["by_phenomenon"].items():
@@ -229,7 +239,7 @@ def _reach_table(result: dict, side: str) -> str:
 
 
 def suite_table(result: dict) -> str:
-    """Accuracy of a published suite: in total, then a row for every group of every kind."""
+    """Return a table of a published suite's accuracy: in total, then a row for every group of every kind."""
     rows = [["by", "group", "accuracy", "solved"], ["", "all", *_cells(result["total"])]]
     for kind in ("phenomenon", "distance", "intrasegmental"):
         for name, part in result.get(f"by_{kind}", {}).items():
@@ -239,7 +249,7 @@ def suite_table(result: dict) -> str:
             rows += [[f"{phenomenon}, distance", name, *_cells(part)] for name, part in parts.items()]
     lines = [align(rows, range(2, 4))]
     if "by_distance" in result:
-        lines.append("(distance: sentences back to the antecedent, or to the context that decides)")
+        lines.append("(distance: sentences back to the antecedent, or to the deciding context)")
     behind = result["mean_context_sentences_right"]
     more = f" before and {behind:.2f} behind it" if behind else ""
     lines.append(

@@ -1,4 +1,4 @@
-"""Corpora of other formats as a raw corpus: a document id a line (WMT), OPUS XML, or ctxpro's items with context."""
+"""Convert corpora to the raw format: a document id per line (WMT), OPUS XML, or ctxpro's items with context."""
 
 from __future__ import annotations
 
@@ -28,20 +28,18 @@ from gtransformer.preprocess.formats import (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus convert", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="ids|opus|ctxpro")
-    ids = kinds.add_parser("ids", help="text on both sides and a document id for every line, as WMT has it")
-    ids.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence a line")
+    ids = kinds.add_parser("ids", help="text on both sides and a document id for every line, as in WMT")
+    ids.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence per line")
     ids.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translations, line by line")
     ids.add_argument("--ids", type=Path, required=True, metavar="FILE", help="the id of every line's document")
-    ids.add_argument("--target-ids", type=Path, metavar="FILE", help="the target's own, with the same borders")
+    ids.add_argument("--target-ids", type=Path, metavar="FILE", help="the target side's ids, with the same boundaries")
     links = kinds.add_parser("opus", help="OPUS: documents in XML, and a file of sentence alignments")
     links.add_argument("--alignment", type=Path, required=True, metavar="XML", help="groups of links (XCES)")
-    links.add_argument("--documents", type=Path, required=True, metavar="DIR", help="where fromDoc and toDoc lie")
-    suite = kinds.add_parser(
-        "ctxpro", help="ctxpro: items as documents, source context and the sentence that is scored"
-    )
+    links.add_argument("--documents", type=Path, required=True, metavar="DIR", help="folder of fromDoc and toDoc")
+    suite = kinds.add_parser("ctxpro", help="ctxpro: items as documents: source context and the scored sentence")
     suite.add_argument("--items", type=Path, nargs="+", required=True, metavar="JSON", help="one or several files")
     suite.add_argument(
         "--inputs",
@@ -49,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         required=True,
         metavar="FILE",
-        help="of each: a line an item, context and sentence separated by <eos>",
+        help="for each of --items, a line per item: context and sentence separated by <eos>",
     )
     suite.add_argument(
         "--without",
@@ -57,17 +55,17 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="JSON",
-        help="leave out items of films that are in these files too, as of a test set",
+        help="leave out items of films that are also in these files, such as a test set",
     )
     suite.add_argument(
         "--context-translations",
         type=Path,
         metavar="FILE",
-        help="translation of the source that this command writes; with it the target side is written, too, with the "
-        "references of the last sentence and of the one with the antecedent",
+        help="translation of the source that this command writes; then the target side is also written, with the "
+        "references of the last sentence and of the sentence with the antecedent",
     )
     for kind, returning, what in (
-        (ids, RETURNING_ID, "an id that stands again"), (links, RETURNING_OPUS, "a document that does"),
+        (ids, RETURNING_ID, "an id that occurs again"), (links, RETURNING_OPUS, "a document that occurs again"),
         (suite, (), ""),
     ):  # fmt: skip
         kind.add_argument("output", type=Path, help="directory of the raw corpus")
@@ -81,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Read, write, say how much."""
+    """Read, write, print counts."""
     args = build_parser().parse_args(argv)
     langs, left = (args.source_lang, args.target_lang), LeftOut()
     if args.kind == "ctxpro":
@@ -98,14 +96,14 @@ def main(argv: list[str] | None = None) -> None:
         (written.half_empty, "sentence pairs have an empty side"),
         (left.links, "links with an empty side were left out"),
         (left.empty, "groups without any other link were left out"),
-        (left.returned, "groups of documents that came back were left out"),
+        (left.returned, "groups of documents that occurred again were left out"),
     ):
         if count:
             print(f"note: {count} {what}")
 
 
 def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:
-    """Write the documents of items, without their target side where it is not given."""
+    """Write the documents of items; their target side only if context translations are given."""
     if len(args.items) != len(args.inputs):
         raise UserError(f"{args.inputs[-1]}: {len(args.items)} files of items, but {len(args.inputs)} of inputs")
     entries, documents = [], []
@@ -115,7 +113,7 @@ def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:
     films = {film(entry) for path in args.without for entry in read_expectations(path)} - {None}
     kept = [number for number, entry in enumerate(entries) if film(entry) not in films]
     if not kept:
-        raise UserError(f"{args.items[0]}: no item is left; the films of all are in the files of --without")
+        raise UserError(f"{args.items[0]}: no item is left; all their films are in the files of --without")
     left_out = len(entries) - len(kept)
     entries, documents = [entries[number] for number in kept], [documents[number] for number in kept]
     files = write_sources(args.output, args.split, langs, entries, documents)
@@ -127,12 +125,12 @@ def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:
     print(f"{args.split}: {len(documents)} documents, {sum(map(len, documents))} sentences")
     lost = sum("ante distance" in entry and ANTECEDENT not in entry for entry in entries)
     if left_out:
-        print(f"note: {left_out} items of films in other files were left out")
+        print(f"note: {left_out} items were left out, as their films are in other files")
     if lost:
-        print(f"note: of {lost} items the sentence with the antecedent is not in the context")
+        print(f"note: for {lost} items the sentence with the antecedent is not in the context")
     if not args.context_translations:
-        print("to score: translate the source and give it to gtransformer generative with the items written here")
-        print("to train: translate the source and give it as --context-translations")
+        print("to score: translate the source and give the translation to gtransformer generative with these items")
+        print("to train: translate the source and give the translation as --context-translations")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """F1 of pronoun and formality translation, English to German (Herold and Ney 2023, appendix A.1).
 
-``gtransformer discourse --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text,
-one sentence a line (documents may be opened by ``<d>``), such as the score command writes; several systems stand side
-by side. Needs spaCy and two of its models.
+``gtransformer discourse --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one sentence
+per line (documents may start with ``<d>``), as the score command writes it. Several systems are compared. It needs
+spaCy and two of its models.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gtransformer.files import write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer discourse", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--source", type=Path, required=True, metavar="FILE", help="English text")
     add("--reference", type=Path, required=True, metavar="FILE", help="its German reference")
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its German translations, one per system")
-    add("--output", type=Path, help="where to write the JSON (beside the first: FILE.discourse.json)")
+    add("--output", type=Path, help="where to write the JSON (default: FILE.discourse.json, next to the first)")
     add("--source-model", default=MODELS["en"], help="spaCy model for English (%(default)s)")
     add("--target-model", default=MODELS["de"], help="spaCy model for German (%(default)s)")
     return parser

@@ -1,4 +1,4 @@
-"""Fetch a corpus, verify it and lay it out in the raw corpus format: those of Maruf et al. (2019), LibreOffice's help.
+"""Download a corpus, verify it and write it in the raw corpus format: those of Maruf et al. (2019), LibreOffice's help.
 
 ``gtransformer corpus get ted`` writes ``data/ted/concatenated_en2de_{train,dev,test}_{en,de}.txt``, and ``gtransformer
 corpus get libreoffice -t pt`` writes ``data/libreoffice-en-pt``.
@@ -17,27 +17,27 @@ from gtransformer.preprocess.libreoffice import LIBREOFFICE, TARGETS, get_help
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus get", description=__doc__.splitlines()[0])
     parser.add_argument("corpus", choices=[*CORPORA, LIBREOFFICE])
-    parser.add_argument("--data", type=Path, help="where corpora lie ($DATA, or data/ in the checkout)")
+    parser.add_argument("--data", type=Path, help="directory of corpora ($DATA, or data/ in the checkout)")
     parser.add_argument(
         "--source",
         default=os.environ.get("GTRANSFORMER_MIRROR") or PUBLIC_HOME,
-        help="where to fetch from: a folder's address or an archive's ($GTRANSFORMER_MIRROR, or %(default)s)",
+        help="download from this folder or archive ($GTRANSFORMER_MIRROR, or %(default)s)",
     )
     parser.add_argument(
-        "-t", "--target-lang", choices=TARGETS, help=f"of {LIBREOFFICE}, whose source is en ({TARGETS[0]})"
+        "-t", "--target-lang", choices=TARGETS, help=f"for {LIBREOFFICE}, whose source is en ({TARGETS[0]})"
     )
     parser.add_argument(
         "--packages",
         type=Path,
         nargs="+",
         metavar="DEB",
-        help=f"of {LIBREOFFICE}: the Debian packages of both languages (by default apt-get download fetches them)",
+        help=f"for {LIBREOFFICE}: the Debian packages of both languages (default: apt-get download fetches them)",
     )
     parser.add_argument(
-        "--accept-changed", action="store_true", help="take files whose checksum differs from the one we know"
+        "--accept-changed", action="store_true", help="accept files whose checksum differs from the known one"
     )
     return parser
 
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.corpus == LIBREOFFICE:
         target = get_help(data, args.target_lang or TARGETS[0], args.packages or (), args.accept_changed)
     elif args.target_lang or args.packages:
-        raise UserError(f"{args.corpus}: --target-lang and --packages belong to {LIBREOFFICE}; leave them out")
+        raise UserError(f"{args.corpus}: --target-lang and --packages are for {LIBREOFFICE} only; leave them out")
     else:
         target = download(args.corpus, data, args.source, args.accept_changed)
     print(f"corpus: {target}")

@@ -1,4 +1,4 @@
-"""Save a trained model as a directory with all that translating needs (``gtransformer export RUN MODEL``)."""
+"""Save a trained model as a directory with all files for translation (``gtransformer export RUN MODEL``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gtransformer.translation.options import SearchOptions, add_search_options, 
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer export", description=__doc__.split(" (")[0] + ".")
     parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
-    parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
+    parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to write")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's model")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
     parser.add_argument(
         "--first-pass", type=Path, metavar="FILE",
-        help="for a model that translates by two passes: the checkpoint of the sentence model that translates first "
+        help="for a model of two passes: the checkpoint of the sentence model of the first pass "
         "(default: the run's)",
     )  # fmt: skip
     add_search_options(parser, "the run's recipe's")
@@ -29,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Find the parts, write the directory, say what is in it."""
+    """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.run.stage import first_pass_of_run, search_of_run
@@ -45,8 +45,8 @@ def main(argv: list[str] | None = None) -> None:
     settings = manifest["settings"]
     said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items() if value is not None)
     print(
-        f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} numbers, "
-        f"{size / 1e6:.1f} MB; search: {said}"
+        f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} "
+        f"parameters, {size / 1e6:.1f} MB; search: {said}"
     )
 
 

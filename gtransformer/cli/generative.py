@@ -1,8 +1,8 @@
-"""Generative accuracy: does what a system translated hold the form that the context asks for?
+"""Generative accuracy: does a system's translation contain the form that the context requires?
 
-``gtransformer generative PREPARED --items contrastive.json --hypotheses X.jsonl`` reads the items of the
-demo's language in translations of their split; with ctxpro's JSON as ``--items`` the hypotheses are plain text, a line
-an entry or a document an entry, whose last sentence counts, and no prepared corpus is needed.
+``gtransformer generative PREPARED --items contrastive.json --hypotheses X.jsonl`` scores items in the demo's format in
+translations of their split. With ctxpro's JSON as ``--items`` no prepared corpus is needed, and the hypotheses are
+plain text. They have a line per entry, or a document per entry, whose last sentence is scored.
 """
 
 from __future__ import annotations
@@ -20,29 +20,32 @@ from gtransformer.files import check_output, read_json, sha256, write_json
 from gtransformer.preprocess.ctxpro import is_ctxpro, read_expectations
 
 RULES = {
-    "phenomenon": "forms of the right translation as often as there, of words that right and wrong ones have in "
-    "different numbers, and in what else context decides in the sentence where it has such words, too",
+    "phenomenon": "the right translation's counts of all words whose counts differ between right and wrong ones, and "
+    "of what else context decides in the sentence if the words are the same",
     "rule": "ctxpro: the expected word in the sentence, lower-cased, without punctuation",
 }
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
-    add("--items", type=Path, required=True, metavar="JSON", help="a set of the demo's language, or a file of ctxpro")
+    add("--items", type=Path, required=True, metavar="JSON", help="a set in the demo's format, or a file of ctxpro")
     add(
         "--hypotheses",
         nargs="+",
         required=True,
         metavar="[NAME=]FILE",
-        help="a translation a system: PREFIX.jsonl as generation writes it or plain text; for ctxpro a line an entry, "
-        "or a document, of which the last sentence counts",
+        help="one translation per system: PREFIX.jsonl as generation writes it or plain text; ctxpro a line per entry, "
+        "or a document per entry, whose last sentence is scored",
     )
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     add(
-        "--align", choices=ALIGNMENTS, default=ORDER, help="of other numbers of sentences, as in score.sh (%(default)s)"
+        "--align",
+        choices=ALIGNMENTS,
+        default=ORDER,
+        help="alignment if numbers of sentences differ, as in the score command (%(default)s)",
     )
     return parser
 
@@ -67,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
         judged = {name: judge_lines(expected, path) for name, path in named}
     else:
         if args.prepared is None:
-            raise UserError(f"{args.items}: give the prepared corpus whose sentences these items are, too")
+            raise UserError(f"{args.items}: also give the prepared corpus of these items")
         kind, (split, items) = "phenomenon", read_items(args.items)
         judged = {name: judge_translations(items, args.prepared, split, path, args.align) for name, path in named}
         head |= {"split": split, "align": args.align}
@@ -87,7 +90,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def table(systems: dict, kind: str) -> str:
-    """A row for every kind of every system: accuracy, the three outcomes, accuracy by the nearest disclosure."""
+    """Return a row per kind and system: accuracy, the three outcomes, accuracy by the nearest disclosing sentence."""
     from gtransformer.evaluation.generative import OUTCOMES
 
     distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", {}))

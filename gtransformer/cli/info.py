@@ -1,4 +1,4 @@
-"""What is installed, and where: for fairseq's ``--user-dir``, for recipes of one's own, for reports of faults."""
+"""Print what is installed and where: for fairseq's ``--user-dir``, your own recipes and bug reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gtransformer.installation import PACKAGE, config_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer info", description=__doc__.replace("``", ""))
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--user-dir", action="store_true", help="print only the package's directory")
@@ -22,7 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Print versions and places, or one place."""
+    """Print versions and paths, or one path."""
     args = build_parser().parse_args(argv)
     if args.user_dir or args.configs:
         print(PACKAGE if args.user_dir else config_directory())

@@ -1,4 +1,4 @@
-"""``gtransformer SUBCOMMAND``: find the command, and run it. Nothing is imported of those that are not asked for."""
+"""``gtransformer SUBCOMMAND``: find the command, import only its module, and run it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gtransformer.errors import cli_main
 
 END = (
     "gtransformer COMMAND --help lists the options of a command, gtransformer lab --help the commands for studies,\n"
-    "comparisons and benchmarks. The documentation begins with README.md."
+    "comparisons and benchmarks. Start with README.md."
 )
 
 
 def command_map(parts: Mapping[str, tuple[Command, ...]], title: str) -> str:
-    """Return the text of ``--help``: the commands of every part, a line each."""
+    """Return the text of ``--help``: the commands by part, one per line."""
     width = max(len(one.name) for commands in parts.values() for one in commands)
     lines = [title]
     for part, commands in parts.items():
@@ -28,7 +28,7 @@ def command_map(parts: Mapping[str, tuple[Command, ...]], title: str) -> str:
 
 
 def find(words: list[str]) -> tuple[Command | None, list[str]]:
-    """Return the command that the first word or two name, and what follows; None where they name none."""
+    """Return the command named by the first one or two words, and the remaining words; None if there is none."""
     for count in (2, 1):
         command = COMMANDS.get(" ".join(words[:count]))
         if command is not None:
@@ -37,10 +37,10 @@ def find(words: list[str]) -> tuple[Command | None, list[str]]:
 
 
 def keep_freed_memory() -> None:
-    """Start the program again with memory that is freed kept, unless the user has chosen otherwise.
+    """Restart the program with malloc settings that keep freed memory, unless the user has set them.
 
-    Otherwise every training step on a CPU gives memory back to the system and faults it in again. The C library reads
-    these variables when a program starts.
+    Otherwise every training step on a CPU returns memory to the system and page-faults it in again. The C library reads
+    these variables only at program start.
     """
     if sys.platform == "linux" and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         os.environ |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**33))
@@ -49,7 +49,7 @@ def keep_freed_memory() -> None:
 
 @cli_main
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit status: 2 for one that is unknown, 0 for ``--help``."""
+    """Run a command and return its exit status: 2 for an unknown command, 0 for ``--help``."""
     if argv is None:
         keep_freed_memory()
     words = sys.argv[1:] if argv is None else argv
@@ -68,16 +68,16 @@ def main(argv: list[str] | None = None) -> int:
             parts = LAB if words[0] == "lab" else {"Commands": tuple(COMMANDS[name] for name in group)}
             print(command_map(parts, f"usage: gtransformer {words[0]} COMMAND ..."))
             return 0 if words[1:] else 2
-        asked = " ".join(words[: 2 if group else 1])
-        near = difflib.get_close_matches(asked, COMMANDS, 1)
+        given = " ".join(words[: 2 if group else 1])
+        near = difflib.get_close_matches(given, COMMANDS, 1)
         meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
-        print(f"error: '{asked}' is no command; {meant}gtransformer --help lists them", file=sys.stderr)
+        print(f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
         return 2
     return importlib.import_module(f"gtransformer.{command.module}").main(rest)
 
 
 def former() -> int:
-    """Run a command by its name in earlier versions, ``gtransformer-NAME``, and say what it is called now."""
+    """Run a command by its name in earlier versions, ``gtransformer-NAME``, and print its new name."""
     name = FORMER[Path(sys.argv[0]).stem]
-    print(f"note: this is now 'gtransformer {name}'; the old name goes with the next version", file=sys.stderr)
+    print(f"note: this is now 'gtransformer {name}'; the next version removes the old name", file=sys.stderr)
     return main([*name.split(), *sys.argv[1:]])

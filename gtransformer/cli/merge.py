@@ -1,4 +1,4 @@
-"""Merge shards of a corpus that were prepared apart: ``gtransformer corpus merge OUT SHARD...``."""
+"""Merge separately prepared shards of a corpus: ``gtransformer corpus merge OUT SHARD...``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gtransformer.preprocess.shards import merge
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer corpus merge",
-        description="Merge all shards of a corpus that gtransformer prepare --shard I/N made. The result is what one "
-        "run with the same vocabulary would have made.",
+        description="Merge all shards of a corpus that gtransformer prepare --shard I/N wrote. The result equals "
+        "that of one run with the same vocabulary.",
     )
     parser.add_argument("output", help="directory to write to")
     parser.add_argument("shards", nargs="+", metavar="shard", help="directories of all shards, in any order")

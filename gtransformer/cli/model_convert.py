@@ -1,4 +1,4 @@
-"""Make a model directory of a sentence model of Hugging Face's form or of Marian's."""
+"""Convert a sentence model in Hugging Face's or Marian's format to a model directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gtransformer.translation.options import add_search_options
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer model convert",
         description=f"{__doc__} It translates documents sentence by sentence, as the sentence model does, with as many "
@@ -19,18 +19,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "source", type=Path, metavar="MODEL",
-        help="a folder of Hugging Face's form (Marian and OPUS-MT, M2M-100, NLLB-200, mBART-50), or Marian's .npz or "
-        ".bin, or the folder that it is in",
+        help="a folder in Hugging Face's format (Marian and OPUS-MT, M2M-100, NLLB-200, mBART-50), or Marian's .npz or "
+        ".bin, or its folder",
     )  # fmt: skip
     parser.add_argument("output", type=Path, metavar="DIR", help="the model directory to make")
     parser.add_argument(
         "-s", "--source-lang", required=True, metavar="LANG",
-        help="source language; of a model for many languages as the model writes it (en, en_XX, eng_Latn)",
+        help="source language; for a multilingual model in the model's notation (en, en_XX, eng_Latn)",
     )  # fmt: skip
     parser.add_argument("-t", "--target-lang", required=True, metavar="LANG", help="target language")
     parser.add_argument(
         "--vocab", nargs="+", type=Path, default=[], metavar="FILE",
-        help="of Marian's models: the vocabulary of both sides, or of source and target (default: as they lie beside "
+        help="for Marian's models: the vocabulary of both sides, or of source and target (default: the files next to "
         "the model)",
     )  # fmt: skip
     add_search_options(parser, "beam 5")
@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Read the model, write the directory, report what is in it."""
+    """Read the model, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.evaluation.provenance import provenance

@@ -1,4 +1,4 @@
-"""How commands read their options."""
+"""Option parsers of the commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gtransformer.installation import as_typed
 
 
 class _Imported(argparse.Action):
-    """Of ``--user-dir``: imported when it is read, so that what is loaded later finds the system there."""
+    """Action of ``--user-dir``, which imports the directory at once, so that models loaded later find its system."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         from gtransformer.tasks.trained import import_user_dir
@@ -18,18 +18,18 @@ class _Imported(argparse.Action):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser with the options that several commands have."""
+    """A parser with options that several commands share."""
 
     def format_help(self) -> str:
-        """What ``--help`` prints."""
+        """Return what ``--help`` prints."""
         return as_typed(super().format_help())
 
     def add_user_dir(self) -> None:
-        """``--user-dir``, for commands that load a model: the code of a system of one's own."""
-        help_text = "code of a system of one's own, the folder that fairseq-train was given (docs/new_system.md)"
+        """Add ``--user-dir``, the code of a user's own system, for commands that load a model."""
+        help_text = "code of your own system, the folder given to fairseq-train (docs/new_system.md)"
         self.add_argument("--user-dir", action=_Imported, metavar="DIR", help=help_text)
 
     def add_changes(self, recipes: str) -> None:
-        """``--set``, for commands that run ``recipes``, as "all recipes"."""
+        """Add ``--set``, for commands that run ``recipes`` (as "all recipes")."""
         help_text = f"change {recipes}; repeatable"
         self.add_argument("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=help_text)

@@ -15,7 +15,7 @@ from gtransformer.preprocess.tokenise import moses_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer postprocess",
         description="Turn BPE, or tokenised and truecased, text into plain text.",

@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="gtransformer prepare",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
-        "Run it again after an interruption or a change of the corpus: what still holds is kept.",
+        "Run it again after an interruption or a change of the corpus: valid parts are kept.",
     )
     add = parser.add_argument
     add("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]")
@@ -37,45 +37,45 @@ def build_parser() -> argparse.ArgumentParser:
         "--max-sentence-tokens", type=int, default=1024,
         help="longer sentences are dropped from the training set (default: %(default)s)",
     )  # fmt: skip
-    add("--max-sents", type=int, help="at most so many sentences an instance; 1 for sentence level")
+    add("--max-sents", type=int, help="most sentences per instance; 1 for sentence level")
     add(
         "--sentence-pairs", action="store_true",
-        help="files that do not open with <d> hold sentence pairs without documents: each is read as one by itself",
+        help="files that do not start with <d> have sentence pairs without documents: each pair is its own document",
     )  # fmt: skip
     add("--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory")
     add(
         "--sentencepiece", metavar="MODEL",
-        help="cut plain text by this SentencePiece model instead of tokenising, truecasing and BPE (mBART)",
+        help="segment plain text with this SentencePiece model instead of tokenising, truecasing and BPE (mBART)",
     )  # fmt: skip
     add(
         "--bpe-codes", metavar="FILE",
-        help="cut by these BPE codes (subword-nmt, fastBPE) of a model of fairseq: text is tokenised by Moses' rules, "
-        "escaped and with dashes set apart, and not truecased",
+        help="segment with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules tokenise the text, "
+        "escaped, with dashes separated; it is not truecased",
     )  # fmt: skip
     add(
         "--dictionary", metavar="PATH",
-        help="the dictionary that goes with --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
+        help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
     )  # fmt: skip
-    add("--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (of Hugging Face)")
+    add("--bert", metavar="DIR", help="segment the source side into the wordpieces of this BERT (of Hugging Face)")
     add(
         "--shard", metavar="I/N",
-        help="every Nth document of the training set, from the Ith on, counted from 0; shard 0 has the other splits, "
-        "too; gtransformer corpus merge puts shards together that were prepared with the same --vocabulary",
+        help="every Nth training document, from the Ith (from 0); shard 0 also has the other splits; "
+        "gtransformer corpus merge merges shards that were prepared with the same --vocabulary",
     )  # fmt: skip
     add("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     add(
         "--moses-rules", action="store_true", default=None,
-        help="tokenise, truecase and put together by Moses' rules alone, as the release did, though less of the text "
-        "comes back from its tokens as it was (--moses and --bpe-codes do so anyway)",
+        help="tokenise, truecase and detokenise by Moses' rules only, as the release did; less of the text is then "
+        "restored exactly from its tokens (--moses and --bpe-codes imply this)",
     )  # fmt: skip
     add("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
-    add("--overwrite", action="store_true", help="do again with other options what was finished there")
+    add("--overwrite", action="store_true", help="redo finished parts with other options")
     add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
-    """Return the options as settings. Raises UserError for values that make no sense."""
+    """Return the options as settings. Raises UserError for invalid values."""
     given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "overwrite")}
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
     settings = Settings(**given | {"moses": moses_directory(args.moses)})
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
     print(table(manifest))
     for split, found in manifest["ceiling"].items():
         lang, share = manifest["settings"]["target_lang"], found["unchanged"] / found["sentences"]
-        said = f"{share:.1%} of {found['sentences']:,} sentences come back from their tokens as they were"
+        said = f"{share:.1%} of {found['sentences']:,} sentences are restored exactly from their tokens"
         print(f"{split}, {lang}: {said}; a translation without errors would have {found['bleu']:.2f} BLEU")
     warn(unknown_warnings(manifest))
 

@@ -1,4 +1,4 @@
-"""Drive a recipe over a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS STAGE``)."""
+"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS STAGE``)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, si
 
 
 class _Parser(CommandParser):
-    """Reads all recipes only where its help is asked for."""
+    """Parser that reads all recipes only for its help."""
 
     def format_help(self) -> str:
-        self.epilog = f"What follows -- goes to the program of the stage.\n\nrecipes:\n{listing()}"
+        self.epilog = f"Options after -- are passed to the program of the stage.\n\nrecipes:\n{listing()}"
         return super().format_help()
 
 
 def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
-    """Return the command's options; with ``stage`` those of the command that runs this stage alone."""
+    """Return the command's options; with ``stage`` those of the command for this stage only."""
     parser = _Parser(
         prog=f"gtransformer {stage or 'run'}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -48,11 +48,11 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--langs",
         metavar="SOURCE,TARGET",
-        help="another language pair than the recipe's, as in the files' names: en,fr",
+        help="another language pair than the recipe's, as in the file names: en,fr",
     )
     parser.add_argument("--runs", type=Path, metavar="DIR", help="where runs are ($GTRANSFORMER_RUNS, or ./runs)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="this run's directory (RUNS/RECIPE/CORPUS)")
-    parser.add_argument("--prepared", type=Path, metavar="DIR", help="another place for the prepared corpus")
+    parser.add_argument("--prepared", type=Path, metavar="DIR", help="another path of the prepared corpus")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (default: the run's model)")
     parser.add_argument(
         "--model-of",
@@ -62,12 +62,12 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--start-on",
         metavar="CORPUS",
-        help="start from what the recipe starts from as trained on another corpus, with its BPE and dictionary",
+        help="start from the recipe's start model as trained on another corpus, with its BPE and dictionary",
     )
     parser.add_argument("--split", default="test", choices=[*SPLITS.values()], help="what to translate (%(default)s)")
     parser.add_changes("the recipe")
     parser.add_argument("--dry-run", action="store_true", help="print the stages' commands instead of running them")
-    parser.add_argument("--again", action="store_true", help="train on even if the training was finished")
+    parser.add_argument("--again", action="store_true", help="continue training even if it was finished")
     return parser
 
 
@@ -81,14 +81,14 @@ def parse(argv: list[str], stage: str | None = None) -> argparse.Namespace:
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
-    """Run the stages; without arguments, say what there is to run (status 2)."""
+    """Run the stages; without arguments, list recipes and stages (status 2)."""
     return run_stages(sys.argv[1:] if argv is None else argv)
 
 
 def run_stages(argv: list[str], stage: str | None = None) -> int | None:
-    """Run the stages, with ``all`` those of other recipes before them that they need and that were not done yet.
+    """Run the stages; ``all`` first runs those of other recipes that they need and that are not finished.
 
-    The first that fails ends the run. ``stage`` is the one that a command of its own runs.
+    The first failure ends the run. ``stage`` is the stage of a single-stage command.
     """
     if not argv:
         build_parser(stage).print_help()
@@ -101,7 +101,7 @@ def run_stages(argv: list[str], stage: str | None = None) -> int | None:
     from gtransformer.run.run import make_run, stages_of
 
     if args.runs:
-        os.environ[RUNS] = str(args.runs)  # of the programs that are started, too
+        os.environ[RUNS] = str(args.runs)  # also for started programs
     stages = stages_of(args)
     try:
         if args.sentence_model:
@@ -129,7 +129,7 @@ def run_stages(argv: list[str], stage: str | None = None) -> int | None:
             return status
     plain = run.directory.with_name(run.corpus.name)
     if not args.output and run.directory != plain:
-        said = f"[run] {plain} is of another corpus (or language pair); this one's run is {run.directory}"
+        said = f"[run] {plain} is for another corpus (or language pair); this run is in {run.directory}"
         print(said, file=sys.stderr, flush=True)
     for stage in stages:
         run.execute(stage)

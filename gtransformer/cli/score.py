@@ -1,8 +1,8 @@
 """Score translations: s-BLEU, d-BLEU per document and per instance, chrF and TER, with sacrebleu's signatures.
 
-``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, writes the scores
-as JSON and the translation as plain text (one sentence a line, documents opened by ``<d>``) beside the hypotheses.
-Several systems stand side by side, the first being the baseline of ``--test``; a system may be plain text, too. With
+``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, and writes next to the
+hypotheses the scores as JSON and the translation as plain text (one sentence per line, documents start with ``<d>``).
+Several systems are compared; the first is the baseline of ``--test``. A system may be plain text, too. With
 ``--reference-file`` no prepared corpus is needed.
 """
 
@@ -36,11 +36,11 @@ from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents
 
-PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
+PAPER = "paper"  # on the command line: alias of release, the score of the paper's tables
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
@@ -51,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         required=True,
         metavar="[NAME=]FILE",
         help="the translations to score, one file per system: PREFIX.jsonl as generation writes it, or plain text, one "
-        "sentence a line; the first is the baseline",
+        "sentence per line; the first is the baseline",
     )
     add(
         "--reference",
@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--reference-file",
         type=Path,
         metavar="FILE",
-        help="instead of PREPARED: the reference as plain text (documents opened by <d> or separated by blank lines)",
+        help="instead of PREPARED: the reference as plain text (documents start with <d> or follow a blank line)",
     )
     add("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET and --html")
     add(
@@ -79,16 +79,16 @@ def build_parser() -> argparse.ArgumentParser:
         "--align",
         choices=ALIGNMENTS,
         default=ORDER,
-        help="translations of another number of sentences than the source: order: missing ones are empty, surplus ones "
-        "joined to the last; mwer: cut again by document, where word edit distance is least (%(default)s)",
+        help="for another number of sentences than in the source: order: missing ones are empty, surplus ones "
+        "joined to the last; mwer: documents are cut again with minimal word edit distance (%(default)s)",
     )
-    add("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
+    add("--comet", action="store_true", help="also compute COMET (raw reference; pip install '.[comet]')")
     add(
         "--comet-context",
         type=int,
         default=0,
         metavar="N",
-        help="with --comet: each sentence behind N previous ones (Vernikos et al. 2022: 2), only the last one pooled",
+        help="with --comet: each sentence with N previous ones (Vernikos et al. 2022: 2); only the last one is pooled",
     )
     add("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
     add("--by", nargs="+", choices=list(BREAKDOWNS), default=[], help="scores by document, by position in the document")
@@ -101,17 +101,20 @@ def build_parser() -> argparse.ArgumentParser:
         "permutation test that exchanges whole documents; sentences: the same with sentences, for text without "
         "documents; sign (Collins et al. 2005, as in the paper); seed: the variable SACREBLEU_SEED",
     )
-    add("--samples", type=int, help="exchanges drawn where there are too many to make all (10000)")
-    add("--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language or script, mostly 13a)")
+    add("--samples", type=int, help="exchanges to draw if there are too many for an exact test (10000)")
+    add(
+        "--tokenize",
+        help="sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)",
+    )
     add("--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)")
-    add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; of several systems comparison.json)")
+    add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; comparison.json for several systems)")
     add("--text", type=Path, help="where to write the plain-text translation (PREFIX.txt)")
-    add("--html", type=Path, metavar="FILE", help="write a page for a browser, too: the translations side by side")
+    add("--html", type=Path, metavar="FILE", help="also write an HTML page with the translations side by side")
     add(
         "--items",
         type=Path,
         metavar="FILE",
-        help="with --html: contrastive items of the split (contrastive.json of the demo), whose words are marked",
+        help="with --html: contrastive items of the split (contrastive.json of the demo), to mark their words",
     )
     return parser
 
@@ -133,8 +136,11 @@ def main(argv: list[str] | None = None) -> None:
     else:
         score = partial(score_text, args.reference_file, **options)
     sources = partial(source_documents, args)
-    if args.html:  # mistakes are said before the scoring
-        from gtransformer.lab.report.pages.compare import read_split_items, write_comparison  # the one step to the lab
+    if args.html:  # report mistakes before scoring
+        from gtransformer.lab.report.pages.compare import (
+            read_split_items,
+            write_comparison,
+        )  # the only import from the lab
 
         check_output(args.html)
         items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
@@ -167,7 +173,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def source_documents(args: argparse.Namespace) -> Documents:
-    """The source of what is scored."""
+    """Return the source text of the scored translations."""
     if args.prepared:
         instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
         return read_side(args.prepared, instance_index, instance_index.source_lang)
@@ -176,9 +182,9 @@ def source_documents(args: argparse.Namespace) -> Documents:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Put a directory given after the hypotheses in its place, and ``release`` for ``paper``.
+    """Move a directory given after the hypotheses to its option, and replace ``paper`` by ``release``.
 
-    Raises UserError for options that do not go together.
+    Raises UserError for options that cannot be combined.
     """
     if args.reference == PAPER:
         args.reference = "release"
@@ -189,11 +195,14 @@ def check_arguments(args: argparse.Namespace) -> None:
     for wrong, said in (
         (
             (args.prepared is None) == (args.reference_file is None),
-            "give either a prepared corpus or --reference-file, what the translations are scored against",
+            "give either a prepared corpus or --reference-file to score against",
         ),
         (args.reference_file and args.reference != "raw", "--reference and --paper need a prepared corpus"),
         (args.comet and not raw, "COMET reads plain text; score against the raw reference"),
-        (args.comet_context < 0 or (args.comet_context and not args.comet), "--comet-context: 1 or more, with --comet"),
+        (
+            args.comet_context < 0 or (args.comet_context and not args.comet),
+            "--comet-context: give 1 or more, and --comet",
+        ),
         (args.comet and args.reference_file and not args.source_file, "COMET needs the source; give --source-file"),
         (args.test and not several, "--test compares systems; give another file after --hypotheses"),
         (args.text and several, "--text names one file; leave it out for several systems"),

@@ -1,8 +1,8 @@
 """Consistency of terms: is a source word translated alike throughout a document (LTCR, Lyu et al. 2021)?
 
-``gtransformer terms --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one
-sentence a line, documents opened by ``<d>``, such as the score command writes; several systems stand side by side, the
-first being the baseline of the test. ``--training`` names the text from which it learns what translates what.
+``gtransformer terms --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one sentence per
+line, documents start with ``<d>``, as the score command writes it. Several systems are compared; the first is the
+baseline of the test. ``--training`` names the parallel text of the lexicon.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
-from gtransformer.evaluation.terms import MOST, REFERENCE, score_files, table
+from gtransformer.evaluation.terms import MAX_SHARE, REFERENCE, score_files, table
 from gtransformer.files import write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer terms", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--source", type=Path, required=True, metavar="FILE", help="source text, with documents")
@@ -30,17 +30,17 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="the text that the lexicon is of, such as PREPARED/text/train.en and train.de; without it it is of source "
-        "and reference, which favours translations that are the reference's",
+        help="parallel text of the lexicon, such as PREPARED/text/train.en and train.de; default: source "
+        "and reference, which favours translations like the reference",
     )
     add(
         "--max-share",
         type=float,
-        default=MOST,
+        default=MAX_SHARE,
         metavar="P",
-        help="terms are in at most this share of the lexicon's sentences (%(default)s)",
+        help="a term is in at most this share of the lexicon's sentences (%(default)s)",
     )
-    add("--output", type=Path, help="where to write the JSON (beside the first: FILE.terms.json)")
+    add("--output", type=Path, help="where to write the JSON (default: FILE.terms.json, next to the first)")
     return parser
 
 

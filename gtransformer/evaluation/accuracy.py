@@ -1,4 +1,4 @@
-"""Accuracy of what a model prefers or has translated, by groups of items that may depend on each other."""
+"""Accuracy of a model's choices or translations; items may depend on each other in groups."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Choice(Protocol):
 
 
 def is_solved(choice: Choice) -> bool:
-    """Whether the right translation is strictly better than all wrong ones."""
+    """Return whether the right translation is strictly better than all wrong ones."""
     return all(choice.correct > wrong for wrong in choice.wrong)
 
 
 def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
-    """Accuracy in per cent with the number of items, its standard error and that of guessing, and the margin's mean.
+    """Return accuracy in per cent, number of items, standard error, chance accuracy, and mean margin.
 
     The margin is right minus best wrong, natural logarithm.
     """
@@ -43,10 +43,10 @@ def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
 
 
 def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) -> float | None:
-    """Standard error of an accuracy, in points, over groups of items that depend on each other; None for one group.
+    """Return the standard error of an accuracy, in points, over groups of dependent items; None for one group.
 
-    The variance of a mean over clusters, sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An item whose group is
-    None is one by itself; where all are, that is mean (1 - mean) / (n - 1).
+    The variance of a mean over clusters is sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An item without a
+    group (None) is a cluster by itself. If all are, the variance is mean (1 - mean) / (n - 1).
     """
     mean = sum(solved) / len(solved)
     residuals: dict[tuple, float] = {}
@@ -61,13 +61,14 @@ def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) 
 
 
 def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
-    """The row of a report that a number (a distance) belongs to: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
+    """Return the name of a distance's row in a report: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
     first, last = next((first, last) for first, last in buckets if last is None or first <= number <= last)
     return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
 
 
 def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]) -> dict[str, dict]:
-    """What ``count`` says of the items of each key, in the order of the keys; numbers are put together by ``BUCKETS``.
+    """Return the result of ``count`` for the items of each key, in the order of the keys; numbers are grouped by
+    ``BUCKETS``.
 
     Items whose key is None are left out.
     """
@@ -86,12 +87,12 @@ def report(
     alone: Iterable[str],
     within: Iterable[str],
 ) -> dict[str, Any]:
-    """What ``count`` says of all items, and by kind.
+    """Return the result of ``count`` for all items, and by kind.
 
     Args:
-        kinds: what items are told apart by; each gives an item's key, or None where it has none.
-        first: the kind whose groups are broken down by those of ``within``, too: by_FIRST_and_KIND.
-        alone: the kinds by which all items are told apart: by_KIND.
+        kinds: by name, a function from an item to its key, or None if it has none.
+        first: the kind whose groups are also broken down by the kinds in ``within``: by_FIRST_and_KIND.
+        alone: the kinds by which all items are grouped: by_KIND.
     """
     result: dict[str, Any] = {"total": count(items)}
     for kind in alone:

@@ -1,4 +1,4 @@
-"""Scores by models that read their batch: what is scored is the last of several consecutive sentences."""
+"""Scores by models that read their batch: the last of several consecutive sentences is scored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad
 
 
 class BatchScorer(SentenceScorer):
-    """Each request is a batch of its own: what is before it, whose targets are given, then itself.
+    """Scorer that makes each request a batch: the previous instances with their given targets, then the request.
 
-    What reads the batch stands in front of the layers, so these go through the last row alone.
+    Only modules in front of the layers read the batch, so the layers compute the last row only.
 
     Args:
-        together: most sentences of a batch, the one in question included.
-        max_tokens: of the targets that go through the layers together, padded; of what is in front of these, four
-            times as many.
+        together: most sentences of a batch, including the scored one.
+        max_tokens: most padded target tokens that go through the layers at once; four times as many go through the
+            modules in front of them.
     """
 
     in_batches = True
@@ -32,9 +32,9 @@ class BatchScorer(SentenceScorer):
         self.together, self.most_in_front = together, 4 * max_tokens
 
     def reach(self, before: Sequence[Request]) -> tuple[int, int]:
-        """How many sentences back the others of a batch are read, as sources and as targets; 0: they are not.
+        """Return how many sentences back the batch is read, on the source and on the target side; 0: not at all.
 
-        ``before``: instances whose current sentences follow each other up to the one in question.
+        ``before``: instances whose current sentences are consecutive and end in front of the scored one.
         """
         needs, found = self.model.needs, [0, 0]
         for back, one in zip(range(len(before), 0, -1), before, strict=True):
@@ -45,7 +45,7 @@ class BatchScorer(SentenceScorer):
         return found[0], found[1]
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
-        """Requests that follow each other, several batches of theirs at once; one that some share is encoded once."""
+        """Yield indices of consecutive requests, several batches at once; a shared batch is encoded once."""
         batch: list[int] = []
         inside = [size(request.target) for request in requests]  # goes through the layers
         rows = [len(request.before) + 1 for request in requests]
@@ -104,5 +104,5 @@ class BatchScorer(SentenceScorer):
 
 
 def same(request: Request) -> tuple[int, int]:
-    """Requests that have it in common are about the same batch and source."""
+    """Return a key that requests with the same batch and source share."""
     return id(request.source), id(request.before)

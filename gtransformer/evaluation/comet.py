@@ -1,5 +1,5 @@
-"""COMET (Rei et al. 2020), an optional extra: a large learned metric that needs the source sentence as well; by
-sentence, or with context.
+"""COMET (Rei et al. 2020), an optional extra: a learned metric that also needs the source; by sentence, or with
+context.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 
 
 def load_comet(model: str = DEFAULT_MODEL):
-    """A COMET model by name (downloaded at first use) or from a checkpoint file.
+    """Return a COMET model by name (downloaded at first use) or from a checkpoint file.
 
-    Raises UserError, saying what to do, where the package is not installed or the model cannot be had.
+    Raises UserError, with advice, if the package is not installed or the model cannot be loaded.
     """
     hide_broken("torchaudio")  # COMET imports transformers
     try:
@@ -31,7 +31,7 @@ def load_comet(model: str = DEFAULT_MODEL):
     try:
         path = model if model.endswith(".ckpt") else download_model(model)
         return load_from_checkpoint(path)
-    except Exception as error:  # whatever the hub, the network or the file raise
+    except Exception as error:  # the hub, the network and the file raise many kinds
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
             f"the COMET model {model} cannot be loaded ({reason}); check the name and the connection, or give the path "
@@ -40,22 +40,22 @@ def load_comet(model: str = DEFAULT_MODEL):
 
 
 def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments, context: int = 0) -> Score:
-    """The mean COMET score of a translation's sentences, by a model of ``load_comet``; on a GPU if there is one.
+    """Return the mean COMET score of a translation's sentences. Uses a GPU if there is one.
 
-    With ``context``, each sentence behind so many previous ones of its document, the reference's on the target side
-    for translation and reference alike; only the last sentence is pooled (Vernikos et al. 2022).
+    With ``context``, each sentence follows that many previous sentences of its document. On the target side these are
+    the reference's, for translation and reference alike. Only the last sentence is pooled (Vernikos et al. 2022).
 
     Args:
         sources: the documents that were translated.
 
-    Raises UserError for a model that does not take context.
+    Raises UserError for a model that does not support context.
     """
     import torch
 
     pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.positions]
     sides = [given, pairs.hypotheses, pairs.references]
     if context:
-        # The model pools the last sentence of a text alone, if it can; a separator of its own stands between sentences.
+        # The model pools the last sentence of a text only, if it supports that; its separator joins sentences.
         getattr(loaded, "enable_context", lambda: None)()
         if not getattr(loaded, "use_context", False):
             raise UserError(
@@ -81,9 +81,9 @@ def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments
 def behind(
     sentences: Sequence[str], before: Sequence[str], positions: Sequence[tuple[int, int]], most: int, mark: str
 ) -> list[str]:
-    """Each sentence behind up to ``most`` previous ones of its document, taken from ``before``, ``mark`` between them.
+    """Return each sentence with up to ``most`` previous sentences of its document from ``before``, joined by ``mark``.
 
-    ``positions[i]`` is (document, position) of sentence i; one that is left out of the segments is no context.
+    ``positions[i]`` is (document, position) of sentence i. Sentences that are left out of the segments are not context.
     """
     known = dict(zip(positions, before, strict=True))
     texts = []

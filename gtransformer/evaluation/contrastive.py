@@ -1,8 +1,8 @@
 """Contrastive items over a prepared corpus: does the model prefer the right translation to wrong ones, in its document?
 
-An item names one sentence of a split, its right translation and one or more wrong ones, and how many sentences back the
-context stands that decides between them; in the set that shows reach, for each side by itself. It is solved if the
-right one is strictly more probable than every wrong one.
+An item names one sentence of a split, its right translation and one or more wrong ones. It also states how many
+sentences back the deciding context is; in the set by distance of context, for each side. An item is solved if the right
+translation is strictly more probable than every wrong one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gtransformer.files import check_entry, read_json
 from gtransformer.preprocess.characters import clean_line
 
 OPTIONAL = (*SIDES, "group")
-# What discloses an item's answer: its instance, else the other sentences of the batch, or nothing that is read.
+# What determines an item's answer: its instance, else the other sentences of the batch, or nothing that is read.
 IN_VIEW, IN_BATCH, OUT_OF_VIEW = VIEWS = ("in view", "in batch", "out of view")
 
 
@@ -34,11 +34,10 @@ class Item:
 
     Attributes:
         distance: sentences back to the nearest that discloses the answer.
-        distance_source, distance_target: on that side alone; None where a set does not tell the sides apart.
-        group: items of one group differ in the answer alone, so their outcomes depend on each other; None: on no
-            other's.
-        others: right and wrong translations, in this order, in which something else that context decides in this
-            sentence is wrong.
+        distance_source, distance_target: on that side only; None if the set does not distinguish the sides.
+        group: items of one group differ in the answer only, so their outcomes depend on each other; None: independent.
+        others: right and wrong translations, in this order, with an error in another word of this sentence that context
+            decides.
     """
 
     id: int
@@ -56,16 +55,16 @@ class Item:
 
     @property
     def name(self) -> str:
-        """Return its name, for messages."""
+        """Return the item's name, for messages."""
         return f"contrastive item {self.id}"
 
     @property
     def location(self) -> str:
-        """Return its location, for messages."""
+        """Return the item's location, for messages."""
         return f"sentence {self.sentence} of document {self.document}"
 
     def disclosed(self, source: int, target: int) -> bool:
-        """Whether so many sentences before it, of the source and of the target, hold what decides it."""
+        """Return whether this many previous source and target sentences contain the deciding context."""
         sides = zip((self.distance_source, self.distance_target), (source, target), strict=True)
         return any((self.distance if back is None else back) <= seen for back, seen in sides)
 
@@ -85,14 +84,14 @@ class ItemScores:
         return self.item.group
 
     def to_json(self) -> dict[str, Any]:
-        """The item and its scores as a JSON object."""
+        """Return the item and its scores as a JSON object."""
         given = [key for key in OPTIONAL if getattr(self.item, key) is not None]
         shown = {key: getattr(self.item, key) for key in ("id", "phenomenon", "detail", "distance", *given)}
         return {**shown, "correct": self.correct, "wrong": list(self.wrong), "solved": is_solved(self)}
 
 
 def check_right_translation(item: Item, reference: str | None) -> None:
-    """UserError unless an item's right translation is the reference of its sentence (None: there is none)."""
+    """Raise UserError unless an item's right translation is the reference of its sentence (None: no reference)."""
     if reference != item.correct:
         raise UserError(
             f"{item.name}: its right translation {item.correct!r} is not the reference of {item.location}; use the "
@@ -101,10 +100,10 @@ def check_right_translation(item: Item, reference: str | None) -> None:
 
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
-    """The split and the items of a ``contrastive.json``; UserError, naming the entry, where it is not one."""
+    """Return split and items of a ``contrastive.json``. Raises UserError, naming the entry, for another format."""
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("items"), list) or not isinstance(data.get("split"), str):
-        raise UserError(f"{path}: no contrastive set ('split' and a list 'items' are expected)")
+        raise UserError(f"{path}: not a contrastive set; expected 'split' and a list 'items'")
     kinds = dict.fromkeys(("id", "document", "sentence", "distance"), int) | dict.fromkeys(
         ("phenomenon", "detail", "correct"), str
     )
@@ -127,7 +126,7 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
 
 
 def are_texts(value: object) -> bool:
-    """Whether something read from a file is a list of texts."""
+    """Return whether a value from a file is a list of strings."""
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
@@ -141,14 +140,14 @@ def score_items(
 ) -> list[ItemScores]:
     """Score all items, in their order, each in the instance in which its sentence is current.
 
-    All right translations of an instance come from one pass over its reference. A wrong one takes the place of its
-    sentence, and the target ends there: what follows cannot change its probability, but where windows lie by the
-    target's length it moves them, and so it stays. A scorer of batches is given the instances of the sentences before,
-    with their references, so many that the item's is the last of ``scorer.together``.
+    One pass over an instance's reference scores all its right translations. A wrong translation replaces its sentence,
+    and the target ends there, as later tokens cannot change its probability. Exception: if the target's length
+    determines the windows, the rest of the target stays. A batch scorer also receives the previous sentences' instances
+    with their references; the item is the last of ``scorer.together``.
 
     Args:
-        spans: where each instance is.
-        read: gives source and target sentences of an instance, as token indices.
+        spans: document, first sentence and current sentences of each instance.
+        read: returns source and target sentences of an instance, as token indices.
         encode: turns plain sentences of the target language into token indices.
 
     Raises UserError if an item's sentence is in no instance or if its right translation is not the reference.
@@ -156,18 +155,18 @@ def score_items(
     current = current_in(spans)
     texts = list(dict.fromkeys(text for item in items for text in (item.correct, *item.wrong)))
     encoded = dict(zip(texts, encode(texts), strict=True))
-    asked: dict[int, list[int]] = {}  # instance -> sentences of its target that are items
+    scored: dict[int, list[int]] = {}  # instance -> its target sentences that are items
     for item in items:
         if (item.document, item.sentence) not in current:
             raise UserError(
                 f"{item.name}: {item.location} is not in the prepared split; use the items that belong to the corpus"
             )
         number, offset = current[item.document, item.sentence]
-        asked.setdefault(number, []).append(offset)
+        scored.setdefault(number, []).append(offset)
     read = cache(read)
     requests: list[Request] = []
     whole: dict[int, int] = {}  # instance -> its request with the whole reference
-    wanted = []  # per item: request of the reference, which of its answers, the wrong ones' requests, the view
+    wanted = []  # per item: request of the reference, index of its answer, requests of the wrong ones, view
     for item in items:
         number, offset = current[item.document, item.sentence]
         if number not in whole:
@@ -175,7 +174,7 @@ def score_items(
             others = instances_before(item.document, item.sentence, current, scorer.together)
             before = tuple(Request(*read(one), number=spans[one].first_sentence + 1) for one in others)
             begins = spans[number].first_sentence + 1
-            requests.append(Request(*read(number), tuple(asked[number]), item.name, before, begins))
+            requests.append(Request(*read(number), tuple(scored[number]), item.name, before, begins))
         given = requests[whole[number]]
         source, target = given.source, given.target
         check_right_translation(item, item.correct if encoded[item.correct] == target[offset] else None)
@@ -183,12 +182,12 @@ def score_items(
         rest = target[offset + 1 :] if scorer.depends_on_length else []
         for text in item.wrong:
             other = [*target[:offset], encoded[text], *rest]
-            requests.append(replace(given, target=other, asked=(offset,), name=item.name))
+            requests.append(replace(given, target=other, scored=(offset,), name=item.name))
         # Both sides end with the same sentence, but one of them may begin earlier.
         view = IN_VIEW if item.disclosed(offset + len(source) - len(target), offset) else OUT_OF_VIEW
         if view == OUT_OF_VIEW and given.before and item.disclosed(*scorer.reach(given.before)):
             view = IN_BATCH
-        wanted.append((whole[number], asked[number].index(offset), wrong, view))
+        wanted.append((whole[number], scored[number].index(offset), wrong, view))
     scores = scorer.score(requests, progress)
     return [
         ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), view)
@@ -199,7 +198,7 @@ def score_items(
 def instances_before(
     document: int, sentence: int, current: dict[tuple[int, int], tuple[int, int]], together: int
 ) -> list[int]:
-    """The instances of the sentences that follow each other up to the one given, at most ``together`` with its own."""
+    """Return the instances of consecutive sentences up to the given one, at most ``together`` including its own."""
     found: list[int] = []
     for number in range(sentence - 1, sentence - together, -1):
         if (document, number) not in current:
@@ -209,7 +208,7 @@ def instances_before(
 
 
 def current_in(spans: Sequence[SentenceSpan]) -> dict[tuple[int, int], tuple[int, int]]:
-    """By (document, sentence): the instance in which the sentence is current, and its number among the target's."""
+    """Return, by (document, sentence), the instance in which the sentence is current, and its index in the target."""
     found = {}
     for number, span in enumerate(spans):
         first, count = span.current or (span.first_sentence, span.sentences)
@@ -219,11 +218,11 @@ def current_in(spans: Sequence[SentenceSpan]) -> dict[tuple[int, int], tuple[int
 
 
 def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
-    """Accuracy in total, by phenomenon, by distance, and by distance within each phenomenon.
+    """Return accuracy in total, by phenomenon, by distance, and by distance within each phenomenon.
 
-    Where all items tell the sides apart: also by the source's distance and by the target's. ``context_out_of_view``
-    counts items whose answer nothing that the model reads discloses, so that it could not solve them but by luck;
-    ``context_in_batch``, if there are any, those whose answer the batch's other sentences alone disclose.
+    If all items distinguish the sides, the report is also by source distance and by target distance.
+    ``context_out_of_view`` counts items whose deciding context the model does not read, so it can only guess.
+    ``context_in_batch``, if any, counts items whose answer only the batch's other sentences determine.
     """
     sides = SIDES if all(None not in (s.item.distance_source, s.item.distance_target) for s in scores) else ()
     distances = {key: attrgetter(f"item.{key}") for key in ("distance", *sides)}

@@ -1,16 +1,16 @@
 """F1 of pronoun and formality translation, English to German (Herold and Ney 2023, section 3.5 and appendix A.1).
 
-"Improving Long Context Document-Level Machine Translation" counts German words that an ambiguous English pronoun may
-have become. Its appendix gives the rules but not the word lists, which are fixed here:
+"Improving Long Context Document-Level Machine Translation" counts German words that may translate an ambiguous English
+pronoun. Its appendix gives the rules but not the word lists. These are our choice:
 
-* Gendered pronouns are the personal pronouns that show one gender: er, ihn; sie, ihr; es. ``ihm`` is male and neuter
-  alike and is left out, as are possessives (sein, ihr Haus), which the tagger calls determiners. On the correct
-  references of ContraPro these lists find, without a tagger, 4,703 male, 4,007 female and 4,820 neuter pronouns;
-  with one the paper's Table 8 has 4,688, 4,001 and 4,565.
-* Address includes the possessives: the paper counts "you" in all its forms, and "your" is just as ambiguous. ``ihr`` as
-  informal plural is left out, as it cannot be told from "her" and "their".
+* Gendered pronouns are the personal pronouns that show one gender: er, ihn; sie, ihr; es. ``ihm`` is left out, as it is
+  male or neuter. So are possessives (sein, ihr Haus), which the tagger labels as determiners. On ContraPro's correct
+  references these lists find, without a tagger, 4,703 male, 4,007 female and 4,820 neuter pronouns. The paper's Table
+  8, with a tagger, has 4,688, 4,001 and 4,565.
+* Address includes the possessives: the paper counts all forms of "you", and "your" is equally ambiguous. ``ihr`` as
+  informal plural is left out, as it cannot be distinguished from "her" and "their".
 
-Tags are spaCy's, an optional extra; its models are installed apart from it.
+Tags come from spaCy, an optional extra. Its models are installed separately.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FEMALE = frozenset({"she", "her", "hers", "herself"})
 SECOND = frozenset({"you", "your", "yours", "yourself", "yourselves"})
 THIRD_PLURAL = frozenset({"they", "them", "their", "theirs", "themselves"})
 GENDERS = {"er": "male", "ihn": "male", "sie": "female", "ihr": "female", "es": "neuter"}
-# Formal address is written with a capital; Ihr as a pronoun at the start of a sentence is the informal plural.
+# Formal address is capitalised; Ihr as a pronoun at the start of a sentence is the informal plural.
 FORMAL = {"PRON": frozenset({"Sie", "Ihnen"}), "DET": frozenset({"Ihr", "Ihre", "Ihrem", "Ihren", "Ihrer", "Ihres"})}
 INFORMAL = frozenset(
     {"du", "dich", "dir", "euch", "euer", "eure", "eurem", "euren", "eurer", "eures"}
@@ -52,15 +52,15 @@ INFORMAL = frozenset(
 
 
 def has_pronoun(tokens: Sequence[Token], forms: frozenset[str]) -> bool:
-    """Whether an English sentence holds one of ``forms``, tagged as a pronoun."""
+    """Return whether an English sentence contains one of ``forms``, tagged as a pronoun."""
     return any(token.pos == "PRON" and token.text.lower() in forms for token in tokens)
 
 
 def pronoun_counts(source: Sequence[Token], target: Sequence[Token]) -> Counts:
-    """CP(F, E, x) for x male, female, neuter: gendered German pronouns that "it" may have become.
+    """Return CP(F, E, x) for x male, female, neuter: German gendered pronouns that may translate "it".
 
-    A pair is valid only if the source has a neuter third-person pronoun. Where it also has one of the second person or
-    of the third person plural, German "sie" may translate that, so female forms are not counted.
+    A pair is valid only if the source has a neuter third-person pronoun. If it also has a second-person or third-person
+    plural pronoun, German "sie" may translate that, so female forms are not counted.
     """
     if not has_pronoun(source, NEUTER):
         return Counter()
@@ -72,10 +72,10 @@ def pronoun_counts(source: Sequence[Token], target: Sequence[Token]) -> Counts:
 
 
 def formality_counts(source: Sequence[Token], target: Sequence[Token]) -> Counts:
-    """CP(F, E, x) for x formal, informal: German words of address that "you" may have become.
+    """Return CP(F, E, x) for x formal, informal: German words of address that may translate "you".
 
-    A pair is valid only if the source has a second-person pronoun. Where it also has a female or neuter one of the
-    third person, or one of the third person plural, "Sie" may translate that, so formal ones are not counted.
+    A pair is valid only if the source has a second-person pronoun. If it also has a third-person pronoun (female,
+    neuter or plural), "Sie" may translate that, so formal forms are not counted.
     """
     if not has_pronoun(source, SECOND):
         return Counter()
@@ -96,11 +96,11 @@ RULES = {
 
 
 def corpus_f1(pairs: Sequence[tuple[Counts, Counts]], classes: Sequence[str]) -> dict[str, float | int | None]:
-    """F1, precision and recall over sentences ``(hypothesis counts, reference counts)``, summed over ``classes``.
+    """Return F1, precision and recall over sentences ``(hypothesis counts, reference counts)``, summed over
+    ``classes``.
 
-    A sentence matches min(hypothesis, reference) times in each class. Values are fractions, 0 to 1; where the
-    hypothesis has no occurrence precision is 0, where the reference has none recall is 0, and where neither has any
-    there is nothing to judge: all three are None.
+    A sentence matches min(hypothesis, reference) times in each class. Values are fractions, 0 to 1. Precision is 0 if
+    the hypothesis has no occurrence, recall is 0 if the reference has none. All three are None if neither has any.
     """
     matched = sum(min(ours[x], theirs[x]) for ours, theirs in pairs for x in classes)
     ours, theirs = (sum(pair[side][x] for pair in pairs for x in classes) for side in (0, 1))
@@ -118,9 +118,9 @@ def corpus_f1(pairs: Sequence[tuple[Counts, Counts]], classes: Sequence[str]) ->
 def discourse_f1(
     sources: Sequence[Sequence[Token]], hypotheses: Sequence[Sequence[Token]], references: Sequence[Sequence[Token]]
 ) -> dict[str, Any]:
-    """``{"pronoun": ..., "formality": ...}``: F1 overall and ``by_class``, and the number of sentences that count.
+    """Return ``{"pronoun": ..., "formality": ...}``: F1 overall and ``by_class``, and the number of valid sentences.
 
-    The three are tagged sentences, equally many.
+    The three arguments are tagged sentences, equally many.
     """
     result = {}
     for name, (rule, classes) in RULES.items():
@@ -136,9 +136,9 @@ def discourse_f1(
 
 
 class Tagger:
-    """Tags sentences with a spaCy model.
+    """Part-of-speech tagger with a spaCy model.
 
-    Raises UserError, saying what to install, where spaCy or the model is not there or the model does not tag.
+    Raises UserError, with the install command, if spaCy or the model is missing or the model has no tagger.
     """
 
     def __init__(self, model: str):
@@ -150,7 +150,7 @@ class Tagger:
                 f"python -m spacy download {model}"
             ) from None
         try:
-            # Neither parses nor names are needed; without them tagging is several times faster.
+            # Tagging is several times faster without parser and named entities.
             self._nlp = spacy.load(model, exclude=["parser", "ner", "lemmatizer", "senter"])
         except (OSError, ImportError):
             raise UserError(
@@ -160,7 +160,7 @@ class Tagger:
         self.name = f"{model}|version:{self._nlp.meta.get('version', 'unknown')}|spacy:{spacy.__version__}"
 
     def __call__(self, sentences: Sequence[str]) -> Iterator[list[Token]]:
-        """The tokens of every sentence."""
+        """Yield the tokens of every sentence."""
         for text, document in zip(sentences, self._nlp.pipe(sentences), strict=True):
             tokens = [Token(token.text, token.pos_) for token in document]
             if text.strip() and not any(token.pos for token in tokens):
@@ -169,9 +169,9 @@ class Tagger:
 
 
 def score_files(source: Path, reference: Path, systems: Mapping[str, Path], models: tuple[str, str]) -> dict[str, Any]:
-    """What the files of all systems score, as a JSON object; ``models``: spaCy's, of source and target language.
+    """Return the scores of all systems' files, as a JSON object; ``models``: spaCy's, of source and target language.
 
-    Raises UserError for what is no plain text, for files that are not aligned, and for taggers that are not there.
+    Raises UserError for files that are not plain text or not aligned, and for missing taggers.
     """
     wanted, _, (original, *translations) = read_aligned(reference, [source, *systems.values()])
     english, german = map(Tagger, models)
@@ -187,7 +187,7 @@ def score_files(source: Path, reference: Path, systems: Mapping[str, Path], mode
 
 
 def table(results: Mapping[str, Mapping]) -> str:
-    """F1, precision and recall in per cent, overall and by class, a column per system."""
+    """Return F1, precision and recall in per cent, overall and by class, a column per system."""
     first = next(iter(results.values()))
     rows = [["translation of", "", *results, "in the reference"]]
     for name, part in first.items():

@@ -1,16 +1,17 @@
-"""Generative accuracy: does what a system *translated* hold the form that the context asks for?
+"""Generative accuracy: does a system's translation contain the form that the context requires?
 
-Of an item of a contrastive set (``contrastive.Item``) the wrong translations differ from the right one in the forms
-that its context decides: a pronoun, the words of address, an ambiguous noun with its article. In a translation these
-forms are counted: it is right if it has each as often as the right translation, wrong if as often as one of the wrong
-ones, and neither otherwise (the form is missing, or forms are mixed). The rest of the sentence does not matter. Where
-a sentence holds the forms of something else, too, that context decides, and a word may be either's (*sie*, the thing,
-and polite *Sie*), those of both are counted together, and what the other one is does not matter.
+The wrong translations of a contrastive item (``contrastive.Item``) differ from the right one in the forms that context
+decides: a pronoun, the words of address, an ambiguous noun with its article. These forms are counted in the system's
+translation. It is right if the counts are those of the right translation, wrong if they are those of a wrong one, else
+neither (a form is missing, or forms are mixed). The rest of the sentence does not matter.
 
-Of ctxpro (Wicks and Post 2023), sentences of real text, a translation is right if it holds the expected word,
-lower-cased, punctuation taken off; there are no wrong answers. Its files are JSON lists with an entry a sentence:
-``expected``, ``rule``, ``ante distance``, ``document id``. The translation is a line, or the last sentence of the
-translation of a document, the sentence with its context.
+Context may decide something else in the same sentence. If a word can belong to either (*sie*, the thing, and polite
+*Sie*), the forms of both are counted together, and the value of the other does not matter.
+
+For ctxpro (Wicks and Post 2023), sentences of real text, a translation is right if it contains the expected word,
+lower-cased and without punctuation. There are no wrong answers. Its files are JSON lists with an entry per sentence:
+``expected``, ``rule``, ``ante distance``, ``document id``. The translation is a line, or the last sentence of a
+translated document, which is the sentence with its context.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
 
 @dataclass(frozen=True)
 class Judged:
-    """What a system made of an item.
+    """A system's translation of an item, and its outcome.
 
     Attributes:
-        distances: {"distance": 3, ...}, in sentences, as far as the set knows them.
-        group: items of one group depend on each other; None: on no other's.
+        distances: {"distance": 3, ...}, in sentences, as far as the set gives them.
+        group: items of one group depend on each other; None: independent.
     """
 
     id: int
@@ -57,7 +58,7 @@ class Judged:
     group: int | str | None = None
 
     def to_json(self) -> dict:
-        """The item as a JSON object, its distances beside the rest."""
+        """Return the item as a JSON object, including its distances."""
         group = {} if self.group is None else {"group": self.group}
         solved = self.outcome == RIGHT
         head = {"id": self.id, "phenomenon": self.kind, **self.distances, **group}
@@ -67,12 +68,12 @@ class Judged:
 def outcome(
     output: str, correct: str, wrong: Sequence[str], name: str = "a text", others: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Return one of ``OUTCOMES``. Upper and lower case are the same, as a form may open the sentence.
+    """Return one of ``OUTCOMES``. Case is ignored, as a form may start the sentence.
 
     Args:
-        others: rows of right and wrong texts in which something else is wrong (``Item.others``).
+        others: rows of right and wrong texts that differ in something else (``Item.others``).
 
-    Raises UserError where the words of right and wrong are the same, so that nothing can be told by them.
+    Raises UserError if a right and a wrong text have the same words.
     """
     rows = [[_words(text) for text in row] for row in ((correct, *wrong), *others)]
     for right, text in product((row[0] for row in rows), (text for row in rows for text in row[1:])):
@@ -82,7 +83,7 @@ def outcome(
     of_others = {word for row in rows[1:] for word in _differing(row[0], rows[0][0])}
     if deciding & of_others:
         deciding |= of_others
-    else:  # a word is one's or the other's, so that either can be judged alone
+    else:  # no word belongs to both, so this item can be judged alone
         rows = rows[:1]
     found = _words(output)
 
@@ -103,7 +104,7 @@ def _differing(one: Counter[str], other: Counter[str]) -> set[str]:
 
 
 def judge(items: Sequence[Item], texts: Documents, references: Documents) -> list[Judged]:
-    """The outcomes of all items in a translation, documents of sentences, beside its reference.
+    """Return the outcomes of all items in a translation, given as documents of sentences, with its reference.
 
     Raises UserError for an item whose right translation is not the reference of its sentence.
     """
@@ -121,7 +122,9 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
 def judge_translations(
     items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: str = ORDER
 ) -> list[Judged]:
-    """The outcomes of all items in a system's translation of their split, a file as ``score_translations`` takes it."""
+    """Return the outcomes of all items in a system's translation of their split; the file is as for
+    ``score_translations``.
+    """
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     references = read_side(prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(prepared, split, hypotheses, metrics=(), alignment=alignment)
@@ -129,10 +132,11 @@ def judge_translations(
 
 
 def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[Judged]:
-    """The outcomes in a file with a document an entry, or with the translation of each entry's sentence on a line.
+    """Return the outcomes in a file with a document per entry, or with the translation of each entry's sentence per
+    line.
 
-    Entries of one film are a group. Raises UserError where there are not as many documents or lines as entries, and
-    where a document has more or fewer sentences than its entry says.
+    Entries of one film are a group. Raises UserError if the number of documents or lines differs from that of entries,
+    or if a document's number of sentences differs from its entry's.
     """
     judged = []
     for number, (entry, line) in enumerate(zip(expectations, _outputs(expectations, hypotheses), strict=True)):
@@ -144,13 +148,13 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
 
 
 def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
-    """The translation of each entry's sentence: the last one of its document, or its line."""
+    """Return the translation of each entry's sentence: the last one of its document, or its line."""
     lines = list(read_lines(hypotheses))
     if not any(map(is_document_mark, lines)):
         if len(lines) != len(expectations):
             raise UserError(
                 f"{hypotheses}: {len(lines)} lines, but the suite has {len(expectations)} entries; write the "
-                f"translation of each entry's sentence on a line, or documents, each opened by {DOCUMENT}"
+                f"translation of each entry's sentence on a line, or documents that each start with {DOCUMENT}"
             )
         return lines
     documents, _ = read_plain(hypotheses)
@@ -162,15 +166,15 @@ def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> lis
     for number, (entry, document) in enumerate(zip(expectations, documents, strict=True)):
         if len(document) != entry.get(SCORED, len(document) - 1) + 1:
             raise UserError(
-                f"{hypotheses}: document {number} has {len(document)} sentences, but its source {entry[SCORED] + 1}; "
-                "translate sentence by sentence, or give ctxpro's own file as --items, of whose documents the last "
+                f"{hypotheses}: document {number} has {len(document)} sentences, its source {entry[SCORED] + 1}; "
+                "translate sentence by sentence, or give ctxpro's own file as --items, where each document's last "
                 "sentence counts"
             )
     return [document[-1] for document in documents]
 
 
 def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict[str, Any]:
-    """Accuracy in total, by kind, and by every distance that is known, alone and within the kind."""
+    """Return accuracy in total, by kind, and by every known distance, alone and within the kind."""
     distances = list(dict.fromkeys(key for one in judged for key in one.distances))
     kinds = {kind: attrgetter("kind"), **{key: lambda one, key=key: one.distances.get(key) for key in distances}}
     result = accuracy_report(judged, accuracy, kind, kinds, [kind, *distances], distances)
@@ -181,7 +185,7 @@ def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict[str, Any]
 
 
 def accuracy(judged: Sequence[Judged]) -> dict[str, Any]:
-    """Items that are right, in per cent of all, with its standard error; and how many there are of each outcome."""
+    """Return the percentage of right items with its standard error, and the number of items of each outcome."""
     counts = Counter(one.outcome for one in judged)
     return {
         "accuracy": 100.0 * counts[RIGHT] / len(judged),

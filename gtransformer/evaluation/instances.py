@@ -1,6 +1,6 @@
-"""The instances in which a trained model sees the sentences of a split or of a suite's example.
+"""Instances in which a trained model reads the sentences of a split or of a suite's example.
 
-How much a model takes at once is its ``Capacity``, to which the context is cut that a sentence is scored in.
+``Capacity`` is the largest input of a model. The context of a scored sentence is cut to it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 
 @dataclass(frozen=True)
 class Capacity:
-    """The longest instance that a model has been trained on; a sentence by itself is never too long.
+    """The longest instance that a model was trained on; a single sentence is never too long.
 
     Attributes:
         sentences, target_sentences: most sentences of source and target; None: any number.
-        tokens: most tokens, ``<s>`` and ``</s>`` counted; None: any number.
-        longer_side: of a sentence the tokens of its longer side count; else those of the target.
-        behind: whether anything may stand behind the sentence in question.
+        tokens: most tokens, including ``<s>`` and ``</s>``; None: any number.
+        longer_side: count a sentence's tokens on its longer side; else on the target side.
+        behind: whether sentences may follow the scored one.
     """
 
     sentences: int | None = None
@@ -43,18 +43,18 @@ class Capacity:
     behind: bool = True
 
     def last_ones(self, source: np.ndarray, target: np.ndarray, runs: Ranges) -> Instances:
-        """An instance for each sentence: it is the last, behind as much of what is before it as there is room for.
+        """Return an instance for each sentence, which is its last, with as many previous sentences as fit.
 
         Args:
             source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included.
-            runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
+            runs: [first, last) ranges of consecutive sentences of a document; they cover all sentences in order.
         """
         end = np.arange(1, len(source) + 1)
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         begin = np.repeat(firsts, ends - firsts)
         if self.tokens is not None:
             borders = self._borders(source, target)
-            earliest = np.searchsorted(borders, borders[1:] - self.tokens)  # from there on the tokens are few enough
+            earliest = np.searchsorted(borders, borders[1:] - self.tokens)  # from here on the tokens fit
             begin = np.maximum(begin, np.minimum(earliest, end - 1))
         sides = [
             begin if most is None else np.maximum(begin, end - most) for most in (self.sentences, self.target_sentences)
@@ -62,9 +62,9 @@ class Capacity:
         return Instances(*(np.stack([first, end], 1) for first in sides), np.stack([end - 1, end], 1))
 
     def around(self, source: Sequence[int], target: Sequence[int], sentence: int) -> tuple[range, range]:
-        """The sentences of a text, of source and target, in which one is scored.
+        """Return the source and target sentences of the instance in which one sentence is scored.
 
-        As much as there is room for of what is before it comes first, then what is behind it (our choice).
+        Previous sentences are added first, then following ones, as many as fit (our choice).
 
         Args:
             source, target: lengths in tokens, ``<s>`` and ``</s>`` included, of as many sentences.
@@ -82,18 +82,18 @@ class Capacity:
         return range(first, end), range(target_first, end)
 
     def _borders(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """(sentences + 1,) tokens in front of each."""
+        """Return (sentences + 1,) int64 numbers of tokens in front of each sentence."""
         costs = np.maximum(source, target) if self.longer_side else target
         return np.concatenate([[0], np.cumsum(costs)])
 
 
 def capacity_of(task, prepared: Path) -> Capacity:
-    """What the options that were saved with a model say about its instances.
+    """Return the capacity that follows from the options saved with a model.
 
     Args:
         task: the model's.
-        prepared: a corpus that was prepared as that of the training: it says how long instances are that were trained
-            on as they were prepared. So are those of fairseq's ``translation`` task, which has no such options.
+        prepared: a corpus prepared like the training corpus. It gives the length of stored instances, which fairseq's
+            ``translation`` task always uses.
     """
     scheme = task.options.scheme if isinstance(task, TranslationDocTask) else InstanceScheme()
     if scheme.kind == STORED:
@@ -111,9 +111,9 @@ def capacity_of(task, prepared: Path) -> Capacity:
 
 
 def default_placement(task) -> str:
-    """Where an item of a prepared corpus is scored if nobody says it, one of ``PLACED``.
+    """Return where items of a prepared corpus are scored by default, one of ``PLACED``.
 
-    Last, except for instances that are filled as ``gtransformer prepare`` fills them.
+    That is last in an instance, except for models trained on stored or greedy instances.
     """
     kind = task.options.scheme.kind if isinstance(task, TranslationDocTask) else STORED
     return INSTANCE if kind in (STORED, "greedy") else LAST
@@ -124,9 +124,9 @@ class CorpusInstances:
     """Instances over the sentences of a split.
 
     Attributes:
-        spans: where each is in its document, and which of its sentences are current.
+        spans: each instance's location in its document, and its current sentences.
         sides: tokens of the source's and the target's instances, ``<s> a b </s> <s> c </s>``.
-        dictionaries: of either side.
+        dictionaries: of both sides.
         name: of the split, for messages.
     """
 
@@ -136,7 +136,10 @@ class CorpusInstances:
     name: str
 
     def read(self, number: int) -> tuple[TokenLists, TokenLists]:
-        """Source and target sentences of an instance, without marks. UserError if they are not those of its place."""
+        """Return source and target sentences of an instance, without boundary tokens.
+
+        Raises UserError if they do not match the instance's span.
+        """
         sides = zip(self.sides, self.dictionaries, strict=True)
         source, target = (split_tokens(side[number], one.bos(), one.eos()) for side, one in sides)
         if len(target) != self.spans[number].sentences:
@@ -147,14 +150,15 @@ class CorpusInstances:
 
 
 def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None = None) -> CorpusInstances:
-    """The instances of a split as a model has them: grouped as the options say that were saved with it.
+    """Return the instances of a split as a model reads them, by the options saved with it.
 
     Args:
-        task: of the model, with ``prepared / "bin"`` as its data. A model of fairseq's ``translation`` task, which has
-            no such options, has the instances as they were prepared.
-        capacity: instead, an instance for each sentence, which is its last, with as much context as that.
+        task: the model's, with ``prepared / "bin"`` as its data. fairseq's ``translation`` task has no such options and
+            reads the stored instances.
+        capacity: if given, build an instance for each sentence instead, which is its last, with as much context as
+            fits.
 
-    Raises UserError for a split that is not there, or has no instance index, or is damaged.
+    Raises UserError for a split that is missing, has no instance index, or is damaged.
     """
     instance_index = find_instance_index(prepared, split)
     cfg, source, target = task.cfg, task.source_dictionary, task.target_dictionary
@@ -176,7 +180,7 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:
-    """The sentences of (length,) int64 tokens ``<s> a b </s> <s> c </s>``, without the marks."""
+    """Return the sentences of (length,) int64 tokens ``<s> a b </s> <s> c </s>``, without boundary tokens."""
     sentences: TokenLists = []
     for token in tokens.tolist():
         if token == bos:

@@ -1,4 +1,4 @@
-"""A trained model made ready to score translations, and text made ready for it by the steps of its corpus."""
+"""Load a trained model for scoring translations, and encode text for it as its corpus was prepared."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ def load_scorer(
     separator: str | None = None,
     together: int | None = None,
 ) -> tuple[SentenceScorer, object]:
-    """The model of a checkpoint, ready to score translations of the prepared corpus, and its task; UserError if there
-    is none.
+    """Return a scorer with a checkpoint's model, for translations of the prepared corpus, and the model's task.
 
-    Models of the task ``translation_doc`` and of fairseq's ``translation`` serve. The latter read sentences joined by
-    ``separator`` or, without one, as the prepared corpus holds them (``Layout``). ``together``: of models that read
-    their batch, how many sentences it has; None: as many as in translating. UserError where the model reads none.
+    Supports models of the task ``translation_doc`` and of fairseq's ``translation``. The latter read sentences joined
+    by ``separator`` or, without one, as in the prepared corpus (``Layout``). ``together`` is the number of sentences in
+    a batch, for models that read their batch; None: as in translation.
+
+    Raises UserError if there is no checkpoint, or if the model does not read its batch but ``together`` is given.
     """
     if max_tokens < 1:
         raise UserError(f"--max-tokens {max_tokens}: give at least 1")
@@ -73,9 +74,9 @@ def check_prefix(model: nn.Module, prepared: Path) -> None:
 def sentence_encoder(
     prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None, tokenised: bool = False
 ) -> Callable[[Sequence[str]], TokenLists]:
-    """A function from plain sentences to token indices, by the same steps that prepared the corpus.
+    """Return a function from plain sentences to token indices, by the same steps that prepared the corpus.
 
-    ``tokenised``: the sentences are so already; they are only truecased and cut by BPE.
+    ``tokenised``: the sentences are already tokenised and only need truecasing and BPE.
     """
     subwords = TextEncoder(prepared, lang, moses, tokenised)
 

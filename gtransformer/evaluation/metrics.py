@@ -1,8 +1,9 @@
 """The metrics: one table, from which the score command, breakdowns, tests and the arena take their columns.
 
-To add a metric, write an entry of ``METRICS`` and a test that computes it in another way; nothing else names it.
-A metric is a function of numbers that are counted by segment and summed. So the score of any group of segments is a sum
-away: of a document, of a position in documents, of what a significance test exchanges.
+To add a metric, write an entry of ``METRICS`` and a test that computes it in another way. No other code names it.
+
+A metric is a function of counts that are summed over segments. So it can be computed for any group of segments: a
+document, a position in documents, or the exchanged units of a significance test.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 
 from gtransformer.errors import UserError
 
-# What a segment is (paper, appendix A): a sentence, a whole document, or an instance as the authors' release has it.
+# Kinds of segments (paper, appendix A): a sentence, a whole document, or an instance as in the authors' release.
 SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
-# sacrebleu's tokenisers for languages without spaces between words; TER has a switch of its own for these.
+# sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
 UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})
 NO_FOURGRAM = "no translated segment has four words, so it is 0 however good they are"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What computes a metric.
+    """The functions that compute a metric.
 
     Attributes:
-        signature: all that is needed to reproduce a score.
-        count: from hypotheses and references the numbers of each segment.
-        score: from such numbers, summed over segments, the score.
-        details: from the same sums, what else a result file says of the score.
-        warn: from the same sums, what a reader should be warned of, or "".
+        signature: all settings that are needed to reproduce a score.
+        count: returns each segment's counts from hypotheses and references.
+        score: returns the score from counts summed over segments.
+        details: returns further fields of the result file from the same sums.
+        warn: returns a warning for the reader from the same sums, or "".
     """
 
     signature: str
@@ -47,12 +48,12 @@ class Metric:
     """An entry of the table.
 
     Attributes:
-        columns: over which segments it is taken: of each kind, the key in result files and the title in tables.
-        measure: from the name of sacrebleu's tokeniser, what computes it; None for what is no function of sums. The
-            command has options of its own for that, and there are neither tests nor breakdowns of such a metric.
-        usual: whether it is computed unless others are asked for.
-        lower_is_better: as of a number of errors.
-        digits: shown behind the decimal point.
+        columns: by kind of segment, the key in result files and the title in tables.
+        measure: returns the ``Measure`` for the name of a sacrebleu tokeniser. None for a metric that is not a function
+            of sums: the command has separate options for it, and it has neither tests nor breakdowns.
+        default: whether it is computed by default.
+        lower_is_better: as for a number of errors.
+        digits: decimal places shown.
     """
 
     columns: Mapping[str, tuple[str, str]]
@@ -73,12 +74,14 @@ class Score:
     warning: str = ""
 
     def to_json(self) -> dict:
-        """The score as a JSON object."""
+        """Return the score as a JSON object."""
         return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
 
 
 def _sacrebleu(metric: SacreMetric, **more: Callable) -> Measure:
-    """A metric of sacrebleu's, by the methods that its own paired tests use; there is no public way to the counts."""
+    """Return a sacrebleu metric as a ``Measure``. It uses private methods, as sacrebleu has no public access to the
+    counts.
+    """
 
     def count(hypotheses: list[str], references: list[str]) -> list:
         return metric._extract_corpus_statistics(hypotheses, [references])
@@ -91,7 +94,7 @@ def _sacrebleu(metric: SacreMetric, **more: Callable) -> Measure:
 
 
 def _bleu(tokenizer: str, lowercase: bool = False) -> Measure:
-    """BLEU as of sacrebleu's command; with the tokeniser "none" text counts as tokenised (its ``--force``)."""
+    """Return BLEU as computed by sacrebleu's command; the tokeniser "none" implies its ``--force``."""
     try:
         metric = BLEU(lowercase=lowercase, tokenize=tokenizer, force=tokenizer == "none")
     except (ImportError, OSError, RuntimeError) as error:  # a package, or a model that it fetches
@@ -114,12 +117,12 @@ def _bleu(tokenizer: str, lowercase: bool = False) -> Measure:
 
 
 def _ter(tokenizer: str) -> Measure:
-    """TER, case-insensitive; of languages without spaces it counts characters."""
+    """Return TER, case-insensitive, over characters for languages without spaces."""
     asian = tokenizer in UNSPACED
     return _sacrebleu(TER(normalized=asian, asian_support=asian))
 
 
-# TER and chrF are taken by sentence: TER's shifts over a whole document would take hours and say little.
+# TER and chrF are by sentence: TER's shifts over a whole document would take hours and mean little.
 METRICS = {
     "bleu": Metric(
         {
@@ -143,7 +146,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Column:
-    """A score as tables have it: its title, its metric's name, and what its segments are."""
+    """A column of a table: its title, its metric's name, and its kind of segments."""
 
     title: str
     metric: str
@@ -153,30 +156,30 @@ class Column:
 COLUMNS = {
     key: Column(title, name, level) for name, one in METRICS.items() for level, (key, title) in one.columns.items()
 }
-COUNTED = tuple(name for name, metric in METRICS.items() if metric.measure)  # those that --metrics can name
+COUNTED = tuple(name for name, metric in METRICS.items() if metric.measure)  # names for --metrics
 DEFAULT_METRICS = tuple(name for name in COUNTED if METRICS[name].default)
-# What tables of several systems show, by key; instances are not the same for all of them.
+# Columns of tables of several systems, by key; without instances, which may differ between systems.
 DEFAULT_TITLES = {
     key: column.title
     for key, column in COLUMNS.items()
     if column.metric in DEFAULT_METRICS and column.level != INSTANCES
 }
-# Over sentences, so that they say nothing where a translation has not as many as its source.
+# Scores over sentences: not meaningful if a translation's number of sentences differs from its source's.
 ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)
 
 
 def check_metrics(metrics: Iterable[str]) -> None:
-    """UserError for a name that is not in ``COUNTED``."""
+    """Raise UserError for a name that is not in ``COUNTED``."""
     for name in metrics:
         if name not in COUNTED:
             raise UserError(f"unknown metric {name!r}; choose from: {', '.join(COUNTED)}")
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """UserError unless there are segments, and as many translated ones as references."""
+    """Raise UserError unless there are segments, and as many translated ones as references."""
     if len(hypotheses) != len(references):
         raise UserError(
-            f"{len(hypotheses)} translated segments stand against {len(references)} references; "
+            f"{len(hypotheses)} translated segments, but {len(references)} references; "
             "score the translations against the split they were made from"
         )
     if not hypotheses:
@@ -184,9 +187,9 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 class SegmentStatistics:
-    """What a metric counts in each of some segments: ``rows``, a list of numbers a segment.
+    """A metric's counts of segments: ``rows`` has a list of numbers per segment.
 
-    Raises UserError for no segments, for unequal numbers of them and for a tokeniser that sacrebleu does not have.
+    Raises UserError if there are no segments, for unequal numbers of them, and for a tokeniser unknown to sacrebleu.
     """
 
     def __init__(self, name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"):
@@ -200,17 +203,17 @@ class SegmentStatistics:
         self.rows = [list(row) for row in self.measure.count(list(hypotheses), list(references))]
 
     def score(self, segments: Iterable[int] | None = None) -> float:
-        """The corpus score of the given segments (all of them by default); at least one is needed."""
+        """Return the corpus score of the given segments (default: all); at least one is needed."""
         rows = self.rows if segments is None else [self.rows[number] for number in segments]
         return self.measure.score(summed(rows))
 
     def whole(self) -> Score:
-        """The score of all segments."""
+        """Return the score of all segments."""
         sums, measure = summed(self.rows), self.measure
         details, warning = measure.details(sums), measure.warn(sums)
         return Score(measure.score(sums), measure.signature, len(self.rows), details, warning)
 
 
 def summed(rows: Iterable[Sequence[float]]) -> list[float]:
-    """The sums of the columns of rows."""
+    """Return the column sums of rows."""
     return [sum(column) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Finding a split of a prepared corpus: its instance index, its text and its instances, checked against each other."""
+"""Find and check the files of a prepared split: its instance index, its text and its instances."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.plain_text import Documents, read_plain
 
 RAW, TOKENISED, INSTANCES = "text", "tok", "instances"  # folders of a prepared corpus
-# Where an item of a contrastive set over a split is scored: inside an instance of the split, or last in one of its own.
+# Where an item of a contrastive set is scored: inside an instance of the split, or as the last sentence of its own one.
 INSTANCE, LAST = PLACED = ("instance", "last")
 UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing
 
 
 def find_instance_index(prepared: Path, split: str) -> Path:
-    """The instance index of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has none."""
+    """Return the path of a split's instance index. Raises UserError, listing the existing splits, if there is none."""
     folder = prepared / "bin"
     if not folder.is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
@@ -34,14 +34,14 @@ def find_instance_index(prepared: Path, split: str) -> Path:
 
 
 def release_files(prepared: Path, split: str, target: str) -> tuple[Path, Path]:
-    """The instances of the target side, and its dictionary: what the reference ``release`` is read from."""
+    """Return the files of the target side's instances and dictionary, from which the reference ``release`` is read."""
     return prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"
 
 
 def read_side(prepared: Path, instance_index: InstanceIndex, lang: str, folder: str = RAW) -> Documents:
-    """One side of a split in ``RAW`` or ``TOKENISED``, documents of sentences; the other need not be there.
+    """Return one side of a split in ``RAW`` or ``TOKENISED`` as documents of sentences; the other side may be missing.
 
-    Raises UserError if there is none, or if its documents are not those of the instance index.
+    Raises UserError if the file is missing, or if its documents do not match the instance index.
     """
     path = prepared / folder / f"{instance_index.split}.{lang}"
     documents, _ = read_plain(path)
@@ -57,9 +57,10 @@ def read_side(prepared: Path, instance_index: InstanceIndex, lang: str, folder: 
 
 
 def read_target_pieces(prepared: Path, instance_index: InstanceIndex) -> list[list[str]]:
-    """The target side by instance, sentences of pieces as fairseq-generate reads them; those unknown are ``UNKNOWN``.
+    """Return the target side by instance, sentences of pieces as fairseq-generate reads them; unknown ones are
+    ``UNKNOWN``.
 
-    Raises UserError, naming file and line, where they are not the instance index's instances.
+    Raises UserError, naming file and line, if they do not match the instance index.
     """
     path, dictionary = release_files(prepared, instance_index.split, instance_index.target_lang)
     words = frozenset([*dictionary_words(dictionary), *RESERVED])

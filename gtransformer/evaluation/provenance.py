@@ -1,4 +1,4 @@
-"""Where a result comes from: command, commit, versions, date. Goes into every result file."""
+"""Provenance of a result, for every result file: command, commit, versions, date."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", 
 
 
 def current_commit(checkout: Path | None = None) -> str | None:
-    """The commit of the checkout that this package runs from, ``+changes`` added if tracked files differ from it.
+    """Return the commit of this package's checkout, with ``+changes`` if tracked files differ from it.
 
-    None where the package is not in a checkout of its own (an installed package may lie inside a foreign repository),
-    where nothing is committed yet, or where there is no git. ``checkout``: another one's root.
+    None if the package is not in its own checkout (an installed package may be inside another repository), if nothing
+    is committed yet, or if there is no git. ``checkout``: the root of another checkout.
     """
     root = checkout.resolve() if checkout else Path(__file__).resolve().parents[2]
     try:
@@ -33,7 +33,7 @@ def current_commit(checkout: Path | None = None) -> str | None:
 
 
 def short_commit(commit: str | None) -> str:
-    """A commit of :func:`current_commit` by its first letters, with what says that there are changes beyond it."""
+    """Return the abbreviated hash of a commit from :func:`current_commit`; ``+changes`` is kept."""
     name, plus, changes = (commit or "").partition("+")
     return name[:7] + plus + changes
 
@@ -44,7 +44,7 @@ def _git(directory: Path, *arguments: str) -> str:
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that a result depends on."""
+    """Return the versions of Python and of the packages that a result depends on."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -58,8 +58,8 @@ def provenance(name: str, argv: Sequence[str] | None) -> dict:
     """Return ``command``, ``commit``, ``versions`` and ``date`` of a result.
 
     Args:
-        name: of the running command, as ``score`` or ``lab arena``; or how a program is started that is none.
-        argv: its arguments; None: those of this process.
+        name: of the running command, as ``score`` or ``lab arena``, or the start of another program's command line.
+        argv: its arguments; None: this process's.
     """
     start = name if name.startswith("python ") else f"gtransformer {name}"
     arguments = sys.argv[1:] if argv is None else argv
@@ -73,7 +73,7 @@ def provenance(name: str, argv: Sequence[str] | None) -> dict:
 
 def device_name() -> str:
     """Return the names of the GPUs, or "CPU"."""
-    import torch  # slow, and not needed where no device is used
+    import torch  # slow, and needed only here
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return ", ".join(names) or f"CPU ({os.cpu_count()} cores)"

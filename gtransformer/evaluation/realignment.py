@@ -1,9 +1,10 @@
-"""Translations of another number of sentences than their references, cut again where word edit distance is least.
+"""Resegment translations whose number of sentences differs from the reference's, by minimal word edit distance.
 
-What mwerSegmenter does (Matusov et al. 2005): the words of a document are cut into as many sentences as the reference
-has, at the points that minimise the sum of the sentences' edit distances (insertions, deletions and substitutions of
+This is the method of mwerSegmenter (Matusov et al. 2005). The words of a document are cut into as many sentences as the
+reference has. The cuts minimise the sum of the sentences' edit distances (insertions, deletions and substitutions of
 words, 1 each). That minimum is the edit distance of the whole document, so one dynamic programme over its words finds
-it. Of several optima the one with most cuts at the translation's own borders is taken, then the earliest (our choice).
+it. Among several optima, the one with most cuts at the translation's own boundaries is taken, then the earliest (our
+choice).
 """
 
 from __future__ import annotations
@@ -20,23 +21,24 @@ from gtransformer.preprocess.corpus import MARKED
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_sentences, read_shaped
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
-MOST = 1 << 31  # bytes of what is kept
-FAR = 1 << 60  # more than any document costs
+MAX_BYTES = 1 << 31  # bytes of back pointers
+INFINITE_COST = 1 << 60  # larger than any path's cost
 
 
 def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: Sequence[int] = ()) -> list[int]:
-    """Where to cut ``words``: (sentences + 1) positions from 0 to their number, sentence k being [k, k + 1).
+    """Return where to cut ``words``: (sentences + 1) positions from 0 to len(words); sentence k is between cuts k and k
+    + 1.
 
     Args:
         words: of a document's translation.
         references: the words of each sentence.
-        own: positions at which the translation itself has borders.
+        own: positions of the translation's own sentence boundaries.
 
-    Exact, in a time that is the product of both lengths; what is kept is the product of words and sentences. Raises
-    UserError where that is more than ``MOST``.
+    The result is exact. Time is O(words * reference words), memory O(words * sentences). Raises UserError if the latter
+    exceeds ``MAX_BYTES``.
     """
     count, least = len(words), len(words) + 1
-    # One number says all of a path: edits, then cuts beside own borders, then where the sentence at hand begins.
+    # One number encodes a path: edits, then cuts not at own boundaries, then the start of the current sentence.
     edit = least * (len(references) + 1)
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     given = np.array([numbers[word] for word in words], dtype=np.int64)
@@ -45,18 +47,18 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     strange = np.full(least, least, dtype=np.int64)
     strange[[0, count, *own]] = 0
     kept = np.uint16 if least < 1 << 16 else np.uint32
-    if len(references) * least * np.dtype(kept).itemsize > MOST:
+    if len(references) * least * np.dtype(kept).itemsize > MAX_BYTES:
         raise UserError(
             f"a document of {len(references)} sentences and {count} words is too long to be realigned "
-            f"(more than {MOST >> 30} GiB); if it is several, open documents by <d>"
+            f"(more than {MAX_BYTES >> 30} GiB); if it is several, open documents by <d>"
         )
     begins = np.empty((len(references), least), dtype=kept)
-    path = np.full(least, FAR, dtype=np.int64)
+    path = np.full(least, INFINITE_COST, dtype=np.int64)
     path[0] = 0
     step = np.empty(count, dtype=np.int64)
 
     def insert() -> None:
-        """Words of the translation that stand against none, ``path`` being what is before them."""
+        """Extend paths by inserted words, which are aligned to no reference word."""
         np.subtract(path, inserted, out=path)
         np.minimum.accumulate(path, out=path)
         np.add(path, inserted, out=path)
@@ -78,9 +80,9 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
 
 
 def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
-    """The text of ``sentences`` as exactly as many as there are ``references``; some may be empty, no word is lost.
+    """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
 
-    Words are what is between blanks or, with sacrebleu's tokenisers of languages without these, characters.
+    Words are separated by white space; with sacrebleu's tokenisers for languages without it, they are characters.
     """
     unit = re.compile(r"\S" if tokenizer in UNSPACED else r"\S+")
     text = " ".join(sentences)
@@ -95,10 +97,10 @@ def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str 
 def read_realigned(
     path: str | Path, reference: Documents, like: str | Path, tokenizer: str = "13a"
 ) -> tuple[Documents, int]:
-    """Plain text in the shape of its reference, documents of another number of sentences cut again, and how many were.
+    """Return plain text in the shape of its reference, and how many documents had to be cut again.
 
-    Raises UserError where documents cannot be told: the file has as many as the reference, opened by ``<d>`` or
-    separated by blank lines, or as many lines, or the reference is one document.
+    Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
+    reference, or the reference is one document. Raises UserError otherwise.
     """
     documents, borders = read_plain(path)
     shape = [len(document) for document in reference]

@@ -1,13 +1,12 @@
-"""What a translation of a prepared split can be scored against, and how either side is made into text for that.
+"""References for a translation of a prepared split, and the conversion of both sides to text.
 
-The names stand in tables and result files. Result files from before ``release`` existed have a score ``paper``: it is
-what is ``tokenised`` here, and was never the authors' computation.
+Tables and result files use these names. Old result files, from before ``release`` existed, have a score ``paper``. It
+is ``tokenised`` here and was never the authors' computation.
 
-The authors' release generates with ``--tokenizer moses --remove-bpe --sacrebleu``: subwords are joined, the string of a
-whole instance, its separators among the words, goes through sacremoses' detokeniser as fairseq calls it, translation
-and reference alike, and only then is it cut at the separators. Truecasing is not undone. Detokenising is not the same
-before and after the cut: quotation marks are counted through the whole instance, so that one that is missing turns
-those of all later sentences.
+The authors' release generates with ``--tokenizer moses --remove-bpe --sacrebleu``. Subwords are joined. Then fairseq
+passes the string of a whole instance, with its separators, through sacremoses' detokeniser, for translation and
+reference alike. Only then is it cut at the separators. Truecasing is not undone. Detokenising before and after the cut
+differs: quotation marks are counted in the whole instance, so a missing one inverts those of all later sentences.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ REFERENCES = {
     "detokenised and then cut into sentences",
     "tokenised": "both sides tokenised and truecased, no tokeniser of sacrebleu's; not how the paper's were computed",
 }
-OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``paper`` is another word for ``release``
+OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``paper`` is an alias of ``release``
 TOGETHER = ("raw", "release")  # "both"
 
 
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
-    """``both`` for a split that can be scored as the release did, else ``raw``.
+    """Return ``both`` if the split can be scored as in the release, else ``raw``.
 
-    ``target``: the target language as the corpus calls it; None for that of the split's instance index.
+    ``target``: the corpus's name of the target language; None: from the split's instance index.
     """
     target = target or InstanceIndex.load(find_instance_index(prepared, split)).target_lang
     return "both" if all(path.is_file() for path in release_files(prepared, split, target)) else "raw"
 
 
 def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:
-    """sacrebleu's tokeniser for untouched text, unless one is wanted: by language, else by the script of the text."""
+    """Return sacrebleu's tokeniser for untouched text: the given one, else by language, else by the text's script."""
     return wanted or bleu_tokenizer(lang, (sentence for document in reference for sentence in document))
 
 
@@ -65,15 +64,15 @@ def render(
     tokenizer: str | None = None,
     moses: str | None = None,
 ) -> tuple[Documents, list[list[str]], str, str | None]:
-    """Both sides of a split as text, for the reference ``name`` of ``REFERENCES``.
+    """Return both sides of a split as text, for the reference ``name`` of ``REFERENCES``.
 
     Args:
-        tokenizer: sacrebleu's for the raw reference; that of the others is part of their definition.
+        tokenizer: sacrebleu's for the raw reference; the others have fixed ones.
         moses: a folder with the Moses scripts that detokenise for the raw reference.
 
-    Returns the reference as documents of sentences (empty for one that no instance holds); the translation of every
-    instance, sentences as they were produced; sacrebleu's tokeniser for BLEU; and what has detokenised, if anything.
-    Raises UserError where the corpus lacks what the reference is read from, or it is not the instance index's.
+    Returns the reference as documents of sentences (empty if no instance has the sentence), every instance's
+    translation as sentences, sacrebleu's tokeniser for BLEU, and the name of the detokeniser or None. Raises UserError
+    if the reference's files are missing or do not match the instance index.
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
@@ -91,7 +90,7 @@ def render(
     text = ReleaseText(prepared, lang)
     pieces = join(instance_index, read_target_pieces(prepared, instance_index))
     wanted = []
-    for translation in translations:  # the reference is detokenised by the instances that were translated
+    for translation in translations:  # the reference is detokenised in the translated instances
         first = translation.first_sentence
         instance = pieces[translation.document][first : first + translation.sentences]
         wanted.append(translation.taken(text.instance(instance)))
@@ -101,17 +100,17 @@ def render(
 
 
 def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
-    """All sentences of all instances through ``finish`` (as many out as in) at once, which Moses' scripts need."""
+    """Apply ``finish`` (as many lines out as in) to all instances' sentences at once, as Moses' scripts require."""
     lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
     return [[next(lines) for _ in sentences] for sentences in instances]
 
 
 class ReleaseText:
-    """Turns the pieces of instances of a prepared corpus into the release's text.
+    """Conversion of a prepared corpus's pieces to the release's text.
 
-    Always sacremoses', whatever MOSES says: that is what the release calls. ``lang`` is the target language as the
-    corpus has it; mBART's ``de_DE`` is ``de``. What other rules than Moses' have put into a corpus's tokens goes first;
-    its scores are near the release's only.
+    It always uses sacremoses, as the release does, whatever MOSES is. ``lang`` is the corpus's target language; mBART's
+    ``de_DE`` is ``de``. Marks of tokenisation rules other than Moses' are removed first. Scores of such a corpus only
+    approximate the release's.
     """
 
     detokeniser = "sacremoses"
@@ -122,9 +121,9 @@ class ReleaseText:
         self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
-        """The sentences of one instance, subwords as the model writes them, as many as went in."""
-        if self._pieces:  # as fairseq's --remove-bpe sentencepiece; bytes stay as they are written
-            from fairseq.data import data_utils  # here, since it loads PyTorch
+        """Return the text of one instance's sentences, given as subwords; as many come out as go in."""
+        if self._pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
+            from fairseq.data import data_utils  # imported here, as it loads PyTorch
 
             joined = [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
         else:
@@ -135,14 +134,14 @@ class ReleaseText:
 
 
 def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[str]], str]) -> list[str]:
-    """The sentences of one instance, detokenised together: as many come back as went in.
+    """Return the sentences of one instance, detokenised together; as many come out as go in.
 
     Args:
         sentences: words separated by spaces, without ``<s>`` and ``</s>``.
-        detokenise: a list of words to a text.
+        detokenise: converts a list of words to text.
 
-    ``</s>`` stands behind every sentence as a word of its own, an ordinary one to the detokeniser, and the text is cut
-    there; blanks at the cuts go. Where a sentence holds that text itself, another mark of its kind is taken.
+    ``</s>`` follows every sentence as a word, which the detokeniser treats as an ordinary one. The text is cut there,
+    and blanks at the cuts are removed. If a sentence contains that text itself, a similar mark is used.
     """
     number, mark = 0, END
     while True:

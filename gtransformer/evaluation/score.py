@@ -1,7 +1,7 @@
 """Scores of systems: of their translations of a prepared split, or of plain text, against one or several references.
 
-A system is either the translations of a prepared split as generation wrote them (``PREFIX.jsonl``) or plain text. The
-former can be scored against each of ``references.REFERENCES``, plain text against the untouched one, ``raw``.
+A system is a file of generation for a prepared split (``PREFIX.jsonl``) or plain text. The former can be scored against
+each of ``references.REFERENCES``, plain text only against the untouched one, ``raw``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BREAKDOWNS: dict[str, Callable[[Segments, Sequence[str]], list[dict]]] = {
 class Scores:
     """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over.
 
-    ``detokeniser``: what has made the translation plain text; None where nothing has.
+    ``detokeniser``: name of the detokeniser of the translation; None: not detokenised.
     """
 
     values: dict[str, Score]
@@ -44,11 +44,11 @@ class Scores:
 
     @property
     def documents(self) -> Documents:
-        """The translation as sentences in their documents, as text."""
+        """The translation as documents of sentences, as text."""
         return self.segments.text
 
     def to_json(self) -> dict:
-        """All scores by name."""
+        """Return all scores by name."""
         return {name: score.to_json() for name, score in self.values.items()}
 
 
@@ -58,9 +58,9 @@ class Evaluation:
 
     Attributes:
         scores: by reference.
-        metrics: that were asked for.
-        alignment: how sentences were aligned where a translation has another number of them than its source.
-        borders: how a reference of plain text marks its documents (``corpus.MARKED`` ...).
+        metrics: the requested ones.
+        alignment: how sentences were aligned if their number differs from the source's.
+        borders: how a plain-text reference marks its documents (``corpus.MARKED`` ...).
         name: of the system, in tables.
     """
 
@@ -77,19 +77,21 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         self.checksum = sha256(self.hypotheses)
-        self.text = self.hypotheses  # where the translation lies as plain text
+        self.text = self.hypotheses  # path of the translation as plain text
 
     def write_text(self, wanted: Path | None) -> bool:
-        """Write a generated translation, beside it or to ``wanted``; without ``wanted`` plain text is left alone."""
+        """Write a generated translation as plain text, next to its file or to ``wanted``. Plain text is written only to
+        ``wanted``.
+        """
         if self.hypotheses.suffix != ".jsonl" and not wanted:
             return False
         self.text = wanted or self.hypotheses.with_suffix(".txt")
-        # Without the raw reference the text is not what a reader wants, but what was scored.
+        # Without the raw reference, the text is the scored one, not the one for readers.
         write_documents(self.text, next(iter(self.scores.values())).segments.text)
         return True
 
     def to_json(self, breakdowns: Sequence[str] = ()) -> dict[str, Any]:
-        """The evaluation as a JSON object with, if asked for, its breakdowns (``BREAKDOWNS``) by reference."""
+        """Return the evaluation as a JSON object, with the requested breakdowns (``BREAKDOWNS``) by reference."""
         return {
             "version": 1,
             "split": self.split,
@@ -128,19 +130,20 @@ def score_translations(
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
-    s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
-    (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document again (``realignment``), and then
-    plain text may have other numbers, too; ``counts["misaligned_instances"]`` says how many there were (of plain text:
-    documents). d-BLEU uses the sentences as they were produced. Sentences that no instance holds are left out of
-    hypothesis and reference (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is
-    taken from the instance in which it is current, the last of those aligned from the end, for d-BLEU as for s-BLEU;
-    and there is no d-BLEU by instance.
+    A translation may have another number of sentences than its source. For s-BLEU it is then aligned by order
+    (``align_sentences``) or, with ``alignment`` ``mwer``, its document is cut again (``realignment``); only then may
+    plain text differ in number, too. ``counts["misaligned_instances"]`` is the number of such instances (plain text:
+    documents). d-BLEU uses the sentences as generated.
+
+    Sentences that are in no instance are left out of hypothesis and reference (``counts["left_out_sentences"]``). If
+    instances overlap, a sentence's translation is from the instance in which it is current, the last sentence after
+    alignment from the end, for d-BLEU and s-BLEU. There is no d-BLEU by instance then.
 
     Args:
-        hypotheses: what generation wrote (``PREFIX.jsonl``), or plain text aligned with the split, another system's.
+        hypotheses: a file of generation (``PREFIX.jsonl``), or plain text of another system, aligned with the split.
         references: names from ``REFERENCES``.
         tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for most).
-        moses: a folder with the Moses scripts, if those shall detokenise for the raw reference.
+        moses: a folder with Moses scripts, to detokenise with them for the raw reference.
 
     Raises UserError for every mismatch between translations, instance index and reference.
     """
@@ -179,13 +182,13 @@ def score_text(
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.
 
-    Documents are those that ``<d>`` opens in the reference, or that blank lines separate; without any the file is one
-    document. Raises UserError, naming file and line, where the two are not aligned (``alignment`` ``mwer``: where
-    documents are not).
+    Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the file is one document.
+    Raises UserError, naming file and line, if the files are not aligned (with ``alignment`` ``mwer``: if documents are
+    not).
     """
     hypotheses = Path(hypotheses)
     if hypotheses.exists() and hypotheses.samefile(reference):
-        raise UserError(f"{hypotheses}: is the reference itself; give a translation after --hypotheses")
+        raise UserError(f"{hypotheses}: this is the reference itself; give a translation after --hypotheses")
     wanted, borders = read_plain(reference)
     unit = raw_tokenizer(wanted, tokenizer)
     segments, misaligned = _plain_segments(hypotheses, wanted, reference, unit, alignment)
@@ -202,7 +205,7 @@ def _plain_segments(
     alignment: str,
     instance_index: InstanceIndex | None = None,
 ) -> tuple[Segments, int]:
-    """Segments of plain text, and how many of its documents had to be brought into its reference's shape."""
+    """Return segments of plain text, and how many of its documents had to be cut again."""
     if alignment == MWER:
         text, misaligned = read_realigned(path, reference, like, tokenizer)
     else:
@@ -211,10 +214,9 @@ def _plain_segments(
 
 
 def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:
-    """Documents of plain text, how the file marks them, and the texts of others, which have to be of the same shape.
+    """Return the documents of a plain text, how the file marks them, and other texts, which must have the same shape.
 
-    Raises UserError for translations as generation writes them, which are no plain text, and for files that are not
-    aligned.
+    Raises UserError for files of generation (``.jsonl``), which are not plain text, and for files that are not aligned.
     """
     others = list(others)
     for path in others:
@@ -226,9 +228,10 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
 
 
 def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
-    """(name, file) of every ``[NAME=]FILE``; without a name it is the file's, and its folder's where those are equal.
+    """Return (name, file) of every ``[NAME=]FILE``. The default name is the file's, with its folder's if files have
+    equal names.
 
-    Raises UserError for two systems of one name.
+    Raises UserError for two systems with one name.
     """
     given, paths = [], []
     for argument in arguments:
@@ -257,9 +260,9 @@ def score_systems(
     """Score every system.
 
     Args:
-        score: ``score_translations`` or ``score_text``, to be given ``hypotheses`` and ``metrics``.
-        comet: a model of COMET, too; where it cannot be had that is said before anything else.
-        context: previous sentences that COMET reads.
+        score: ``score_translations`` or ``score_text``; called with ``hypotheses`` and ``metrics``.
+        comet: a COMET model, whose score is added; it is loaded first, so that errors appear at once.
+        context: number of previous sentences that COMET reads.
         sources: reads the source documents, which COMET needs.
     """
     loaded = load_comet(comet) if comet else None
@@ -275,12 +278,12 @@ def score_systems(
 
 
 def compare_systems(systems: Sequence[Evaluation], tests: Sequence[str], samples: int | None) -> dict[str, Any]:
-    """``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
+    """Return ``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
     results: dict[str, Any] = {}
     for reference, scores in systems[0].scores.items():
         segments = {system.name: system.scores[reference].segments for system in systems}
         for key in scores.values:
-            # COMET's own significance tool needs its scores by sentence; instances may differ, or overlap.
+            # Tests over instances need the same instances in all systems; they may differ or overlap.
             if COLUMNS[key].level == INSTANCES:
                 first, *others = (one.instances and one.instances.references for one in segments.values())
                 if first is None or any(other != first for other in others):

@@ -8,15 +8,15 @@ from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, Scores
-from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES, SIGN
+from gtransformer.evaluation.significance import DOCUMENTS, MIN_UNITS, SENTENCES, SIDES, SIGN
 from gtransformer.evaluation.text_table import align, difference_cell
 
 
 def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
-    """All scores, a column per system, each with its signature; below a score the tests against the first system.
+    """Return all scores with signatures, a column per system; below each score, the tests against the first system.
 
-    Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
-    know to read them.
+    Systems that translated different instances have separate rows for scores over instances. Notes for the reader
+    follow.
     """
     names = [system.name for system in systems] if len(systems) > 1 else [""]
     warned: dict[str, None] = {}
@@ -48,12 +48,12 @@ def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
 
 
 def score_cell(key: str, value: Score | None) -> str:
-    """A score of the column ``key`` with its digits."""
+    """Return a score of the column ``key``, formatted."""
     return "-" if value is None else f"{value.score:.{METRICS[COLUMNS[key].metric].digits}f}"
 
 
 def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
-    """The score ``key`` of every system, None where it has none; a row for each set of instances that it is over."""
+    """Return rows of every system's score ``key`` (None: no score), a row for each set of instances."""
     rows: list[tuple[list[str] | None, list[Score | None]]] = []
     for number, scores in enumerate(found):
         if key not in scores.values:
@@ -68,29 +68,29 @@ def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
 
 
 def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
-    """A row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
+    """Yield a row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
     for test in next(iter(results.values()), {}):
         parts, name = [found[test] for found in results.values()], "sign test" if test == SIGN else f"{test} exchanged"
         yield ["", f"  p {SIDES}, {name}", "-", *map(difference_cell, parts), "", parts[0]["signature"]]
 
 
 def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
-    """What a reader must know of tests: that there are too few documents, or that sentences are not independent."""
+    """Yield notes on tests: too few documents, or sentences that are not independent."""
     made = {test for found in tests.values() for one in found.values() for parts in one.values() for test in parts}
-    if DOCUMENTS in made and documents < FEWEST:
+    if DOCUMENTS in made and documents < MIN_UNITS:
         yield (
-            f"note: {documents} document(s): a test over documents needs {FEWEST} or more; open each by a line <d>, or "
-            "take --test sentences for sentences that do not belong together"
+            f"note: {documents} document(s): a test over documents needs {MIN_UNITS} or more; start each with <d>, or "
+            "use --test sentences for independent sentences"
         )
     if SENTENCES in made and documents > 1:
         yield (
-            "note: sentences of a document are not independent, so p-values over sentences are too small where systems "
+            "note: sentences of a document are not independent, so p-values over sentences are too small if systems "
             "differ from document to document; --test documents is the test to quote"
         )
 
 
 def notes(system: Evaluation, named: bool) -> Iterator[str]:
-    """What a reader must know of a system's translations: sentences that are aligned by order, or left out."""
+    """Yield notes on a system's translations: sentences that were aligned, or left out."""
     counts, start = system.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"] and system.alignment == MWER:
         yield (
@@ -103,7 +103,7 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
             "number of sentences than they have; "
             + (
-                "these were aligned by order from the end, where the current sentence stands (missing: empty, surplus: "
+                "these were aligned by order from the end, where the current sentence is (missing: empty, surplus: "
                 "joined to the first), for s-BLEU and d-BLEU alike"
                 if overlapping
                 else "for s-BLEU these were aligned by order (missing: empty, surplus: joined to the last), d-BLEU is "
@@ -115,7 +115,7 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
 
 
 def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) -> Iterator[str]:
-    """A table per breakdown and reference: a row per document or position, the scores of every system side by side."""
+    """Yield a table per breakdown and reference: a row per document or position, a column per score and system."""
     for name in breakdowns:
         first = next(iter(results.values()))[f"by_{name}"]
         for reference, rows in first.items():

@@ -1,4 +1,4 @@
-"""A translation beside its reference, cut into the segments that scores are taken over, and these scores.
+"""Segments of a translation and its reference, and the scores over them.
 
 Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and instances (the
 d-BLEU that the authors' release computed).
@@ -42,10 +42,10 @@ class Segments:
     """One translation against one reference at every level.
 
     Attributes:
-        instances: None where there is no instance index, and where instances overlap.
+        instances: None without an instance index, and if instances overlap.
         positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
         numbers: the document of each document segment.
-        text: the whole translation, with an empty string for a sentence that no instance holds.
+        text: the whole translation, with an empty string for a sentence that is in no instance.
         tokenizer: sacrebleu's, for BLEU.
         realigned: the levels whose segments may have been cut again (``realignment``).
     """
@@ -61,15 +61,15 @@ class Segments:
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
-        """The segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
+        """Return the segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
         return getattr(self, level)
 
     def signed(self, signature: str, level: str) -> str:
-        """The signature of a score over the segments of ``level``, which says if these may have been cut again."""
+        """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
         return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
-        """The counts of ``metric`` over the segments of ``level``, made once: TER takes half a minute on a test set."""
+        """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
         if (metric, level) not in self._statistics:
             pairs = self.pairs(level)
             made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer)
@@ -77,7 +77,7 @@ class Segments:
         return self._statistics[metric, level]
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
-        """All columns of these metrics, in the order of the table; none over instances where there are none."""
+        """Return the scores of these metrics, in table order; over instances only if there are any."""
         check_metrics(metrics)
         found = {}
         for key, column in COLUMNS.items():
@@ -87,7 +87,7 @@ class Segments:
         return found
 
     def by_document(self, metrics: Sequence[str]) -> list[dict]:
-        """Per document its number (from 0), how many sentences it has, scores over these and over it as a whole."""
+        """Return for each document its number (from 0), number of sentences, scores over these, and as a whole."""
         groups: dict[int, list[int]] = {number: [] for number in self.numbers}
         for index, (document, _) in enumerate(self.positions):
             groups[document].append(index)
@@ -99,9 +99,9 @@ class Segments:
         return rows
 
     def by_position(self, metrics: Sequence[str]) -> list[dict]:
-        """Per range of positions in the document, counted from 1: the sentences there, and scores over them alone.
+        """Return for each range of positions in the document (from 1) the number of sentences and scores over them.
 
-        Whether sentences deep in a document gain from context, or suffer from its length, shows here.
+        It shows whether later sentences gain from context, or suffer from the document's length.
         """
         groups: dict[str, list[int]] = {}
         for index in sorted(range(len(self.positions)), key=lambda index: self.positions[index][1]):
@@ -140,12 +140,14 @@ def segments_of_translations(
     tokenizer: str,
     alignment: str = ORDER,
 ) -> Segments:
-    """Segments of one rendering of a system's instances; ``finished[i]``: the sentences of instance i as text.
+    """Return segments of a system's instances; ``finished[i]`` has the sentences of instance i as text.
 
-    Where an instance has another number of sentences than its source they are aligned by order or, with ``MWER``, its
-    whole document is cut again; documents and instances hold them as they were produced. Where instances overlap, each
-    sentence is that of the instance in which it is current, the instance is what is cut again, there are no segments by
-    instance, and documents hold what was aligned, too: which sentences are context is known of these alone.
+    If an instance's number of sentences differs from its source's, they are aligned by order or, with ``MWER``, its
+    whole document is cut again. Segments of documents and instances have the sentences as generated.
+
+    If instances overlap, each sentence is from the instance in which it is current. The instance is cut again instead
+    of the document, and there are no segments by instance. Documents have the aligned sentences, too, as only these are
+    known to be context or current.
     """
     reference, finished = _in_one_form(reference), _in_one_form(finished)
     overlapping = {translation.document for translation in translations if not translation.whole}
@@ -161,9 +163,9 @@ def segments_of_translations(
     taken = [
         translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
     ]
-    # The aligned sentences in their documents; None for one that is in no instance.
+    # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
-    # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
+    # Instances of a document in order, with sentences as generated, to restore its text.
     whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
     for translation, text, part in zip(translations, finished, taken, strict=True):
         document, first, _ = translation.span
@@ -216,22 +218,22 @@ def segments_of_text(
     instance_index: InstanceIndex | None = None,
     alignment: str = ORDER,
 ) -> Segments:
-    """Segments of plain text, documents of sentences in the shape of the reference's.
+    """Return segments of plain text, given as documents of sentences in the shape of the reference.
 
-    With ``instance_index`` the sentences that it drops are left out, as for the package's own translations, and
-    instances are cut as it says; without, each document is as one instance.
+    With ``instance_index``, its instances are used and its dropped sentences left out, as for the package's own
+    translations. Without it, each document is one instance.
     """
     whole = [(number, 0, len(document)) for number, document in enumerate(reference)]
     held = instance_index or InstanceIndex("", "", "", len(reference), whole)
     translations = [TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in held.instances]
     texts = [translation.hypothesis for translation in translations]
     found = segments_of_translations(translations, held, reference, texts, tokenizer)
-    # Instances are parts of what was cut anew, and so are documents of which something is left out.
+    # Instances are parts of resegmented documents, and so are documents with dropped sentences.
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
     instances = None if instance_index is None else found.instances
     return replace(found, instances=instances, realigned=levels if alignment == MWER else ())
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:
-    """The same text in one form of Unicode, as that of a prepared corpus is: translation and reference alike."""
+    """Return the text in the Unicode normal form of a prepared corpus, for translation and reference alike."""
     return [[one_form(sentence) for sentence in document] for document in documents]

@@ -1,8 +1,8 @@
 """Log probabilities of the sentences of given document translations (forced decoding).
 
-The log probability of a sentence is the sum over its tokens and what ends it; the ``<s>`` in front of it is not
-counted, being no choice of the model's (``search.rules``). No position sees later ones, so a sentence's value does not
-depend on the sentences behind it; but where windows lie by the length of the whole target, these move them, and it does
+The log probability of a sentence is the sum over its tokens and its end symbol. The ``<s>`` in front of it is not
+counted, as the model does not choose it (``search.rules``). No position reads later ones, so the value does not depend
+on following sentences. Exception: models whose windows depend on the length of the whole target
 (``SentenceScorer.depends_on_length``).
 """
 
@@ -31,14 +31,14 @@ def silent(batches: Iterable) -> Iterable:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a model writes a document as one sequence of tokens, all indices of one dictionary; None: nothing stands.
+    """The form of a document as one sequence of tokens, given by indices of one dictionary; None: no symbol.
 
     Attributes:
-        opening: comes before each sentence and is not part of it.
-        between, closing: end each sentence but the document's last, and the last; both count as theirs.
+        opening: precedes each sentence and is not part of it.
+        between, closing: end each sentence but the document's last, and the last one; both are part of the sentence.
         final: follows the source document.
-        first: what the decoder reads before the document, where it does not start from the document's own first token.
-        given: a word that sentences begin with and that is no choice of the model's, so it does not count as theirs.
+        first: the decoder's first input, if that is not the document's own first token.
+        given: a forced first word of sentences, which is not part of them.
     """
 
     opening: int | None
@@ -49,16 +49,16 @@ class Layout:
     given: int | None = None
 
     def source(self, sentences: TokenLists) -> list[int]:
-        """The encoder's input."""
+        """Return the encoder's input."""
         tokens, _ = self._document(sentences, len(sentences))
         return tokens if self.final is None else [*tokens, self.final]
 
     def target(self, sentences: TokenLists, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-        """The decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal tokens.
+        """Return the decoder's input, its target tokens, and per sentence the span [first, end) of its target tokens.
 
-        ``sentences`` may be the beginning of a document ``of`` so many sentences: then its last one ends in what
-        stands between sentences. Where the decoder starts from the document's own first token it reads the whole
-        document, as in training: the last token has no goal among these, but counts where windows lie by the length.
+        ``sentences`` may be the beginning of a document with ``of`` sentences; then the last one ends in ``between``. A
+        decoder that starts from the document's own first token reads the whole document, as in training. Its last token
+        predicts nothing, but counts for windows that depend on the length.
         """
         tokens, spans = self._document(sentences, of)
         if self.first is not None:
@@ -66,7 +66,7 @@ class Layout:
         return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
     def _document(self, sentences: TokenLists, of: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """Tokens, and the spans of each sentence's own among them."""
+        """Return the document's tokens, and the span of each sentence in them."""
         tokens: list[int] = []
         spans = []
         for number, sentence in enumerate(sentences, 1):
@@ -80,26 +80,29 @@ class Layout:
 
 
 def document_layout(dictionary: Dictionary, given: int | None = None) -> Layout:
-    """The layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first ``<s>``."""
+    """Return the layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first
+    ``<s>``.
+    """
     return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None, given)
 
 
 def marked_layout(dictionary: Dictionary) -> Layout:
-    """The layout of a model that fairseq's ``translation`` task trained on a prepared corpus: one more ``</s>`` at its
-    end, and the decoder starts from ``</s>``.
+    """Return the layout of fairseq's ``translation`` task on a prepared corpus: an extra final ``</s>``; the decoder
+    starts from ``</s>``.
     """
     return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), dictionary.eos(), dictionary.eos())
 
 
 def joined_layout(dictionary: Dictionary, separator: str) -> Layout:
-    """The layout of fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``, or by nothing.
+    """Return the layout of fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``, or
+    without one.
 
     Raises UserError if the dictionary lacks the separator.
     """
     between = dictionary.index(separator) if separator else None
     if between is not None and between == dictionary.unk():
         raise UserError(
-            f"the dictionary has no symbol {separator!r}; give as --separator what stood between sentences in training"
+            f"the dictionary has no symbol {separator!r}; give as --separator the symbol between sentences in training"
         )
     return Layout(None, between, dictionary.eos(), None, dictionary.eos())
 
@@ -109,42 +112,42 @@ class Request:
     """A source document and a translation of its beginning: sentences of token indices, without ``<s>`` and ``</s>``.
 
     Attributes:
-        asked: the sentences of the translation, from 0, whose log probability is wanted; None: all.
+        scored: the sentences of the translation, from 0, whose log probability is computed; None: all.
         name: for messages.
-        before: for models that read their batch (``batch_scores``), the instances before it.
-        number: for these models, of its first sentence in its document, from 1.
+        before: for models that read their batch (``batch_scores``), the previous instances.
+        number: for these models, the position of the first sentence in its document, from 1.
     """
 
     source: TokenLists
     target: TokenLists
-    asked: tuple[int, ...] | None = None
+    scored: tuple[int, ...] | None = None
     name: str = "a text"
     before: tuple[Request, ...] = ()
     number: int = 1
 
 
 def size(sentences: TokenLists) -> int:
-    """Tokens of a document, the marks of its sentences included."""
+    """Return the number of tokens of a document, including boundary tokens."""
     return sum(len(sentence) + 2 for sentence in sentences)
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:
-    """Rows of token indices as one (batch, longest) tensor, padded on the right."""
+    """Return rows of token indices as one (batch, longest) int64 tensor, padded on the right."""
     tensors = [torch.as_tensor(row, dtype=torch.long) for row in rows]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad).to(device)
 
 
 class SentenceScorer:
-    """Scores the sentences of translations with one trained model.
+    """Scorer of the sentences of translations, with one trained model.
 
     Args:
         model: a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries.
-        max_tokens: of a batch, padded, on either side.
-        layouts: of source and target, for models with another form of document.
+        max_tokens: most padded tokens of a batch, on each side.
+        layouts: of source and target, for models with another document form.
 
     Attributes:
-        together: how many consecutive sentences a request should hold, those ``before`` it included.
-        in_batches: whether one sentence of each request is in question, the last.
+        together: how many consecutive sentences a request should contain, including those ``before`` it.
+        in_batches: whether only the last sentence of each request is scored.
     """
 
     together, in_batches = 1, False
@@ -162,52 +165,52 @@ class SentenceScorer:
 
     @property
     def depends_on_length(self) -> bool:
-        """Whether the probability of a sentence depends on how long the target is behind it."""
+        """Whether the probability of a sentence depends on the length of the following target."""
         return getattr(self.model.decoder, "depends_on_length", False)
 
     @property
     def translates_last_sentence_only(self) -> bool:
-        """Whether the model translates the last sentence of its source alone, so that a target is one sentence."""
+        """Whether the model translates only the last sentence of its source, so that a target is one sentence."""
         needs = getattr(self.model, "needs", None)
         return needs is not None and needs.last_sentence_only
 
     def score(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[float]]:
-        """Return per request the log probability (natural logarithm) of every sentence that it asks for.
+        """Return for each request the log probability (natural logarithm) of its scored sentences.
 
-        The result does not depend on how requests are batched (beyond rounding). ``progress`` wraps the list of
-        batches. Raises UserError, before the first batch, for a request that is longer than the model takes.
+        Batching does not change the result beyond rounding. ``progress`` wraps the list of batches. Raises UserError,
+        before the first batch, for a request that is too long for the model.
         """
         return self._answers(requests, progress, lambda tokens: tokens.sum().item())
 
     def score_tokens(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[list[float]]]:
-        """As ``score``, but of every sentence the log probability of each of its tokens, the last being ``</s>``."""
+        """Return the same as ``score`` by token: a list for each sentence; the last token is ``</s>``."""
         return self._answers(requests, progress, torch.Tensor.tolist)
 
     def _answers(
         self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
     ) -> list[list[Answer]]:
-        """``finish`` makes an answer of (tokens,) float64 log probabilities of a sentence."""
+        """Return the results of ``finish`` on each scored sentence's log probabilities, (tokens,) float64."""
         for request in requests:
             for one in (*request.before, request):
                 self._check(one, request.name)
         results: list[list[Answer]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
-                if not all(part.isfinite().all() for part in parts):  # compared with others they would all be wrong
+                if not all(part.isfinite().all() for part in parts):  # comparisons with them would be wrong
                     raise UserError(
-                        f"{requests[number].name}: the model's log probabilities are not numbers: its weights or its "
-                        "precision are at fault"
+                        f"{requests[number].name}: the model's log probabilities are not finite; check its weights, or "
+                        "try another precision"
                     )
                 results[number] = [finish(part) for part in parts]
         return results
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
-        """Indices of requests, grouped so that a batch, padded, has at most ``max_tokens`` tokens on either side.
+        """Yield indices of requests in batches of at most ``max_tokens`` padded tokens on each side.
 
-        Requests with the same source (the same object) come together, so that it is encoded once. A longer request is a
-        batch of its own. The same requests are the same batches in every run, so that scores are, to the last digit.
+        Requests with the same source (the same object) are in one batch, so that it is encoded once. A longer request
+        is its own batch. Batches are the same in every run, so scores are, too, to the last digit.
         """
-        first: dict[int, int] = {}  # source, by its id -> the first request that has it
+        first: dict[int, int] = {}  # id of a source -> the first request with it
         for number, request in enumerate(requests):
             first.setdefault(id(request.source), number)
 
@@ -234,7 +237,7 @@ class SentenceScorer:
             ("source", self.model.encoder, before.source(request.source)),
             ("target", self.model.decoder, read),
         ):
-            # Sinusoidal positions of this package's models have no end, whatever they have been trained with.
+            # The sinusoidal positions of this package's models are unlimited, whatever the training length.
             most = (getattr(side, "positions", None) or side.max_positions)()
             if len(tokens) > most:
                 raise UserError(
@@ -243,7 +246,7 @@ class SentenceScorer:
                 )
 
     def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[torch.Tensor, dict]:
-        """Top states (requests, longest, channels) of what the decoder reads, and the decoder's extras."""
+        """Return the decoder's top states, (requests, longest, channels), and its extra outputs."""
         device = next(self.model.parameters()).device
         unique = list({id(request.source): request.source for request in requests}.values())
         rows = {id(source): row for row, source in enumerate(unique)}
@@ -264,9 +267,9 @@ class SentenceScorer:
         laid_out = [self.layouts[1].target(request.target, len(request.source)) for request in requests]
         features, extra = self.features(requests, [tokens for tokens, _, _ in laid_out])
         device = features.device
-        # The output layer is a good part of the work: only the tokens of sentences that are asked for go through it.
-        asked = [request.asked or range(len(request.target)) for request in requests]
-        spans = [[own[number] for number in numbers] for (_, _, own), numbers in zip(laid_out, asked, strict=True)]
+        # The output layer is expensive, so only the tokens of scored sentences go through it.
+        scored = [request.scored or range(len(request.target)) for request in requests]
+        spans = [[own[number] for number in numbers] for (_, _, own), numbers in zip(laid_out, scored, strict=True)]
         positions = [(row, at) for row, own in enumerate(spans) for span in own for at in range(*span)]
         goal = torch.tensor([laid_out[row][1][at] for row, at in positions], dtype=torch.long, device=device)
         row, at = torch.tensor(positions, dtype=torch.long, device=device).view(-1, 2).unbind(1)

@@ -1,17 +1,16 @@
-"""Is one system better than another? Paired tests, all of them two-sided, with a 95 % interval of the difference.
+"""Paired significance tests of two systems, all two-sided, with a 95 % interval of the difference.
 
-* ``documents``: a permutation test over whole documents, whose sentences are not independent of each other.
-* ``sentences``: the same over sentences, for text that is no documents.
-* ``sign``: the sign test of Collins et al. (2005) over the segments of the score, which the G-Transformer paper used.
+* ``documents``: a permutation test over whole documents, as the sentences of a document are not independent.
+* ``sentences``: the same over sentences, for text without documents.
+* ``sign``: the sign test of Collins et al. (2005) over the segments of the score, as in the G-Transformer paper.
 
-The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the translations of a unit between
-both systems. Under the null hypothesis it makes no difference which of the two has which, so the p-value is the share
-of all 2^n exchanges whose difference is at least as large as the real one, to either side. All of them are made where
-at most ``EXACT`` units differ, otherwise ``SAMPLES`` drawn at random, the real one being counted among them. Ties
-count as at least as large, so that they never make a difference significant. With n units no p-value can be below
-2 / 2^n; with fewer than ``FEWEST`` that is above 0.05, and there is no test.
+The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the two systems' translations of
+units. The p-value is the share of all 2^n exchanges whose absolute difference is at least as large as the real one. All
+exchanges are computed if at most ``MAX_EXACT_UNITS`` units differ; otherwise ``SAMPLES`` are drawn at random, including
+the real one. Ties count as at least as large, so they never make a difference significant. With n units no p-value is
+below 2 / 2^n. With fewer than ``MIN_UNITS`` units that is above 0.05, so there is no test.
 
-The interval is the difference +- t times its jackknife standard error over units (Efron and Stein 1981; t of n - 1
+The interval is the difference +- t times its jackknife standard error over units (Efron and Stein 1981; t with n - 1
 degrees of freedom).
 """
 
@@ -39,8 +38,8 @@ from gtransformer.evaluation.segments import Segments
 
 SIGN = "sign"
 TESTS = (DOCUMENTS, SENTENCES, SIGN)
-FEWEST = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
-EXACT = 15  # units: 2^14 exchanges and their mirror images take a second or two
+MIN_UNITS = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
+MAX_EXACT_UNITS = 15  # units: 2^14 exchanges and their mirror images take one or two seconds
 SAMPLES = 10_000  # sacrebleu's number for approximate randomisation
 SEED = 12345  # sacrebleu's
 TIE = 1e-9  # points: sums of floating-point numbers in another order differ by less
@@ -60,7 +59,7 @@ class Difference:
     signature: str
 
     def to_json(self) -> dict:
-        """The result as a JSON object."""
+        """Return the result as a JSON object."""
         return {"sides": SIDES} | asdict(self)
 
 
@@ -68,7 +67,7 @@ class Difference:
 class SignTest:
     """Counts of segments on which a system is better than, worse than and equal to the baseline, and the p-value.
 
-    The p-value is None for fewer than ``FEWEST`` segments.
+    The p-value is None for fewer than ``MIN_UNITS`` segments.
     """
 
     unit: str
@@ -79,11 +78,11 @@ class SignTest:
 
     @property
     def signature(self) -> str:
-        """How the value came about."""
+        """How the value was computed."""
         return f"sign test, {SIDES}, exact binomial, {self.better + self.worse + self.equal} {self.unit}"
 
     def to_json(self) -> dict:
-        """The result as a JSON object."""
+        """Return the result as a JSON object."""
         return {"sides": SIDES} | asdict(self) | {"signature": self.signature}
 
 
@@ -92,8 +91,8 @@ def compare(
 ) -> dict[str, Difference | SignTest]:
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``COLUMNS``.
 
-    Raises UserError for a test that the score's segments do not allow (``allowed``), for a seed that is no number, for
-    one system alone, for a score that a system lacks and for systems that were not scored against the same references.
+    Raises UserError for a test that the score does not support (``allowed``), an invalid seed, a single system, a score
+    that a system lacks, and systems with different references.
     """
     if len(systems) < 2:
         raise UserError("a significance test needs a baseline and at least one other system; give two translations")
@@ -125,10 +124,10 @@ def compare(
 
 
 def allowed(key: str, test: str) -> bool:
-    """Whether a score can be tested so: over its own segments, or over documents that are sums of its sentences.
+    """Return whether a score supports a test: over its own segments, or over documents as sums of its sentences.
 
-    Instances are parts of documents, so that they are no units of their own; the paper's sign test is over them. What
-    is no function of sums (COMET) has a significance tool of its own.
+    Instances are parts of documents, so they are not independent units; only the paper's sign test uses them. Scores
+    that are not functions of sums (COMET) have separate significance tools.
     """
     column = COLUMNS[key]
     units = {SIGN, column.level, *((DOCUMENTS,) if column.level == SENTENCES else ())}
@@ -136,7 +135,7 @@ def allowed(key: str, test: str) -> bool:
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
-    """(documents, counts): the counts of sentences, summed by the document of each, in the order of documents."""
+    """Return (documents, counts): the counts of sentences, summed by document, in the order of documents."""
     found, numbers = np.unique(documents, return_inverse=True)
     sums = np.zeros((len(found), rows.shape[1]))
     np.add.at(sums, numbers, rows)
@@ -149,21 +148,21 @@ def paired_test(
     """Test every score that ``score`` computes for a difference.
 
     Args:
-        baseline, system: (units, counts) what either system's scores are computed from, summed over units.
+        baseline, system: (units, counts) the counts of each system; scores are computed from their sums over units.
         score: (samples, counts) sums to (samples, scores), in points.
-        unit: what a unit is, in the plural.
-        samples: exchanges to draw where there are too many to make all (``SAMPLES``).
+        unit: name of the units, in the plural.
+        samples: number of exchanges to draw if there are too many for an exact test (default: ``SAMPLES``).
         suffix: of the signatures.
     """
     totals = baseline.sum(axis=0), system.sum(axis=0)
     first, second = (score(total[None])[0] for total in totals)
     real = second - first
     count = len(baseline)
-    if count < FEWEST:
+    if count < MIN_UNITS:
         return [Difference(unit, count, float(one), None, None, f"too few {unit}{suffix}") for one in real]
     differing = np.flatnonzero((baseline != system).any(axis=1))
     gain = (system - baseline)[differing]
-    exact = len(differing) <= EXACT
+    exact = len(differing) <= MAX_EXACT_UNITS
     if exact:
         how, wanted = f"exact permutation of {count} {unit}", 2 ** max(0, len(differing) - 1)
     else:
@@ -186,9 +185,9 @@ def paired_test(
 
 
 def _exchanges(units: int, wanted: int, exact: bool) -> Iterator[np.ndarray]:
-    """(some, units) float64 of 0 and 1, which units are exchanged; ``wanted`` in all.
+    """Yield (some, units) float64 of 0 and 1, where 1 marks exchanged units; ``wanted`` rows in all.
 
-    Exact are all exchanges that leave the last unit as it is: those that do not are their mirror images.
+    Exact tests use all exchanges that keep the last unit; the others are their mirror images.
     """
     at_a_time = max(1, (1 << 22) // max(1, units))
     draw = np.random.default_rng(seed())
@@ -201,15 +200,15 @@ def _exchanges(units: int, wanted: int, exact: bool) -> Iterator[np.ndarray]:
 
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> np.ndarray:
-    """(scores,) the standard error of the difference, from what it is without each of the units."""
+    """Return (scores,), the standard error of the difference, from its values without each unit."""
     left = score(system.sum(axis=0) - system) - score(baseline.sum(axis=0) - baseline)
     return np.sqrt((len(left) - 1) * left.var(axis=0))
 
 
 def t_quantile(freedom: int) -> float:
-    """The 0.975 quantile of Student's t, within 0.0005 from 5 degrees of freedom on.
+    """Return the 0.975 quantile of Student's t; the error is below 0.0005 from 5 degrees of freedom.
 
-    Abramowitz and Stegun (1964), 26.7.5, from the normal distribution's.
+    Expansion from the normal distribution's quantile: Abramowitz and Stegun (1964), 26.7.5.
     """
     z = NormalDist().inv_cdf(0.975)
     terms = (
@@ -222,9 +221,9 @@ def t_quantile(freedom: int) -> float:
 
 
 def seed() -> int | None:
-    """The variable SACREBLEU_SEED, which sacrebleu's own tests begin with (12345): None, for "none", is no fixed seed.
+    """Return the variable SACREBLEU_SEED, as sacrebleu's own tests (default 12345); None, for "none": no fixed seed.
 
-    Raises UserError for what is neither a number nor "none".
+    Raises UserError for a value that is neither a whole number nor "none".
     """
     given = os.environ.get("SACREBLEU_SEED", str(SEED)).lower()
     if given != "none" and not given.isdecimal():
@@ -235,9 +234,9 @@ def seed() -> int | None:
 
 
 def binomial_p_value(better: int, worse: int) -> float:
-    """Two-sided exact p-value of a sign test: P(a split at least as uneven) for better + worse fair coins.
+    """Return the two-sided exact p-value of a sign test: P(a split at least as uneven) for better + worse fair coins.
 
-    Computed in whole numbers, so it is right to the last digit for any counts. 1 where there is no coin.
+    It is computed in integers, so it is exact for any counts. It is 1 without coins.
     """
     coins, fewer = better + worse, min(better, worse)
     term = tail = 1  # binomial coefficients (coins over k), and their sum for k up to the smaller count
@@ -248,22 +247,21 @@ def binomial_p_value(better: int, worse: int) -> float:
 
 
 def sign_test(baseline: SegmentStatistics, system: SegmentStatistics, unit: str) -> SignTest:
-    """The sign test of Collins, Koehn and Kučerová (2005, section 4) over ``unit``, the segments of a score.
+    """Return the sign test of Collins, Koehn and Kučerová (2005, section 4) over ``unit``, the segments of a score.
 
-    BLEU is not a sum over sentences, so a sentence is judged by what it does to the corpus score: let f be the score
-    of the baseline's translations, and f_i the score of the same with only segment i taken from the other system.
-    Segment i is better if f_i > f, worse if f_i < f, equal if f_i = f. Under the null hypothesis better and worse are
-    equally likely; equal segments say nothing and are left out. Both must be statistics of one metric over the same
-    references.
+    BLEU is not a sum over sentences, so a sentence is judged by its effect on the corpus score. Let f be the score of
+    the baseline's translations, and f_i the score with only segment i from the other system. Segment i is better if f_i
+    > f, worse if f_i < f, equal if f_i = f. Under the null hypothesis better and worse are equally likely; equal
+    segments are left out. Both arguments must be statistics of one metric over the same references.
     """
     sign = -1 if METRICS[baseline.name].lower_is_better else 1
     totals, score = summed(baseline.rows), baseline.measure.score
     start = score(totals)
     counts = {1: 0, -1: 0, 0: 0}
     for old, new in zip(baseline.rows, system.rows, strict=True):
-        # Counts are whole numbers (one reference each), so exchanging a row by subtraction is exact.
+        # Counts are integers (one reference each), so exchanging a row by subtraction is exact.
         difference = sign * (score([total - a + b for total, a, b in zip(totals, old, new, strict=True)]) - start)
         counts[(difference > 0) - (difference < 0)] += 1
-    enough = len(baseline.rows) >= FEWEST
+    enough = len(baseline.rows) >= MIN_UNITS
     p_value = binomial_p_value(counts[1], counts[-1]) if enough else None
     return SignTest(unit, counts[1], counts[-1], counts[0], p_value)

@@ -1,17 +1,19 @@
-"""Reading published contrastive suites, whose format is told from their content.
+"""Read published contrastive suites; their format is detected from their content.
 
-ContraPro (Müller, Rios, Voita and Sennrich 2018), English to German: er, sie or es by the antecedent? In two forms:
+ContraPro (Müller, Rios, Voita and Sennrich 2018), English to German, tests er, sie or es by the antecedent. It has two
+forms:
 
-* ``contrapro.json``: with pronouns and antecedent distance; the context is not in it and is taken from the documents of
+* ``contrapro.json``: with pronouns and antecedent distance. It has no context, which is taken from the documents of
   OpenSubtitles2018, by document and segment.
 * text: ``contrapro.text.{en,de}``, ``contrapro.context.{en,de}`` (as many lines of context per line of text, each),
-  ``contrapro.context.right.{en,de}`` (our addition: in the same way what stands behind it; only where it is asked for)
-  and ``groups.txt``, the line on which each group of candidates begins. The first candidate of a group is right.
+  ``contrapro.context.right.{en,de}`` (our addition: in the same way the following lines; read only with
+  --context-right) and ``groups.txt``, the line on which each group of candidates begins. The first candidate of a group
+  is right.
 
 The English-Russian consistency sets of Voita, Sennrich and Titov (2019), deixis, ellipsis and lexical cohesion: a JSON
 list; an entry has ``src`` (four sentences, tokenised, joined by `` _eos ``), ``dst`` (candidate translations of the
 four in the same form), ``true_ind`` (which of them is right) and, for deixis and lexical cohesion, ``ctx_dist`` (how
-many sentences back the context stands that decides).
+many sentences back the deciding context is).
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ from gtransformer.files import check_entry, read_json, read_lines
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 TEXTS = ("src segment", "ref segment", "src pronoun", "ref pronoun")
-FAR = 3  # sentences; antecedents further back are reported together
+MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
-# How the published files of Voita et al. are called, and what they test.
+# Names of the published files of Voita et al., and what they test.
 PHENOMENA = {
     "deixis": "deixis",
     "lex": "lexical cohesion",
     "ellipsis_infl": "ellipsis, inflection",
     "ellipsis_vp": "ellipsis, verb phrase",
 }
-# Where the side LANG of an OpenSubtitles document ID may lie below the directory; each may be compressed, too.
+# Possible paths of the side LANG of an OpenSubtitles document ID below the directory; files may be compressed.
 PATTERNS = ("{id}.{lang}", "{id}_{lang}", "{lang}/{id}", "{id}/{lang}")
 ENDINGS = ("", ".txt", ".xz", ".gz", ".txt.xz", ".txt.gz")
 Pairs = list[tuple[str, str]]  # of sentences
@@ -47,7 +49,7 @@ Pairs = list[tuple[str, str]]  # of sentences
 
 @dataclass(frozen=True)
 class Suite:
-    """The examples of one or several files of a kind; ``tokenised``: their text is so already."""
+    """The examples of one or several files of a kind; ``tokenised``: their text is already tokenised."""
 
     name: str
     langs: tuple[str, str]
@@ -56,7 +58,7 @@ class Suite:
 
 
 def is_own_suite(path: Path) -> bool:
-    """Whether a file is a contrastive set over a prepared corpus, like the demo's (``evaluation.contrastive``)."""
+    """Return whether a file is a contrastive set over a prepared corpus (``evaluation.contrastive``), as the demo's."""
     return not path.is_dir() and isinstance(read_json(path), dict)
 
 
@@ -65,8 +67,8 @@ def read_suite(
 ) -> Suite:
     """Read one ContraPro suite (``contrapro.json`` or the directory of its text form) or files of Voita et al.
 
-    ``context``: sentences before each of ContraPro's (None: JSON 1, text form all there are); ``behind``: behind it.
-    Raises UserError for files that are neither, for kinds that are mixed, and for options that do not apply.
+    ``context``: number of previous sentences for ContraPro (None: 1 for JSON, all for the text form); ``behind``: of
+    following ones. Raises UserError for other files, for a mixture of kinds, and for options that do not apply.
     """
     first = paths[0]
     data = None if first.is_dir() else read_json(first)
@@ -86,8 +88,8 @@ def read_suite(
         data = data if path == first else read_json(path)
         if not _has_key(data, "dst"):
             raise UserError(
-                f"{path}: no contrastive suite; expected are contrapro.json ('src segment', ...), a directory with "
-                "contrapro.text.en, the format of Voita et al. ('src', 'dst', ...), or a set of the demo's kind alone"
+                f"{path}: not a contrastive suite; expected contrapro.json ('src segment', ...), a directory with "
+                "contrapro.text.en, the format of Voita et al. ('src', 'dst', ...), or a single set of the demo's kind"
             )
         examples += _voita_examples(data, path)
     return Suite("Voita et al. 2019", ("en", "ru"), True, examples)
@@ -101,7 +103,7 @@ def _has_key(data: object, key: str) -> bool:
 
 
 def _json_examples(data: list, path: Path, before: int, behind: int, documents: Path | None) -> list[Example]:
-    """The examples of a parsed ``contrapro.json``, with so many sentences before and behind each from ``documents``."""
+    """Return the examples of a parsed ``contrapro.json``, with previous and following sentences from ``documents``."""
     wanted = before + behind > 0
     for number, entry in enumerate(data):
         given = entry if isinstance(entry, dict) else {}
@@ -110,7 +112,7 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
         errors = given.get("errors") if isinstance(given.get("errors"), list) else []
         texts = [one.get("contrastive") if isinstance(one, dict) else None for one in errors]
         valid["errors"] = bool(texts) and are_texts(texts)
-        if wanted:  # to find its context by
+        if wanted:  # keys of its context
             valid["document id"] = "document id" in given
             valid["segment id"] = str(given.get("segment id", "")).isdecimal()
         check_entry(f"{path}: entry {number}", valid)
@@ -133,21 +135,21 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
 
 
 def distance_name(distance: object) -> str:
-    """``"0"`` to ``"3"``, ``">3"``, or ``"unknown"`` where the suite has no number."""
+    """Return ``"0"`` to ``"3"``, ``">3"``, or ``"unknown"`` if the suite has no number."""
     if isinstance(distance, bool) or not isinstance(distance, int):
         return "unknown"
-    return str(distance) if distance <= FAR else f">{FAR}"
+    return str(distance) if distance <= MAX_DISTANCE else f">{MAX_DISTANCE}"
 
 
 def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind: int) -> list[tuple[Pairs, Pairs]]:
-    """Up to so many pairs of segments before each entry, and behind it; those empty on both sides are left out.
+    """Return the pairs of segments before and behind each entry, at most the given numbers, without empty pairs.
 
-    Whether segment ids count from 1 or from 0 is told by under which more segments are the line that they name. Raises
-    UserError if most are found under neither: the documents are then not those that the suite was made from.
+    Segment ids count from 1 or from 0, whichever matches more segments with their lines. Raises UserError if at most
+    half match: then these are not the suite's documents.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory; give the documents of OpenSubtitles2018")
-    read = lru_cache(1)(partial(_read_document, folder))  # examples are gone through by document
+    read = lru_cache(1)(partial(_read_document, folder))  # examples are ordered by document
     keys = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
     order = sorted(range(len(data)), key=keys.__getitem__)
     found = {1: 0, 0: 0}
@@ -159,28 +161,28 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind:
     base = max(found, key=found.__getitem__)
     if 2 * found[base] <= len(data):
         raise UserError(
-            f"{folder}: only {found[base]} of {len(data)} segments are the line that their 'segment id' names; give "
+            f"{folder}: only {found[base]} of {len(data)} segments match the line of their 'segment id'; give "
             "the OpenSubtitles2018 documents that ContraPro was made from, one segment a line"
         )
     around: list[tuple[Pairs, Pairs]] = [([], []) for _ in data]
     for number in order:
         identity, segment = keys[number]
         lines, index = read(identity), segment - base
-        if 0 <= index < len(lines):  # a line that the document does not have has no context
+        if 0 <= index < len(lines):  # a line beyond the document has no context
             earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))
             around[number] = earlier[max(0, len(earlier) - before) :], later[:behind]
     return around
 
 
 def _read_document(folder: Path, identity: str) -> Pairs:
-    """The aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
+    """Return the aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
     sides = []
     for lang in LANGS:
         names = [pattern.format(id=identity, lang=lang) + ending for pattern in PATTERNS for ending in ENDINGS]
         path = next((folder / name for name in names if (folder / name).is_file()), None)
         if path is None:
             raise UserError(
-                f"{folder / names[0]}: no such file; the documents are looked for as "
+                f"{folder / names[0]}: no such file; documents are searched as "
                 f"{', '.join(pattern.format(id='ID', lang='LANG') for pattern in PATTERNS)} by their 'document id'"
             )
         sides.append([line.strip() for line in read_lines(path)])
@@ -193,10 +195,11 @@ def _read_document(folder: Path, identity: str) -> Pairs:
 
 
 def _text_examples(folder: Path, before: int | None, behind: int) -> list[Example]:
-    """The examples of a directory in text form; at most so many sentences before (None: all there are) and behind each.
+    """Return the examples of a directory in text form, with at most ``before`` (None: all) previous and ``behind``
+    following sentences.
 
-    The phenomenon is the German pronoun, the first word in which the right candidate differs from a wrong one;
-    distances are not known. Raises UserError, naming file and line, where files are not aligned.
+    The phenomenon is the German pronoun, the first word in which the right candidate differs from a wrong one.
+    Distances are unknown. Raises UserError, naming file and line, if files are not aligned.
     """
     text = [pair for (pair,) in _read_pairs(folder, "text")]
     starts = _read_groups(_find(folder, "groups.txt"), len(text))
@@ -213,7 +216,7 @@ def _text_examples(folder: Path, before: int | None, behind: int) -> list[Exampl
 
 
 def _read_pairs(folder: Path, name: str, lines: int | None = None) -> list[Pairs]:
-    """For each line of the text, ``lines`` in all, its sentences in contrapro.NAME.en and .de; some may be empty."""
+    """Return for each of the text's ``lines`` its sentences in contrapro.NAME.en and .de; some may be empty."""
     paths = [_find(folder, f"contrapro.{name}.{lang}") for lang in LANGS]
     sides = [[line.strip() for line in read_lines(path)] for path in paths]
     lines = len(sides[0]) if lines is None else lines
@@ -221,7 +224,7 @@ def _read_pairs(folder: Path, name: str, lines: int | None = None) -> list[Pairs
     for path, side in zip(paths, sides, strict=True):
         if len(side) != each * lines or not each:
             raise UserError(
-                f"{path}, line {len(side)}: the file ends here, which does not go with the {lines} lines of "
+                f"{path}, line {len(side)}: the file ends here, which does not match the {lines} lines of "
                 "contrapro.text.en; the files must be aligned line by line"
             )
     pairs = list(zip(*sides, strict=True))
@@ -229,15 +232,15 @@ def _read_pairs(folder: Path, name: str, lines: int | None = None) -> list[Pairs
 
 
 def _find(folder: Path, name: str) -> Path:
-    """The file, compressed or not."""
+    """Return the path of the file, compressed or not."""
     return next((path for end in (".xz", ".gz") if (path := folder / (name + end)).is_file()), folder / name)
 
 
 def _read_groups(path: Path, lines: int) -> list[int]:
-    """Lines on which groups begin, the end mark last; every group has at least two lines."""
+    """Return the lines on which groups begin, and the end as last; every group has at least two lines."""
     starts: list[int] = []
     for number, line in enumerate(read_lines(path), 1):
-        digits = line.strip()  # Python reads no numbers of thousands of them
+        digits = line.strip()  # Python does not convert thousands of digits
         least = starts[-1] + 2 if starts else 0
         valid = digits.isdecimal() and len(digits) <= 18 and least <= int(digits) <= lines
         if not valid or (not starts and int(digits)):
@@ -252,7 +255,7 @@ def _read_groups(path: Path, lines: int) -> list[int]:
 
 
 def differing_word(right: str, wrong: str) -> str:
-    """The first word, in small letters, of ``right`` that is another in ``wrong``; ``"other"`` if there is none."""
+    """Return the first word, lower-cased, of ``right`` that differs in ``wrong``; ``"other"`` if there is none."""
     pairs = zip(re.findall(r"\w+", right.lower()), re.findall(r"\w+", wrong.lower()), strict=False)
     return next((first for first, second in pairs if first != second), "other")
 
@@ -260,7 +263,7 @@ def differing_word(right: str, wrong: str) -> str:
 def _example(
     number: int, before: Pairs, behind: Pairs, source: str, texts: list[str], groups: dict[str, str]
 ) -> Example:
-    """An example whose sentence stands between pairs of others."""
+    """Return an example: a sentence with previous and following pairs."""
     (left, left_target), (right, right_target) = (
         [[pair[side] for pair in pairs] for side in (0, 1)] for pairs in (before, behind)
     )
@@ -272,8 +275,8 @@ def _example(
 
 
 def _voita_examples(data: list, path: Path) -> list[Example]:
-    """The examples of a parsed file; UserError, naming the entry, where it is not in the format."""
-    stem = path.name.split(".")[0]  # an unknown name stands for itself
+    """Return the examples of a parsed file. Raises UserError, naming the entry, if it is not in the format."""
+    stem = path.name.split(".")[0]  # an unknown name is used as it is
     phenomenon = next((title for start, title in PHENOMENA.items() if stem.startswith(start)), stem)
     examples = []
     for number, entry in enumerate(data):
@@ -296,7 +299,7 @@ def _voita_examples(data: list, path: Path) -> list[Example]:
 
 
 def _split_sentences(text: str) -> tuple[str, ...]:
-    """The sentences that ``_eos`` separates, in single spaces."""
+    """Return the sentences that ``_eos`` separates, with single spaces."""
     sentences: list[list[str]] = [[]]
     for word in text.split():
         if word == SEPARATOR:

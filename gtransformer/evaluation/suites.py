@@ -1,4 +1,4 @@
-"""Examples of published contrastive suites: a text in context and several translations, of which one is right."""
+"""Examples of published contrastive suites: a text in context and several translations, one of them right."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
 
-SEED = 1  # of the batch neighbours that are drawn
-# What a result file says of them.
+SEED = 1  # of the drawn batch neighbours
+# Description of the draw in result files.
 DRAWN = {"from": "permutation of all examples", "seed": SEED, "left_out": "its sentence or context in common"}
 Encode = Callable[[Sequence[str]], TokenLists]
 
@@ -25,9 +25,9 @@ class Example:
     """Source sentences and candidate translations of all of them, the ``correct``-th being right.
 
     Attributes:
-        whole: a candidate's score is that of all its sentences, else of one only, the others being its context: those
-            before it and the last ``behind``.
-        groups: under what the example is reported: ``{"phenomenon": "it:er", "distance": "1"}``.
+        whole: a candidate's score is over all its sentences. Otherwise it is over one sentence, followed by the last
+            ``behind``; all others are its context.
+        groups: groups of the example in the report: ``{"phenomenon": "it:er", "distance": "1"}``.
     """
 
     id: int
@@ -43,7 +43,7 @@ class Example:
 class ExampleScores:
     """Log probabilities (natural logarithm) of an example's candidates, in their order.
 
-    ``context``: source sentences that the model has read before the one in question, and behind it.
+    ``context``: number of source sentences that the model read before the scored one, and behind it.
     """
 
     example: Example
@@ -53,16 +53,16 @@ class ExampleScores:
 
     @property
     def correct(self) -> float:
-        """The right candidate's score."""
+        """The score of the right candidate."""
         return self.scores[self.example.correct]
 
     @property
     def wrong(self) -> tuple[float, ...]:
-        """The scores of all others."""
+        """The scores of the wrong candidates."""
         return tuple(score for number, score in enumerate(self.scores) if number != self.example.correct)
 
     def to_json(self) -> dict[str, Any]:
-        """The example and its scores as a JSON object."""
+        """Return the example and its scores as a JSON object."""
         groups = self.example.groups
         return {"id": self.example.id, **groups, "scores": list(self.scores), "solved": is_solved(self)}
 
@@ -77,37 +77,38 @@ def score_examples(
 ) -> list[ExampleScores]:
     """Score every candidate of every example, each in its context; results in the order of ``examples``.
 
-    The candidates of an example share one source, which is encoded once. Context is cut to ``capacity``, if there is
-    one, by the right candidate's length. What stands behind the sentence in question of a target cannot change its
-    probability and is left out, but for models whose windows lie by the target's length. Whole candidates of more
-    sentences than the model takes are scored sentence by sentence, each behind as much context as it takes; so they are
-    by models that read their batch, which is what stands before in the candidate. Of other examples, which hold their
-    own context alone, the batch is drawn (``batch_neighbours``), with right candidates (Wu et al. 2023, section 4.2:
-    "irrelevant global context").
+    The candidates of an example share one source, which is encoded once. Context is cut to ``capacity``, if given, by
+    the right candidate's length. Target sentences behind the scored one cannot change its probability and are left out.
+    Exception: models whose windows depend on the target's length.
+
+    Whole candidates with more sentences than the model takes are scored sentence by sentence, each with as much context
+    as fits. So are whole candidates by models that read their batch; the batch is the candidate's previous sentences.
+    For other examples, which contain only their own context, the batch is drawn (``batch_neighbours``), with right
+    candidates (Wu et al. 2023, section 4.2: "irrelevant global context").
 
     Args:
-        encode_source, encode_target: turn sentences of either language into token indices.
+        encode_source, encode_target: convert sentences of each language to token indices.
 
-    Raises UserError for an example that is longer than the model takes.
+    Raises UserError for an example that is too long for the model.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
     capacity = capacity or Capacity()
-    if scorer.in_batches:  # of either side the last sentence is the one that the batch's others may read
+    if scorer.in_batches:  # other instances of the batch read the last sentence of each side
         capacity = replace(capacity, behind=False)
     requests, contexts = [], []  # by example: requests by candidate
-    alone: dict[int, Request] = {}  # by number: the example with its right candidate
+    alone: dict[int, Request] = {}  # example number -> the example with its right candidate
     for number, example in enumerate(examples):
         source = [sources[sentence] for sentence in example.source]
         candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
         at, name = len(source) - 1 - example.behind, f"example {example.id}"
         most = capacity.sentences or len(source)
         around = target_around = range(len(source))
-        asked = None
+        scored = None
         if not example.whole:
             lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[example.correct]))
             around, target_around = capacity.around(*lengths, at)
-            asked = (at - target_around.start,)
+            scored = (at - target_around.start,)
         if example.whole and (scorer.translates_last_sentence_only or scorer.in_batches or most < len(source)):
             written = 1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
             requests.append([sentence_by_sentence(scorer, source, text, (most, written), name) for text in candidates])
@@ -116,11 +117,11 @@ def score_examples(
             end = target_around.stop if example.whole or scorer.depends_on_length else at + 1
             source = source[around.start : around.stop]
             texts = [text[target_around.start : end] for text in candidates]
-            requests.append([[Request(source, text, asked, name)] for text in texts])
+            requests.append([[Request(source, text, scored, name)] for text in texts])
             alone[number] = Request(source, texts[example.correct])
         contexts.append((at - around.start, around.stop - at - 1))
     if scorer.together > 1:
-        own, context = [], []  # of each example that stands alone, its sentence and those around it, in both languages
+        own, context = [], []  # of each single example, its sentence and the context sentences, in both languages
         for example in map(examples.__getitem__, alone):
             at = len(example.source) - 1 - example.behind
             sides = example.source, example.candidates[example.correct]
@@ -140,30 +141,30 @@ def score_examples(
 def sentence_by_sentence(
     scorer: SentenceScorer, source: TokenLists, target: TokenLists, most: tuple[int, int], name: str
 ) -> list[Request]:
-    """A request for each sentence of a text, which is its last; so are those before it in its batch, as far back.
+    """Return a request for each sentence of a text, with that sentence last; previous requests are its batch.
 
-    ``most``: sentences of source and target in a request.
+    ``most``: largest number of source and of target sentences in a request.
     """
     parts = []
     for end in range(1, len(source) + 1):
         first, begin = (max(0, end - count) for count in most)
-        asked = (end - begin - 1,)  # the last one
-        parts.append(Request(source[first:end], target[begin:end], asked, name, (), begin + 1))
+        scored = (end - begin - 1,)  # the last one
+        parts.append(Request(source[first:end], target[begin:end], scored, name, (), begin + 1))
     return [replace(one, before=tuple(parts[max(0, at - scorer.together + 1) : at])) for at, one in enumerate(parts)]
 
 
 def batch_neighbours(
     own: Sequence[AbstractSet[str]], context: Sequence[AbstractSet[str]], count: int
 ) -> list[list[int]]:
-    """For each example the numbers of ``count`` others, or of all that may be, in the order of their batch.
+    """Return for each example the numbers of ``count`` others (fewer if not enough are allowed), in batch order.
 
-    They are those before it in one permutation of all examples, whose beginning follows its end. In a file's own order
-    neighbours have the same answer and quote each other, and a decoder that reads its batch would read it there.
+    They precede it in one cyclic permutation of all examples. In the file's order, neighbours have the same answer and
+    share text, so a decoder that reads its batch could read the answer there.
 
     Args:
-        own: the texts of each example's sentence, in both languages.
-        context: those of the sentences around it. No neighbour's sentence is one of the example's, nor the other way
-            round.
+        own: the text of each example's sentence, in both languages.
+        context: the texts of its context sentences. No neighbour's sentence is in the example, and the example's
+            sentence is in no neighbour.
     """
     order = np.random.RandomState(SEED).permutation(len(own)).tolist()
     found: list[list[int]] = [[] for _ in own]
@@ -180,16 +181,15 @@ def batch_neighbours(
 
 
 def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[int]]:
-    """Every different sentence with its token indices."""
+    """Return the token indices of every different sentence."""
     sentences = list(dict.fromkeys(sentence for text in texts for sentence in text))
     return dict(zip(sentences, encode(sentences), strict=True))
 
 
 def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
-    """Accuracy in total and by every kind of group, and by distance within each phenomenon.
+    """Return accuracy in total, by every kind of group, and by distance within each phenomenon.
 
-    An example counts under a kind only if it belongs to one of its groups. Digits sort before ">3", and that before
-    words.
+    An example counts for a kind only if it has a group of that kind. Digits sort before ">3", and that before words.
     """
     names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
     kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}

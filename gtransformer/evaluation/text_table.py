@@ -7,10 +7,10 @@ from typing import Any
 
 
 def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
-    """Rows of cells as lines with columns two spaces apart.
+    """Return rows of cells as lines; columns are two spaces apart.
 
     Args:
-        right: columns that are aligned to the right; None: all but the first.
+        right: right-aligned columns; None: all but the first.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     right = range(1, len(widths)) if right is None else right
@@ -22,19 +22,19 @@ def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
 
 
 def with_error(part: Mapping[str, Any]) -> str:
-    """An accuracy with its standard error; without one where all items are right or none, which would have an error of
-    0 however few they are.
+    """Return an accuracy with its standard error. The error is left out if all items or none are right, as it would be
+    0 for any number of items.
     """
     known = part["standard_error"] is not None and 0 < part["accuracy"] < 100
     return f"{part['accuracy']:.1f}" + (f" ±{part['standard_error']:.1f}" if known else "")
 
 
 def difference_cell(part: Mapping[str, Any]) -> str:
-    """What a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign test."""
+    """Return a test's result from its JSON object: ``+0.31 [-0.02, +0.64] p 0.0612``, or counts of the sign test."""
     value = part["p_value"]
     if value is None:
         return f"too few {part['unit']}"
-    # Four digits, or the power of ten where these would be zeros.
+    # Four digits, or a power of ten for smaller values.
     shown = f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}" if value > 0 else "<1e-300"
     if "interval" not in part:
         return f"+{part['better']} -{part['worse']} p {shown}"

@@ -1,7 +1,7 @@
 """Plan experiments: a list of runs (recipe, changes, measures) becomes the stages of one pipeline.
 
-The demonstration, comparisons, the arena and measurements of lengths differ in which runs they list and in the table
-that they print; what a training, a translation or a measure is stands here once.
+The demonstration, comparisons, the arena and measurements of lengths differ in their runs and tables. Trainings,
+translations and measures are defined here for all of them.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from gtransformer.run.paths import model_file
 from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.run.recipe import Options, Recipe
 
-# The budget is the same for all, so no training stops early; curves are read from the log.
+# All have the same budget, so no training stops early; curves are read from the log.
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")
-# What makes fairseq-generate say how far it is as ``batch_status`` reads it, and nothing else.
+# Makes fairseq-generate log only its progress, in the form that ``batch_status`` reads.
 BATCHES = ("generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true")
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One training, and what is measured of its model.
+    """One training, and the measures of its model.
 
     Attributes:
         name: of the stages, ``train-NAME``.
-        recipe, argument: the recipe with the changes of the whole experiment, and how a command line names it.
-        raw, prepared, folder: its raw and its prepared corpus, and where its files go.
+        recipe, argument: the recipe with the changes of the whole experiment, and its name on a command line.
+        raw, prepared, folder: its raw corpus, its prepared corpus, and the directory of its files.
         changes: ``SECTION.OPTION=VALUE`` for translation.
-        training: the changes for training, or a function that returns them once the corpus is prepared.
-        settings: what identifies the training; None: the recipe's options alone.
-        after, waits_for: as of ``Stage``.
-        updates, minutes: the budget, where it is one of updates or of minutes.
+        training: the changes for training, or a function that returns them after the corpus is prepared.
+        settings: what identifies the training; None: only the recipe's options.
+        after, waits_for: as in ``Stage``.
+        updates, minutes: the budget, in updates or in minutes, if limited.
         precious: a finished model is never overwritten.
-        alone: nothing is trained beside it.
+        alone: no other training runs at the same time.
         measures: functions from this run to a stage, such as ``Translation()``.
     """
 
@@ -65,22 +65,22 @@ class PlannedRun:
 
     @property
     def model(self) -> Path:
-        """Return the checkpoint that translates."""
+        """Return the checkpoint used for translation."""
         return model_file(self.recipe, self.folder)
 
     def command(self, changes: Sequence[str] | Callable[[], Sequence[str]]) -> list[str]:
-        """Return the command of its training."""
+        """Return the command of the training."""
         changes = changes() if callable(changes) else changes
         return run_command(
             self.argument, self.raw, "train", {"output": self.folder, "prepared": self.prepared}, changes
         )
 
 
-Measure = Callable[[PlannedRun], Stage]  # what is measured of a run
+Measure = Callable[[PlannedRun], Stage]  # a measure of a run
 
 
 class Planner:
-    """An experiment in a directory: corpora that are prepared, and runs. ``what``: the experiment in a word."""
+    """An experiment in a directory: prepared corpora, and runs. ``what``: the kind of experiment."""
 
     def __init__(self, directory: Path, what: str):
         self.directory = directory.absolute()
@@ -111,7 +111,7 @@ class Planner:
     def add_runs(self, runs: Sequence[PlannedRun], by_step: bool = False, wait: bool = False) -> None:
         """Add the stages of runs, run by run or (``by_step``) the same step of all runs before the next.
 
-        ``wait``: a step begins when the one before is over for all runs, so that their times can be compared.
+        ``wait``: a step begins when all runs have finished the previous one, so that times are comparable.
         """
         columns = [[training(run), *(measure(run) for measure in run.measures)] for run in runs]
         if not by_step:
@@ -125,10 +125,10 @@ class Planner:
 
 
 def training(run: PlannedRun) -> Stage:
-    """Return the stage fairseq-train, which resumes from its last checkpoint."""
+    """Return the stage of fairseq-train, which resumes from its last checkpoint."""
     settings = run.recipe.options("task", "train") if run.settings is None else run.settings
     command = partial(run.command, run.training) if callable(run.training) else run.command(run.training)
-    log = run.folder / "train.log"  # the stage's own: what its driver says stands there, too
+    log = run.folder / "train.log"  # the stage's log, which also has its driver's messages
     status = partial(training_status, log, run.updates)
     return Stage(
         f"train-{run.name}",
@@ -149,12 +149,12 @@ class Translation:
 
     Attributes:
         name: of the stage; ``{}`` is the run's.
-        folder: where SPLIT.jsonl goes; None: the run's.
-        prepared: another prepared corpus than the run's.
-        changes: ``SECTION.OPTION=VALUE`` besides the run's.
-        after: stages whose results it reads besides the training.
+        folder: directory of SPLIT.jsonl; None: the run's.
+        prepared: a prepared corpus other than the run's.
+        changes: ``SECTION.OPTION=VALUE`` in addition to the run's.
+        after: stages whose results it reads, in addition to the training.
         settings: what identifies it; None: the recipe's section ``generate``.
-        checkpoint: a model that is there, instead of the run's.
+        checkpoint: an existing model, instead of the run's.
     """
 
     name: str = "translate-{}"
@@ -183,7 +183,7 @@ class Translation:
 def model_measure(
     name: str, command: str, prepared: Path, options: Options | None = None, after: Sequence[str] = ()
 ) -> Measure:
-    """Return a measure that needs a run's model and a prepared corpus: contrastive choices, CXMI. It leaves NAME.json.
+    """Return a measure of a run's model on a prepared corpus (contrastive choices, CXMI), which writes NAME.json.
 
     ``command``: a module of the package.
     """
@@ -201,7 +201,7 @@ def model_measure(
 def text_measure(
     name: str, command: str, settings: Any, options: Options, file: str, after: Sequence[str] = ()
 ) -> Measure:
-    """Return a measure of a run's translation, by a command in this process whose table goes to a log."""
+    """Return a measure of a run's translation by a command in this process, whose table goes to a log."""
 
     def stage(run: PlannedRun) -> Stage:
         given = {"hypotheses": run.folder / "test.jsonl", **options, "output": run.folder / file}
@@ -212,7 +212,7 @@ def text_measure(
 
 
 def call_quietly(command: str, prepared: Path, options: Options) -> None:
-    """Run a command over a prepared corpus in this process with its standard output in a log beside its output."""
+    """Run a command on a prepared corpus in this process, with its standard output in a log next to its output."""
     with (
         open(options["output"].with_suffix(".log"), "w", encoding="utf-8") as stream,
         contextlib.redirect_stdout(stream),
@@ -223,22 +223,22 @@ def call_quietly(command: str, prepared: Path, options: Options) -> None:
 def stop_hours(minutes: float) -> str:
     """Return a budget as fairseq's ``--stop-time-hours``.
 
-    fairseq keeps the time spent in its checkpoints, so that a resumed training gets what is left, and does again, from
-    the last checkpoint, what an interruption has undone.
+    fairseq stores the time spent in its checkpoints. So a resumed training gets the remaining time, and repeats the
+    updates after its last checkpoint.
     """
     return f"{minutes / 60:.6f}"
 
 
 def machine() -> dict[str, Any]:
-    """Return what an experiment ran on; the processor as Linux names it, None where that cannot be read."""
+    """Return the machine of an experiment; the processor's name is from Linux, None if it cannot be read."""
     return {"device": device_name(), "processor": processor_fields().get("model name")}
 
 
-# How far a program is, read from the end of its log
+# Progress of a program, read from the end of its log
 
 
 def _tail(path: Path, size: int = 4096) -> str:
-    """The last bytes of a file as text, empty if there is none."""
+    """Return the last bytes of a file as text, empty if there is none."""
     try:
         with open(path, "rb") as stream:
             stream.seek(0, 2)
@@ -249,7 +249,7 @@ def _tail(path: Path, size: int = 4096) -> str:
 
 
 def training_status(log: Path, updates: int | None) -> str | None:
-    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log; the end may be unknown."""
+    """Return ``128/550 updates, perplexity 1.92, validation 1.81`` from fairseq's JSON log; "550" may be missing."""
     text = _tail(log)
     done = re.findall(r'num_updates": "(\d+)"', text)
     if not done:
@@ -262,12 +262,12 @@ def training_status(log: Path, updates: int | None) -> str | None:
 
 
 def batch_status(log: Path) -> str | None:
-    """``3/8 batches``, from the progress line of generation or of the contrastive command."""
+    """Return ``3/8 batches``, from the progress line of generation or of the contrastive command."""
     found = re.findall(r"(\d+) ?/ ?(\d+)(?: \[|\s)", _tail(log))
     return f"{found[-1][0]}/{found[-1][1]} batches" if found else None
 
 
 def last_line(log: Path) -> str | None:
-    """The last line of a log, in short."""
+    """Return the last line of a log, shortened."""
     lines = re.split(r"[\r\n]+", _tail(log).strip())
     return lines[-1].removeprefix("| ")[:70] or None

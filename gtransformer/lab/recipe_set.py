@@ -1,4 +1,4 @@
-"""What an experiment reads: recipes in an order that works, splits of raw corpora, files from outside."""
+"""Inputs of an experiment: ordered recipes, splits of raw corpora, external files."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PREPARED = {raw: prepared for prepared, raw in RAW.items()}
 
 
 class RecipeSet:
-    """The recipes of an experiment in the order in which they can be trained, and what they are prepared by.
+    """The recipes of an experiment in the order in which they can be trained and prepared.
 
     Attributes:
-        recipes: by name; one that starts from another one comes after it.
-        corpora: the recipes by which corpora are prepared; one that borrows a vocabulary comes after its lender.
-        arguments: how each of them is named on a command line (a name of ``configs/``, or a file).
+        recipes: by name; a recipe comes after the one that it starts from.
+        corpora: the recipes that prepare corpora; each comes after the one whose vocabulary it uses.
+        arguments: the name of each on a command line (a name in ``configs/``, or a file).
         languages: source and target language of all.
     """
 
     def __init__(self, names: Sequence[str], changes: Sequence[str]):
-        """Read the recipes, with changes as for ``load_recipe``; UserError for recipes that do not go together."""
+        """Read recipes, with changes as for ``load_recipe``. Raises UserError for recipes that cannot be combined."""
         loaded = [load_recipe(name, list(changes)) for name in names]
         self.arguments = {recipe.name: name for recipe, name in zip(loaded, names, strict=True)}
         if not names or len(self.arguments) < len(names):
@@ -46,7 +46,7 @@ class RecipeSet:
         if recipe.name in self.recipes:
             return
         if recipe.name in waiting:
-            raise UserError(f"recipe '{recipe.name}' starts from itself, by way of 'pretrained-from'")
+            raise UserError(f"recipe '{recipe.name}' starts from itself, through 'pretrained-from'")
         if first := self.start(recipe):
             if first not in given:
                 raise UserError(f"recipe '{recipe.name}' starts from '{first}'; add '{first}' to --recipes")
@@ -65,17 +65,17 @@ class RecipeSet:
 
     @staticmethod
     def start(recipe: Recipe) -> str | None:
-        """Return the recipe whose model this one starts from; None for none, or where a checkpoint is named."""
+        """Return the recipe whose model this one starts from; None if there is none or it names a checkpoint."""
         return None if "finetune-from-model" in recipe.sections["train"] else recipe.pretrained_from
 
     @property
     def starts(self) -> set[str]:
-        """The recipes that others start from."""
+        """The recipes that other recipes start from."""
         return {first for recipe in self.recipes.values() if (first := self.start(recipe))}
 
     @property
     def common_start(self) -> str | None:
-        """The recipe that all others start from, so that none of them can be trained beside it; None for none."""
+        """The recipe that all others start from, so that it is trained alone first; None if there is none."""
         first, *others = [name for name, recipe in self.recipes.items() if self.start(recipe) is None]
         return first if self.starts and not others else None
 
@@ -85,7 +85,7 @@ class RecipeSet:
         return self.preparer(recipe.prepared_from) if recipe.prepared_from else recipe.name
 
     def lender(self, name: str) -> str | None:
-        """Return the preparing recipe from whose corpus that of ``name`` borrows its vocabulary."""
+        """Return the preparing recipe whose corpus has the vocabulary for that of ``name``."""
         recipe = self._recipe(name)
         if recipe.vocabulary_from is None or "vocabulary" in recipe.sections["prepare"]:
             return None
@@ -93,7 +93,7 @@ class RecipeSet:
 
 
 def split_files(directory: Path, pair: tuple[str, str], split: str) -> tuple[Path, Path]:
-    """Return the files of a raw split (train, dev, test), source and target; UserError if the corpus lacks it."""
+    """Return the source and target files of a raw split (train, dev, test). Raises UserError if the corpus lacks it."""
     found = {RAW[name]: files for name, files in find_splits(directory, *pair).items()}
     if split not in found:
         raise UserError(f"{directory}: no {split} set; it has {', '.join(found)}")
@@ -101,7 +101,7 @@ def split_files(directory: Path, pair: tuple[str, str], split: str) -> tuple[Pat
 
 
 def raw_digests(directory: Path, pair: tuple[str, str]) -> dict[str, str]:
-    """SHA-256 of the files of all splits, by name; UserError if the corpus lacks one."""
+    """Return the SHA-256 of the files of all splits, by name. Raises UserError if the corpus lacks one."""
     files = [path for split in RAW.values() for path in split_files(directory, pair, split)]
     return {path.name: sha256(path) for path in files}
 
@@ -116,9 +116,9 @@ def write_split(documents: Iterable[list[Pair]], output: Path, pair: tuple[str, 
 
 
 def outside_files(options: Options) -> dict[str, str | None]:
-    """SHA-256 of the files that options name by a path: pretrained models and what cuts their text; None if missing.
+    """Return the SHA-256 of files named in options: pretrained models and their segmentation; None if missing.
 
-    What lies there may change under the same name.
+    The contents may change under the same name.
     """
     found: dict[str, str | None] = {}
     for option in FILES:

@@ -33,11 +33,11 @@ from gtransformer.translation.model_directory import ModelDirectory, TextChain
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.two_passes import TwoPasses, needless
 
-BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
-# Tokens of a window where there is no GPU: a window is kept when it is done, and a model of base size takes some ten
-# seconds for so many on two cores, as many a second as of larger ones.
+BATCHES = 4  # batches of ``max_tokens`` in a window: enough to group instances of similar length
+# Tokens of a window on the CPU. A finished window is saved; a model of base size takes about ten seconds for one on
+# two cores. Larger windows are not faster.
 ON_CPU = 1024
-# What JSON leaves as it is and some readers take for the end of a line.
+# Characters that JSON does not escape but some readers treat as line ends.
 _BREAKS = {sign: f"\\u{sign:04x}" for sign in (0x85, 0x2028, 0x2029)}
 
 
@@ -51,10 +51,10 @@ class Translation:
 
 @dataclass(frozen=True)
 class TranslatedLine:
-    """A line of the input and its n best translations, best first; none for a line that is no sentence.
+    """A line of the input and its n best translations, best first; empty for a line that is not a sentence.
 
-    The n-th translation of a line is its part of the n-th translation of the instance (the run of sentences that was
-    searched as a whole), so neighbouring lines' n-th translations belong together.
+    The n-th translation of a line is its part of the n-th hypothesis of the instance. So the n-th translations of
+    neighbouring lines belong together.
     """
 
     line: InputLine
@@ -62,7 +62,7 @@ class TranslatedLine:
 
     @property
     def _best(self) -> str:
-        """The best translation; ``<d>`` of ``<d>`` and nothing of another line that is no sentence."""
+        """The best translation; ``<d>`` for ``<d>``, "" for any other line that is not a sentence."""
         return self.translations[0].text if self.translations else DOCUMENT if is_document_mark(self.line.text) else ""
 
     def as_text(self, scores: bool, several: bool) -> str:
@@ -112,7 +112,7 @@ class GTransformer:
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
-        # Beside or before a sentence stand others, which need positions, too.
+        # The context sentences of a sentence need positions, too.
         others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
         self.max_sentence_tokens = max(
             1, min(engine.longest // (1 + others), engine.longest_sentence) - BOUNDARY_TOKENS
@@ -135,10 +135,10 @@ class GTransformer:
             fp16: the same as ``precision="float16"``.
             moses: a Moses directory, for a model whose corpus was prepared with it.
             precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
-                what the model was trained with ``--autocast``, without it float32.
-            first_pass: checkpoint of a sentence model, for a model of two passes, in place of the directory's.
+                the model's training precision (``--autocast``), float32 by default.
+            first_pass: checkpoint of a sentence model, which replaces the directory's, for a model of two passes.
 
-        Raises UserError if ``path`` is no complete model directory, or for a precision that cannot be had.
+        Raises UserError if ``path`` is not a complete model directory, or if the precision is not supported.
         """
         if fp16 and precision not in ("auto", "float16"):
             raise UserError(f"fp16 and precision {precision!r} contradict each other; give one of them")
@@ -157,12 +157,13 @@ class GTransformer:
     def translate(self, text, *, first_pass=None, **search):
         """Translate a document (a list of sentences) or several (a list of such lists).
 
-        Sentences are plain text; every one gets one translation, in its place, a blank one an empty string. Documents
-        may have any length. ``search``: fields of SearchOptions (``beam=1``) in place of the model directory's.
-        ``first_pass``: of a model of two passes, first translations, shaped like ``text``.
+        Sentences are plain text. The result has the shape of ``text``; a blank sentence gives an empty string.
+        Documents may have any length.
 
-        Raises TypeError for anything else than lists of strings, UserError for search options that cannot be, and for a
-        sentence with a line break or half a character (a lone surrogate) in it.
+        Args: search: fields of SearchOptions (``beam=1``) that override the model directory's.
+
+        Raises TypeError for anything but lists of strings. Raises UserError for invalid search options, and for a
+        sentence with a line break or a lone surrogate.
         """
         single, documents = as_documents(text)
         first = [first_pass] if single and first_pass is not None else first_pass
@@ -179,19 +180,21 @@ class GTransformer:
     ) -> list[list[list[Translation]]]:
         """Return, by document and sentence, the ``nbest`` best translations with scores (none for a blank sentence).
 
-        Raises as ``translate``, and TypeError for a single document, which is to be given as a list of one.
+        Raises as ``translate``, and TypeError for a single document (give a list of one document).
         """
         options = self._with_strategy(self.options.changed(**search))
         documents = _items(documents)
         if documents and all(isinstance(one, str) for one in documents):
-            raise TypeError("nbest takes a list of documents, and this is one document; give [sentences]")
+            raise TypeError("nbest takes a list of documents, but this is one document; give [sentences]")
         documents = listed(documents)
         results: list[list[list[Translation]]] = []
         lines = documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens)
         if first_pass is not None:
             first_pass = listed(first_pass)
             if [len(one) for one in first_pass] != [len(one) for one in documents]:
-                raise UserError("first_pass: not of the same documents and sentences as the text; give one of each")
+                raise UserError(
+                    "first_pass: its documents and sentences do not match the text; give one translation of each"
+                )
             flat = (text for document in first_pass for text in (DOCUMENT, *document))
             lines = self._with_first(lines, flat, "first_pass")
         for window in self._windows(lines, options):
@@ -210,24 +213,24 @@ class GTransformer:
         start: TextPosition = START,
         first_pass: Iterable[str] | None = None,
     ) -> Iterator[list[TranslatedLine]]:
-        """Translate a text of any length as it comes, in bounded memory.
+        """Translate a text of any length as a stream, in bounded memory.
 
         Args:
-            lines: with or without line ends (an open file, too); ``<d>`` ends a document, and a blank line does in a
-                text that does not open with ``<d>``.
-            options: search options, default the model directory's.
-            split: a line of running text to its sentences; None: a line is a sentence.
-            start: where ``lines`` begin, if not with the text.
-            first_pass: of a model of two passes, first translations, line for line, without ``split``.
+            lines: with or without line ends, also an open file. ``<d>`` ends a document; so does a blank line if the
+                text does not start with ``<d>``.
+            options: search options (default: the model directory's).
+            split: splits a line of running text into sentences; None: a line is a sentence.
+            start: position of the first line in the text.
+            first_pass: for a model of two passes, the first translations, line by line; not with ``split``.
 
         Yields:
-            windows of consecutive lines, every line of the input once, in order.
+            windows of consecutive lines; each line of the input once, in order.
         """
         options = self._with_strategy(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
         if first_pass is not None:
             if split is not None:
-                raise UserError("--first-pass: a text's lines are translated; with --split-sentences leave it out")
+                raise UserError("--first-pass has a translation for each line; leave it out with --split-sentences")
             text = self._with_first(text, first_pass, "--first-pass")
         for window in self._windows(text, options):
             yield self._translate(window, options)
@@ -246,7 +249,7 @@ class GTransformer:
         within = strategy.kind == FULL or (
             strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
         )
-        if not within:  # of the model's instances, as fairseq-generate does
+        if not within:  # search in the model's instances, as fairseq-generate does
             return windows(map(partial(checked, strategy), lines), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
@@ -254,24 +257,24 @@ class GTransformer:
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
-        """The options with all that their strategy needs: what they leave open the model's instances decide.
+        """Return the options, completed from the model's instances where the strategy needs more.
 
-        Raises UserError where these have no context, and for windows that the model has no positions for.
+        Raises UserError if the instances have no context, or if a window has more tokens than the model has positions.
         """
         wanted, most, window = f"--strategy {options.strategy}", self.directory.max_sents, options.window_tokens
         wrong = None
         if options.batch_sentences is not None and self.passes is None:
             wrong = (
-                f"--batch-sentences {options.batch_sentences}: the model does not translate by two passes; leave it out"
+                f"--batch-sentences {options.batch_sentences}: the model does not translate in two passes; leave it out"
             )
         elif options.strategy == FULL:
             return options
         elif self.passes is not None:
-            wrong = f"{wanted}: the model translates by two passes; leave it out"
+            wrong = f"{wanted}: the model translates in two passes; leave it out"
         elif self.directory.sentences_beside is not None:
-            wrong = f"{wanted}: the model translates sentence by sentence, behind no translation; leave it out"
+            wrong = f"{wanted}: the model translates sentence by sentence, without previous translations; leave it out"
         elif window is not None and window > self.engine.longest:
-            wrong = f"--window-tokens {window}: the model takes {self.engine.longest}"
+            wrong = f"--window-tokens {window}: the model takes at most {self.engine.longest}"
         elif options.strategy == SEQUENTIAL and most == 1:
             wrong = f"{wanted}: the model was trained on single sentences, without context; leave it out"
         elif window is not None or options.context_sentences is not None:
@@ -279,7 +282,7 @@ class GTransformer:
         elif options.strategy == SEQUENTIAL and most is not None:
             return options.changed(context_sentences=most - 1)
         elif self.directory.max_instance_tokens is None:
-            wrong = f"{wanted}: the model's instances have no limit in tokens; give --window-tokens W"
+            wrong = f"{wanted}: the model's instances have no token limit; give --window-tokens W"
         if wrong:
             raise UserError(wrong)
         return options.changed(window_tokens=self.max_instance_tokens - 1) if options.strategy == SLIDING else options
@@ -307,7 +310,7 @@ class GTransformer:
 
 
 def checked(strategy: Strategy, line: InputLine) -> InputLine:
-    """Return the line; raises UserError, with its place, for a sentence that no window holds."""
+    """Return the line. Raises UserError, with its position, for a sentence that fits into no window."""
     for tokens in line.tokens:
         strategy.check_sentence(len(tokens) + BOUNDARY_TOKENS, line.position.documents, line.position.sentences)
     return line
@@ -336,11 +339,13 @@ def _items(value: Iterable[Any]) -> list[Any]:
 
 def _wanted(given: Any) -> TypeError:
     found = "a string" if isinstance(given, str) else "None" if given is None else type(given).__name__
-    return TypeError(f"wanted are a list of sentences, or a list of documents that are lists of sentences, not {found}")
+    return TypeError(f"give a list of sentences, or a list of documents (lists of sentences), not {found}")
 
 
 def join(parts: list[list[Translation]]) -> list[Translation]:
-    """Return the translations of a line from those of its sentences; as many as its sentences all have."""
+    """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
+    sentences.
+    """
     ranks = min((len(part) for part in parts), default=0)
     return [
         Translation(" ".join(part[rank].text for part in parts), sum(part[rank].score for part in parts))

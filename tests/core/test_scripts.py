@@ -90,7 +90,7 @@ def test_setup_says_what_to_install_where_no_python_fits(tmp_path: Path):
 def test_setup_leaves_foreign_directories_alone(tmp_path: Path):
     (tmp_path / "thesis.txt").write_text("mine")
     result = bash(str(ROOT / "scripts/setup.sh"), PYTHON=sys.executable, GTRANSFORMER_VENV=str(tmp_path))
-    one_error(result, "is no virtual environment", "GTRANSFORMER_VENV")
+    one_error(result, "is not a virtual environment", "GTRANSFORMER_VENV")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 

@@ -1,1 +1,1 @@
-"""Analyses of what was trained; never imported by training code."""
+"""Analyses of trained models; never imported by training code."""

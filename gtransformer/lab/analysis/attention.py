@@ -1,7 +1,7 @@
-"""Attention and gates of one document, by sentence: what the model looks at while it translates.
+"""Attention and gates of one document, by sentence, while the model translates it.
 
-Weights are worked out beside the model, from what its attention modules are given, with the dense engine's masks of
-who sees whom; the model itself goes on as it is, whatever its engine.
+Weights are recomputed from the inputs of the attention modules, with the dense engine's attention masks. The model
+itself runs unchanged, with any engine.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class AttentionMap:
     """Attention of one layer, averaged over its heads.
 
     Attributes:
-        part: of ``watching.PARTS``, CONTEXT_PARTS or BATCH_PARTS; reach: "group", or "global" over the document.
+        part: one of ``watching.PARTS``, CONTEXT_PARTS or BATCH_PARTS; reach: "group", or "global" over the document.
         layer: from 1, the lowest.
         mean: (query sentences, key sentences) float64, Eq. 12 of DocFlat.
-        mass: (query tokens, key sentences) float64, how much of a token's attention falls on each sentence.
+        mass: (query tokens, key sentences) float64, a token's attention mass on each sentence.
     """
 
     part: str
@@ -44,10 +44,10 @@ class AttentionMap:
 class GateValues:
     """A gate of one layer, averaged over channels.
 
-    Of PARTS that of Eq. 10 (Bao et al. 2021), 1 is group attention alone; of CONTEXT_PARTS that of Eq. 22 (Zhang et al.
-    2018), 1 is the sentence alone, without what was found in its context; of BATCH_PARTS that of Eq. 8 and 9 (Wu et al.
-    2023), 1 is what was found in the batch alone.
-    tokens: (query tokens,) float64; sentences: (query sentences,) their means.
+    For PARTS it is the gate of Eq. 10 (Bao et al. 2021): 1 is group attention only. For CONTEXT_PARTS it is that of Eq.
+    22 (Zhang et al. 2018): 1 is the sentence only, without its context. For BATCH_PARTS it is that of Eq. 8 and 9 (Wu
+    et al. 2023): 1 is the attention across the batch only. tokens: (query tokens,) float64; sentences: (query
+    sentences,) their means.
     """
 
     part: str
@@ -65,15 +65,15 @@ class Inspection:
     tags: dict[str, np.ndarray] = field(default_factory=dict)
 
     def find(self, part: str, reach: str) -> list[AttentionMap]:
-        """The maps of a part and reach, by layer."""
+        """Return the maps of a part and reach, by layer."""
         return [one for one in self.maps if (one.part, one.reach) == (part, reach)]
 
     def drawn_from(self, part: str = "cross") -> np.ndarray:
-        """How much each target sentence drew on each source sentence, (target, source) float64; rows sum to 1.
+        """Return the share of each source sentence for each target sentence, (target, source) float64; rows sum to 1.
 
-        The share of cross-attention that falls on the sentence: in a layer with a gate, group and global attention
-        weighted as the gate weighs them, g and 1 - g; averaged over those layers (over all, if none has a gate), then
-        over the tokens of the target sentence. Of another ``part``, the same with its queries and keys.
+        It is the sentence's share of cross-attention. In a layer with a gate, group and global attention have the
+        gate's weights, g and 1 - g. The share is averaged over these layers (over all, if none has a gate), then over
+        the tokens of the target sentence. For another ``part``, it is the same with its queries and keys.
         """
         gates = {gate.layer: gate.tokens[:, None] for gate in self.gates if gate.part == part}
         local = {one.layer: one.mass for one in self.maps if one.part == part and one.reach != "global"}
@@ -81,12 +81,12 @@ class Inspection:
         if gates:
             layers = [gates[layer] * local[layer] + (1 - gates[layer]) * whole[layer] for layer in gates]
         else:
-            layers = list((local | whole).values())  # without gates a layer has one of them
+            layers = list((local | whole).values())  # without a gate a layer has only one kind
         return token_means(np.mean(layers, axis=0), self.tags[part])
 
 
 class Watcher(Protocol):
-    """Who is told of every attention and gate while ``recording``: see ``words.WordWatch``."""
+    """Receiver of every attention and gate during ``recording``; see ``words.WordWatch``."""
 
     def see(self, site: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None: ...
 
@@ -94,12 +94,12 @@ class Watcher(Protocol):
 
 
 def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Tensor:
-    """Eq. 12 of DocFlat (Wu et al. 2023, appendix D): the mean of each patch of a token-wise attention map.
+    """Return Eq. 12 of DocFlat (Wu et al. 2023, appendix D): the mean of each patch of a token-wise attention map.
 
     A_S(i, j) = sum of the patch A_ij of sentence i attending to sentence j, over its size.
 
     Args:
-        weights: (queries, keys); query_tags (queries,), key_tags (keys,) int64: sentences from 1, 0 belongs to none.
+        weights: (queries, keys); query_tags (queries,), key_tags (keys,) int64: sentences from 1; 0: no sentence.
 
     Returns:
         (query sentences, key sentences) float64.
@@ -110,12 +110,12 @@ def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Ten
 
 
 def memberships(tags: Tensor) -> Tensor:
-    """(tokens,) tags -> (tokens, sentences) float64, 1 where a token is of a sentence; tag 0 is of none."""
+    """Return (tokens, sentences) float64, 1 if a token is in a sentence, from (tokens,) tags; tag 0: no sentence."""
     return torch.nn.functional.one_hot(tags, int(tags.max()) + 1)[:, 1:].double()
 
 
 def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
-    """(tokens, ...) -> (sentences, ...), means over the tokens of each sentence."""
+    """Return (sentences, ...), means over the tokens of each sentence, from (tokens, ...)."""
     return np.stack([values[tags == tag].mean(axis=0) for tag in range(1, int(tags.max()) + 1)])
 
 
@@ -123,16 +123,16 @@ def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
 def inspect(
     model: nn.Module, source: Sequence[int], target: Sequence[int], watcher: Watcher | None = None
 ) -> Inspection:
-    """Run one document through the model and keep what it looked at.
+    """Run one document through the model and record its attention and gates.
 
     Args:
-        source, target: ``<s> a b </s> <s> c </s>`` as indices, what encoder and decoder read.
-        watcher: is told of it token by token, too.
+        source, target: ``<s> a b </s> <s> c </s>`` as indices, the inputs of encoder and decoder.
+        watcher: also receives them by token.
 
     Raises UserError for another kind of model.
     """
     if not can_be_watched(model):
-        raise UserError(f"{type(model).__name__}: attention can be shown for G-Transformer models only")
+        raise UserError(f"{type(model).__name__}: attention can only be shown for G-Transformer models")
     device = next(model.parameters()).device
     found = Inspection()
     with recording(model, found, watcher):
@@ -145,7 +145,7 @@ def inspect(
 def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = None) -> Iterator[None]:
     """Fill ``found`` while the model runs on a single document.
 
-    If it is given as a batch of pseudo-documents, what attends across the batch is kept, and nothing within them.
+    For a batch of pseudo-documents, only attention across the batch is recorded.
     """
 
     def see(site: AttentionSite, module, x: Tensor, memory: Tensor, pattern) -> None:
@@ -158,7 +158,7 @@ def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = Non
         q, k = queries.pad(module.queries(x, queries)), keys.pad(module.keys(memory, keys))
         allowed = DensePattern(pattern.reach).allowed
         weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0)
-        weights = weights[queries.index][:, keys.index].cpu()  # of tokens that layers have: not all have <s>
+        weights = weights[queries.index][:, keys.index].cpu()  # only tokens in the layers: not all have <s>
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)
@@ -169,7 +169,7 @@ def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = Non
 
     def see_gate(part: str, layer: int, values: Tensor) -> None:
         tokens = values.double().mean(dim=-1).cpu().numpy()
-        # The gate runs behind the attention of its own block, whose queries are its tokens.
+        # The gate follows the attention of its own block and has its queries as tokens.
         found.gates.append(GateValues(part, layer, tokens, token_means(tokens, found.tags[part])))
         if watcher is not None:
             watcher.see_gate(part, layer, tokens)

@@ -1,4 +1,4 @@
-"""An inspected document shown: in words and numbers, as pictures of attention by sentence and of the gates."""
+"""Show an inspected document: as text, as numbers, and as figures of attention by sentence and of gates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from gtransformer.lab.analysis.figures import new_figure, save_figure, whole_tic
 from gtransformer.models.common.watching import BATCH_PARTS, CONTEXT_PARTS, PARTS
 
 HEADING = """\
-Which source sentences each target sentence drew on: the share of its cross-attention that falls on them, group and
-global attention weighted as the gate weighs them (layers with a gate; averaged over heads, layers and tokens).
-Attention says where the model looked, not why it chose its words.
+Source sentences that each target sentence attended to: their share of its cross-attention. Group and
+global attention have the gate's weights (layers with a gate; averaged over heads, layers and tokens).
+Attention does not explain why the model chose its words.
 """
 GATES = (
-    ("gate (1: group attention alone, 0: global alone)", PARTS),
-    ("gate (1: the sentence alone, 0: what was found in its context alone)", CONTEXT_PARTS),
-    ("gate (1: what was found in the batch alone, 0: the word alone)", BATCH_PARTS),
+    ("gate (1: group attention only, 0: global only)", PARTS),
+    ("gate (1: the sentence only, 0: its context only)", CONTEXT_PARTS),
+    ("gate (1: attention across the batch only, 0: the word only)", BATCH_PARTS),
 )
 
 
 def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], first: int = 1, top: int = 3) -> str:
-    """A paragraph for each target sentence: number, source, translation, and the ``top`` source sentences it drew on.
+    """Return a paragraph for each target sentence: number, source, translation, and its ``top`` source sentences by
+    attention.
 
     ``first``: number of the first sentence in its document.
     """
@@ -38,7 +39,7 @@ def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], 
 
 
 def gate_table(found: Inspection) -> str:
-    """A line for each layer with a gate: its mean over all sentences and the range of the sentences' means."""
+    """Return a line for each layer with a gate: its mean over all sentences and the range of the sentences' means."""
     lines = []
     for heading, parts in GATES:
         order = [gate for part in parts for gate in found.gates if gate.part == part]
@@ -52,12 +53,10 @@ def gate_table(found: Inspection) -> str:
 
 
 def to_json(found: Inspection) -> dict[str, Any]:
-    """All numbers, rounded to six digits: ``maps`` (Eq. 12 of DocFlat) and ``gates`` by sentence, and ``drew_on``.
+    """Return all numbers, rounded to six digits: ``maps`` (Eq. 12 of DocFlat) and ``gates`` by sentence, and
+    ``drew_on`` (only with cross-attention).
 
-    The last where cross-attention was looked at.
-
-    Of what reads a context, by token besides: ``tokens``, the share of its attention that falls on each sentence of
-    the context, and the value of its gate.
+    Attention to a context also has ``tokens``: by token, its attention share of each context sentence, and its gate.
     """
     maps = [
         {"part": one.part, "reach": one.reach, "layer": one.layer, "mean": _rounded(one.mean)}
@@ -77,7 +76,7 @@ def _rounded(values: np.ndarray) -> list:
     return np.round(values, 6).tolist()
 
 
-# What panels and their axes are called: the attention, its keys and its queries.
+# Labels of panels and axes: the attention, its keys and its queries.
 NAMES = {
     "encoder": ("encoder self-attention", "source sentence", "source sentence"),
     "decoder": ("decoder self-attention", "target sentence", "target sentence"),
@@ -88,17 +87,16 @@ NAMES = {
     "encoder_batch": ("encoder, across the batch", "source sentence", "source sentence"),
     "decoder_batch": ("decoder, across the batch", "target sentence", "target sentence"),
 }
-BY_TOKEN = ("encoder_context", "decoder_context")  # a single sentence, whose tokens are told apart
+BY_TOKEN = ("encoder_context", "decoder_context")  # a single sentence, shown by token
 REACHES = ("group", "global")
 
 
 def draw_attention(found: Inspection, path: str | Path, title: str) -> None:
-    """A panel for each kind of attention (rows) and layer (columns): query sentences down, key sentences across.
+    """Draw a panel for each kind of attention (rows) and layer (columns): query sentences down, key sentences across.
 
-    Colours are the means of Eq. 12 of DocFlat, averaged over heads, on one scale for all panels, from 0 to the largest
-    of all, by their roots: what is a hundredth is told apart from nothing and from the whole. The largest of a panel is
-    written above it. Of attention to a context they are shares of each token's attention, from 0 to 1. The PNG appears
-    only when it is complete.
+    Colours are the means of Eq. 12 of DocFlat, averaged over heads. All panels have one square-root scale, from 0 to
+    the overall maximum, so that a hundredth is visible. Each panel's title has its maximum. For attention to a context,
+    colours are shares of each token's attention, from 0 to 1. The PNG appears only when it is complete.
     """
     kinds = [(part, reach) for part in NAMES for reach in REACHES if found.find(part, reach)]
     layers = max(one.layer for one in found.maps)
@@ -130,12 +128,12 @@ def draw_attention(found: Inspection, path: str | Path, title: str) -> None:
 
 
 def draw_gates(found: Inspection, path: str | Path, title: str) -> None:
-    """Rows are the layers that have a gate, columns the sentences; 1 is group attention alone, 0 global.
+    """Draw gates: rows are layers with a gate, columns sentences; 1 is group attention only, 0 global only.
 
-    Colours go from the least to the largest that is shown, in twentieths: gates of a model are often much alike.
+    Colours range from the smallest to the largest value shown, in twentieths, as a model's gates are often similar.
 
-    Of gates between a sentence and its context, columns are the sentence's tokens; 1 is the sentence alone. Of gates
-    behind attention across a batch 1 is what was found there alone.
+    For gates between a sentence and its context, columns are the sentence's tokens, and 1 is the sentence only. For
+    gates behind attention across a batch, 1 is that attention only.
     """
     kinds = [
         ("share of group attention", PARTS, False),
@@ -169,7 +167,7 @@ def draw_gates(found: Inspection, path: str | Path, title: str) -> None:
 
 
 def _extent(mean: np.ndarray) -> tuple[float, float, float, float]:
-    """Sentences count from 1, the first at the top left."""
+    """Return the extent of an image whose sentences count from 1, the first at the top left."""
     return 0.5, mean.shape[1] + 0.5, mean.shape[0] + 0.5, 0.5
 
 

@@ -1,6 +1,6 @@
-"""A document of a prepared corpus as one batch of a model that reads its batch: who looks at whom in it, and gates.
+"""Attention and gates across one batch, a document of a prepared corpus, in a model that reads its batch.
 
-What Wu et al. (2023) draw in Figure 8: attention across the batch by sentence (Eq. 12), in front of the first layers.
+This is Figure 8 of Wu et al. (2023): attention across the batch by sentence (Eq. 12), in front of the first layers.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> Inspection:
-    """What the model of a checkpoint looks at across a document of the prepared corpus, reading its reference.
+    """Return a checkpoint's attention across a document of the prepared corpus; the decoder reads the reference.
 
     Args:
         number: the document, from 1.
 
-    Raises UserError for a missing file, a model with no such attention, and a document that is not there.
+    Raises UserError for a missing file, a model without such attention, and a missing document.
     """
     model, task = load_for_analysis(prepared, checkpoint)
     if next(across_batch(model), None) is None:
         raise UserError(
-            f"{checkpoint}: no model that attends across its batch (docflat, abd); gtransformer export makes others "
-            "ready to be looked at"
+            f"{checkpoint}: this model does not attend across its batch (as docflat, abd); inspect others after "
+            "gtransformer export"
         )
     sample = document_batch(task, model, split, number)
     found = Inspection()
@@ -41,7 +41,7 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
 
 
 def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, TranslationDocTask]:
-    """A trained model and its task over a prepared corpus whose text is read as it is; UserError for a missing file."""
+    """Return a trained model and its task over a prepared corpus. Raises UserError for a missing file."""
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     if not (prepared / "bin").is_dir():
@@ -50,7 +50,7 @@ def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, Tran
 
 
 def document_batch(task: TranslationDocTask, model: nn.Module, split: str, number: int) -> dict:
-    """All sentences of a document, from 1, as one batch in their order, as the model reads it."""
+    """Return all sentences of a document (from 1) in order, as one batch of the model."""
     task.load_dataset(split)
     dataset = task.dataset(split)
     if dataset.tgt is None:

@@ -1,8 +1,8 @@
 """Learning curves: perplexity over updates, read from fairseq's JSON log and drawn to a PNG.
 
-fairseq writes such entries with ``--log-format json``, on the console as ``... | INFO | train_inner | {"ppl": "3.41",
-"num_updates": "100", ...}`` and bare, several times over, into a ``--log-file``; both are read. Entries of a validation
-set have its name before every key: ``valid_ppl``. A resumed training appends to the log.
+fairseq writes such entries with ``--log-format json``. On the console they are ``... | INFO | train_inner | {"ppl":
+"3.41", "num_updates": "100", ...}``; in a ``--log-file`` they are plain and repeated. Both are read. Keys of validation
+entries start with the set's name: ``valid_ppl``. A resumed training appends to the log.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, read_lines
 from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
-from gtransformer.lab.report.pages.colours import MOST, system_looks
+from gtransformer.lab.report.pages.colours import SYSTEMS_PER_PANEL, system_looks
 
 
 @dataclass
 class Curve:
     """Perplexity of one training run: lists of (updates, perplexity), ascending in updates.
 
-    ``words`` is validation without ``<s>`` and the language symbol: what models on sentences and on documents have in
-    common. Empty in logs of other criterions than this package's, and of before it was there. ``best`` is the update
-    of the lowest validation loss, of equals the last, whose model fairseq keeps as the best; None without validation.
+    ``words`` is validation without ``<s>`` and the language symbol, which is comparable between models on sentences and
+    on documents. It is empty in logs of other criterions and of earlier versions. ``best`` is the update of the lowest
+    validation loss (the last of equals), as fairseq's best checkpoint; None without validation.
     """
 
     train: list[tuple[int, float]] = field(default_factory=list)
@@ -39,17 +39,16 @@ class Curve:
 
     @property
     def last_valid(self) -> float | None:
-        """Validation perplexity at the end, None if there was no validation."""
+        """Final validation perplexity; None if there was no validation."""
         return self.valid[-1][1] if self.valid else None
 
 
 def read_curve(path: str | Path, valid: str = "valid") -> Curve:
-    """The learning curve in a log of fairseq; ``valid`` is the name of the validation set.
+    """Return the learning curve in a log of fairseq; ``valid`` is the validation set's name.
 
-    Perplexity is fairseq's: 2 to the negative log likelihood per token, without label smoothing. Where a resumed
-    training repeats updates, the later numbers stand. ``seconds`` is the time spent on training and validation, over
-    all resumptions. Entries that an interrupted training has cut off are passed over. Raises UserError if the file is
-    missing or holds no curve.
+    Perplexity is fairseq's: 2 to the negative log likelihood (base 2) per token, without label smoothing. If a resumed
+    training repeats updates, the later numbers count. ``seconds`` is the time of training and validation over all
+    resumptions. Truncated entries are skipped. Raises UserError if the file is missing or has no curve.
     """
     curve, epochs, losses, walls = Curve(), [], [], []
     kinds = {"": curve.train, "train_": epochs, f"{valid}_": curve.valid}
@@ -69,16 +68,16 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
     if not curve.train and not curve.valid:
         raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
     if walls:
-        # The clock starts again at 0 whenever training is resumed.
+        # The clock restarts at 0 in every resumed training.
         curve.seconds = sum(wall for wall, following in pairwise([*walls, -1.0]) if following < wall)
     return curve
 
 
 def read_series(path: str | Path, names: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
-    """Whatever a log of fairseq holds over updates, by name: (updates, value), ascending.
+    """Return series from a log of fairseq by name: (updates, value), ascending.
 
-    ``names`` are keys of its entries, or patterns such as ``valid_entropy_*``; what is not there is not in the result.
-    Where a resumed training repeats updates, the later values stand. Raises UserError if the file is missing.
+    ``names`` are keys of its entries, or patterns such as ``valid_entropy_*``; missing ones are left out. If a resumed
+    training repeats updates, the later values count. Raises UserError if the file is missing.
     """
     series: dict[str, list[tuple[int, float]]] = {}
     for prefix, updates, values in _entries(path):
@@ -89,9 +88,9 @@ def read_series(path: str | Path, names: Sequence[str]) -> dict[str, list[tuple[
 
 
 def _entries(path: str | Path) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Yield what stands before every key of an entry (``valid_``), its updates, and its numbers by the rest of the key.
+    """Yield for every entry the prefix of its keys (``valid_``), its updates, and its numbers by key without prefix.
 
-    Of keys that lack what stands before that of the updates (``train_wall`` beside ``num_updates``) all is kept.
+    Keys without the prefix of the updates' key (``train_wall`` next to ``num_updates``) are kept as they are.
     """
     for line in read_lines(path):
         try:
@@ -99,7 +98,7 @@ def _entries(path: str | Path) -> Iterator[tuple[str, int, dict[str, float]]]:
             counter = next(key for key in entry if key.endswith("num_updates"))
             prefix, updates = counter.removesuffix("num_updates"), int(entry[counter])
         except (*NO_JSON, TypeError, OverflowError, StopIteration):
-            continue  # another line, or one that was cut off
+            continue  # another or a truncated line
         values = {}
         for key, value in entry.items():
             with suppress(TypeError, ValueError, OverflowError):  # not all entries are numbers
@@ -114,10 +113,10 @@ def _append(points: list[tuple[int, float]], updates: int, perplexity: float) ->
 
 
 def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: str) -> None:
-    """Draw the curves of several systems into one figure: a panel for training, one for validation.
+    """Draw the curves of several systems in one figure, with a panel for training and one for validation.
 
-    Validation is that of words where all have it. More than ``MOST`` systems stand in several rows of panels. The
-    perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
+    Validation is over words if all systems have it. More than ``SYSTEMS_PER_PANEL`` systems have several rows of
+    panels. The perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
     """
     by_words = all(curve.words for curve in curves.values() if curve.valid)
     validated = {name: curve.words if by_words else curve.valid for name, curve in curves.items()}
@@ -125,7 +124,7 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     kinds[f"validation{', words' if by_words else ''}"] = validated
     kinds = {kind: found for kind, found in kinds.items() if any(found.values())}
     names, looks = list(curves), system_looks(curves)
-    rows = -(-len(names) // MOST)
+    rows = -(-len(names) // SYSTEMS_PER_PANEL)
     size = -(-len(names) // rows)
     figure = new_figure(5 * len(kinds) + 1, 3.8 * rows + 1.2)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -149,5 +148,5 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
             legend_below(axes)
         line[0].set_ylabel("perplexity (logarithmic axis)", fontsize=9)
     figure.suptitle(title, fontsize=12)
-    figure.supxlabel("One seed; no error bars. Markers stand at some of the updates.", fontsize=9)
+    figure.supxlabel("One seed; no error bars. Markers are at some of the updates.", fontsize=9)
     save_figure(figure, path)

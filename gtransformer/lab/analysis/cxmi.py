@@ -1,11 +1,11 @@
-"""CXMI: how much more probable a reference is with context than without it (Fernandes et al. 2021; by word: 2023).
+"""CXMI: the gain in a reference's log probability from context (Fernandes et al. 2021; by word: 2023).
 
-    CXMI = log q(y | x, C) - log q(y | x),    q one model, C up to N previous sentences, as the model takes them
+    CXMI = log q(y | x, C) - log q(y | x),    q one model, C up to N previous sentences
 
-mean over the tokens of a corpus, in nats; ``</s>`` is a token, ``<s>`` is given. P-CXMI is the same of one word: the
-sum over its pieces, which are predicted behind the same words of its sentence in both terms. Every sentence stands last
-behind its context; the context is the reference on the target side. Where a model takes no more context, or the
-document has no more, the terms are one and the same, so that a model without context has exactly 0.
+This is the mean over a corpus's tokens, in nats; ``</s>`` is a token, ``<s>`` is given. P-CXMI is the same for one
+word: the sum over its pieces, which follow the same words of its sentence in both terms. Every sentence is last, after
+its context; on the target side the context is the reference. If the model or the document has no more context, both
+terms are the same. So a model without context has exactly 0.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.pieces import SPACE, spelled
 
-ALL = None  # as much context as the model takes
+ALL_CONTEXT = None  # as much context as the model takes
 SIGNATURE = "cxmi|unit:nats|mean:tokens|side:{}|context:previous"
-BOTH, SOURCE = "both", "source"  # sides that have context
-CHUNK = 512  # sentences at a time: requests of a corpus with all contexts would fill the memory
-LEAST = 10  # occurrences of a word in the list of those that context helps most
-SHOWN = 20
-END = "</s>"
+BOTH_SIDES, SOURCE_SIDE = "both", "source"  # sides with context
+CHUNK = 512  # sentences at a time: requests of a whole corpus with all contexts would fill the memory
+MIN_OCCURRENCES = 10  # occurrences of a word in the list of most helped words
+WORDS_SHOWN = 20
+END_SYMBOL = "</s>"
 
 
 @dataclass(frozen=True)
 class SentenceTokens:
     """Log probabilities of a sentence's tokens under every context: ``scores[c][t]``, natural logarithm.
 
-    ``context[c]``: how many sentences before it were read. ``tokens``: indices of its pieces, ``</s>`` left out.
+    ``context[c]``: how many previous sentences were read. ``tokens``: indices of its pieces without ``</s>``.
     """
 
     document: int
@@ -47,8 +47,8 @@ class SentenceTokens:
 
 
 def context_name(most: int | None) -> str:
-    """How a context is called in results: ``"0"``, ``"1"`` ... or ``"all"``."""
-    return "all" if most is ALL else str(most)
+    """Return a context's name in results: ``"0"``, ``"1"`` ... or ``"all"``."""
+    return "all" if most is ALL_CONTEXT else str(most)
 
 
 def score_contexts(
@@ -57,15 +57,15 @@ def score_contexts(
     contexts: Sequence[int | None],
     progress: Callable[[Iterable], Iterable] = lambda chunks: chunks,
 ) -> list[SentenceTokens]:
-    """Every sentence of a split under every context, in the order of the split.
+    """Return the scores of every sentence of a split under every context, in the order of the split.
 
     Args:
-        corpus: an instance for each sentence, its last, behind as much context as the model takes.
-        contexts: numbers of previous sentences, or ``ALL``.
+        corpus: an instance for each sentence, which is last, with as much context as the model takes.
+        contexts: numbers of previous sentences, or ``ALL_CONTEXT``.
         progress: wraps the list of chunks of sentences.
 
-    Models that read their batch have N sentences before the one in question in it, none of which reads farther back.
-    What two contexts have in common is scored once. Raises UserError for a sentence longer than the model takes.
+    For models that read their batch, it has N sentences before the scored one, none of which reads farther back. Equal
+    requests of two contexts are scored once. Raises UserError for a sentence that is too long for the model.
     """
     current = current_in(corpus.spans)
     numbers = range(len(corpus.spans))
@@ -73,7 +73,7 @@ def score_contexts(
     for begin in progress(range(0, len(numbers), CHUNK)):
         chunk = numbers[begin : begin + CHUNK]
         requests: list[Request] = []
-        asked: list[list[int]] = []  # per sentence and context: its request
+        indices: list[list[int]] = []  # per sentence and context: its request
         for number in chunk:
             together = scorer.together if scorer.in_batches else 1
             whole = _whole(corpus, current, number, together)
@@ -87,9 +87,9 @@ def score_contexts(
                     kinds[kind] = len(requests)
                     requests.append(request)
                 row.append(kinds[kind])
-            asked.append(row)
+            indices.append(row)
         scores = scorer.score_tokens(requests)
-        for number, row in zip(chunk, asked, strict=True):
+        for number, row in zip(chunk, indices, strict=True):
             span = corpus.spans[number]
             found.append(
                 SentenceTokens(
@@ -104,13 +104,13 @@ def score_contexts(
 
 
 def _reach(scorer: SentenceScorer, request: Request) -> int:
-    """How many sentences back the context goes that is read, those of its batch among them."""
-    beside = scorer.reach(request.before) if request.before else ()
-    return max(len(request.source) - 1, len(request.target) - 1, *beside)
+    """Return how many sentences back the context reaches, including the batch."""
+    in_batch = scorer.reach(request.before) if request.before else ()
+    return max(len(request.source) - 1, len(request.target) - 1, *in_batch)
 
 
 def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
-    """A sentence behind all the context that the model takes, beside the sentences before it of its batch."""
+    """Return a sentence's request with all context that the model takes, and its batch's previous sentences."""
     span = corpus.spans[number]
     document, sentence = span.document, span.current[0]
     before = tuple(
@@ -123,29 +123,29 @@ def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -
 
 
 def cut(whole: Request, most: int | None) -> Request:
-    """A request whose last target sentence is in question, with at most so many sentences before it on either side."""
-    if most is ALL:
+    """Return a request that scores the last target sentence, with at most ``most`` previous sentences on each side."""
+    if most is ALL_CONTEXT:
         return whole
     before = whole.before[max(0, len(whole.before) - most) :]
     kept = tuple(
         replace(one, **_last(one, most - back)) for back, one in zip(range(len(before), 0, -1), before, strict=True)
     )
     shorter = _last(whole, most)
-    return replace(whole, asked=(len(shorter["target"]) - 1,), before=kept, **shorter)
+    return replace(whole, scored=(len(shorter["target"]) - 1,), before=kept, **shorter)
 
 
 def _last(one: Request, most: int) -> dict[str, Any]:
-    """The last sentence of both sides behind at most ``most`` others, and the number of the first that is kept."""
+    """Return the last sentences of both sides with at most ``most`` previous ones, and the number of the first."""
     kept = one.target[-(most + 1) :]
     number = one.number + len(one.target) - len(kept)
     return {"source": one.source[-(most + 1) :], "target": kept, "number": number}
 
 
-def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side: str = BOTH) -> dict:
-    """Per context: mean log probability of a token, CXMI with its standard error over documents, and over sentences
-    the mean of their sums and that of their means by token, which is how the authors' code averages.
+def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side: str = BOTH_SIDES) -> dict:
+    """Return for each context the mean log probability of a token, CXMI with its standard error over documents, and two
+    means over sentences: of their sums, and of their token means, which is the average in the authors' code.
 
-    ``contexts[0]`` is without context; ``side``: which sides have any, ``BOTH`` or ``SOURCE``.
+    ``contexts[0]`` is without context; ``side``: the sides with context, ``BOTH_SIDES`` or ``SOURCE_SIDE``.
     """
     documents = [one.document for one in found for _ in one.scores[0]]
     result: dict[str, dict] = {}
@@ -156,7 +156,7 @@ def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side
         result[context_name(most)] = {
             "log_probability": math.fsum(tokens) / len(tokens),
             "cxmi": math.fsum(gains) / len(gains),
-            "standard_error": None if error is None else error / 100,  # that of an accuracy is in points
+            "standard_error": None if error is None else error / 100,  # an accuracy's is in points
             "cxmi_per_sentence": math.fsum(gains) / len(found),
             "cxmi_mean_of_means": math.fsum(statistics.fmean(gains_of(one, number)) for one in found) / len(found),
             "mean_context_sentences": sum(one.context[number] for one in found) / len(found),
@@ -171,12 +171,12 @@ def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side
 
 
 def gains_of(one: SentenceTokens, number: int) -> list[float]:
-    """Of every token, by how much context ``number`` raises its log probability; ``</s>`` is the last."""
+    """Return each token's gain in log probability from context ``number``; ``</s>`` is the last."""
     return [more - less for more, less in zip(one.scores[number], one.scores[0], strict=True)]
 
 
 def spans(pieces: Sequence[str], sentencepiece: bool) -> Iterator[tuple[str, int, int]]:
-    """The words of a sentence and where their pieces lie, [first, last); ``sentencepiece``: or else BPE."""
+    """Yield the words of a sentence and the range [first, last) of their pieces; ``sentencepiece``: else BPE."""
     begin = 0
     for end, piece in enumerate(pieces, 1):
         last = end == len(pieces)
@@ -191,13 +191,14 @@ def spans(pieces: Sequence[str], sentencepiece: bool) -> Iterator[tuple[str, int
 def by_word(
     found: Sequence[SentenceTokens], contexts: Sequence[int | None], symbols: Sequence[str], sentencepiece: bool
 ) -> Iterator[dict]:
-    """P-CXMI of every word, a JSON object a sentence: ``words``, the last being ``</s>``, and by context ``p_cxmi``.
+    """Return the P-CXMI of every word, as a JSON object per sentence: ``words``, with ``</s>`` last, and ``p_cxmi`` by
+    context.
 
     ``symbols[i]`` is the piece of index i.
     """
     for one in found:
         words = list(spans([symbols[token] for token in one.tokens], sentencepiece))
-        word_spans = [*words, (END, len(one.tokens), len(one.tokens) + 1)]
+        word_spans = [*words, (END_SYMBOL, len(one.tokens), len(one.tokens) + 1)]
         gains = {context_name(most): gains_of(one, number) for number, most in enumerate(contexts) if number}
         yield {
             "document": one.document,
@@ -210,7 +211,7 @@ def by_word(
 
 
 def most_helped(rows: Iterable[dict], name: str) -> list[dict]:
-    """The words, of those that stand at least ``LEAST`` times, with the highest mean P-CXMI under a context."""
+    """Return the words with the highest mean P-CXMI under a context, of at least ``MIN_OCCURRENCES``."""
     gains: dict[str, list[float]] = {}
     for row in rows:
         for word, gain in zip(row["words"], row["p_cxmi"][name], strict=True):
@@ -218,6 +219,6 @@ def most_helped(rows: Iterable[dict], name: str) -> list[dict]:
     means = [
         {"word": word, "occurrences": len(values), "p_cxmi": math.fsum(values) / len(values)}
         for word, values in gains.items()
-        if len(values) >= LEAST
+        if len(values) >= MIN_OCCURRENCES
     ]
-    return sorted(means, key=lambda one: (-one["p_cxmi"], one["word"]))[:SHOWN]
+    return sorted(means, key=lambda one: (-one["p_cxmi"], one["word"]))[:WORDS_SHOWN]

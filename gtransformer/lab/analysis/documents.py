@@ -1,4 +1,4 @@
-"""One document looked at while a model translates it, instance by instance."""
+"""Inspect one document while a model translates it, instance by instance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
 from gtransformer.translation.options import SearchOptions
 
-BEGIN, END = BOUNDARIES = "<s>", "</s>"
+START_SYMBOL, END_SYMBOL = BOUNDARIES = "<s>", "</s>"
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,9 @@ class InspectedInstance:
 
     Attributes:
         first: number of its first sentence, from 1.
-        table: its gates as text; paragraphs: what each sentence drew on; numbers: all of it for a JSON file.
-        words: word by word, where that was asked for.
+        table: its gates as text; paragraphs: each sentence's sources by attention; numbers: all values, for a JSON
+            file.
+        words: the same by word, if requested.
     """
 
     first: int
@@ -49,12 +50,12 @@ def inspect_document(
     top: int,
     by_word: bool = False,
 ) -> Iterator[InspectedInstance]:
-    """Look at every instance, and draw its attention and gates into the folder ``output``.
+    """Inspect every instance, and draw its attention and gates into the folder ``output``.
 
     Args:
-        given: BPE of the translation to look at, line by line; None for the model's own.
+        given: BPE of the translation to inspect, line by line; None: the model's own.
         top: source sentences listed for each.
-        by_word: keep what each word drew on, too.
+        by_word: also keep attention by word.
     """
     dictionary = model.engine.target
     bos, eos = dictionary.bos(), dictionary.eos()
@@ -84,7 +85,7 @@ def inspect_document(
 
 
 def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:
-    """The sentences of the document with this number, from 1.
+    """Return the sentences of the document with this number, from 1.
 
     Raises UserError if there are fewer documents, or if one of the sentences is too long for the model.
     """
@@ -97,7 +98,7 @@ def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[In
         if documents > number:
             break
     if not found:
-        raise UserError(f"{name}: has {documents} documents, there is no document {number}; choose one with --document")
+        raise UserError(f"{name}: has {documents} documents, but no document {number}; choose one with --document")
     cut = next((line for line in found if line.was_cut), None)
     if cut is not None:
         raise UserError(
@@ -107,9 +108,9 @@ def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[In
 
 
 def given_translation(path: str, number: int, document: list[InputLine], model: GTransformer) -> list[str]:
-    """BPE of the document's lines in a file that is aligned line by line with an input of so many lines.
+    """Return the BPE of the document's lines in a file that is aligned with an input of ``number`` lines.
 
-    Raises UserError for a file of more or fewer lines.
+    Raises UserError for another number of lines.
     """
     lines = list(text_lines(path))
     if len(lines) != number:
@@ -124,27 +125,27 @@ def given_words(prefix: str | None) -> list[str]:
 
 
 def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:
-    """The sides of ``words.SIDES`` that the model has, with the words of the text, unknown ones, too.
+    """Return the model's sides of ``words.SIDES``, with the words of the text, including unknown ones.
 
     Args:
         source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
     """
     sides, start, encoder = {}, len(target) - len(source), model.engine.model.encoder
     if isinstance(encoder, DocumentTransformerEncoder):
-        # As it is read (context.split_context): words without marks, at the end one mark.
+        # As the model reads it (context.split_context): words without boundary tokens, then one at the end.
         before = source[:-1]
-        if not before:  # itself, or nothing
+        if not before:  # no context
             before, start = (source, 0) if str(encoder.cfg.context_of_first) == ITSELF else ([], None)
         tokens = [(token, number) for number, sentence in enumerate(before) for token in sentence]
-        sides["context"] = _side(model, [*tokens, (END, max(0, len(before) - 1))], start)
+        sides["context"] = _side(model, [*tokens, (END_SYMBOL, max(0, len(before) - 1))], start)
         source, start = source[-1:], 0
     written = [text.split() for text in target]
     prefixes = model.directory.source_prefix, model.directory.target_prefix
     for name, sentences, first, prefix in zip(
         ("source", "target"), (source, written), (start, 0), prefixes, strict=True
     ):
-        begin = BEGIN, *given_words(prefix)
-        tokens = [(token, number) for number, one in enumerate(sentences) for token in (*begin, *one, END)]
+        begin = START_SYMBOL, *given_words(prefix)
+        tokens = [(token, number) for number, one in enumerate(sentences) for token in (*begin, *one, END_SYMBOL)]
         sides[name] = _side(model, tokens, first)
     return sides
 

@@ -1,4 +1,4 @@
-"""Pictures: figures that need no screen, and files that appear when they are complete."""
+"""Figures that need no screen, and files that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gtransformer.lab.report.pages.colours import families, system_looks
 
 
 def new_figure(width: float, height: float, dpi: int = 130) -> Any:
-    """An empty figure of so many inches, matplotlib's, which is slow to import and so only where one is drawn."""
-    # fairseq lets every library log; matplotlib would list all fonts of the machine, PIL the parts of the picture.
+    """Return an empty matplotlib figure with a size in inches; matplotlib is imported here, as that is slow."""
+    # fairseq enables all libraries' logs; matplotlib would list the machine's fonts, PIL the file's chunks.
     for name in ("matplotlib", "PIL"):
         logging.getLogger(name).setLevel(logging.WARNING)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,7 +25,7 @@ def new_figure(width: float, height: float, dpi: int = 130) -> Any:
 
 
 def whole_ticks(*directions: Any) -> None:
-    """Let axes (``axes.xaxis``, ``axes.yaxis``) that count something have ticks at whole numbers alone."""
+    """Set ticks of axes (``axes.xaxis``, ``axes.yaxis``) to whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in directions:
@@ -53,8 +53,8 @@ def draw_reach(
     A row of panels for the mean of the phenomena and for each of them, a column for each family of systems.
 
     Args:
-        result: of an arena; ``side``: by which of its distances; ``error_of``: the error of a cell.
-        terms: on which it came about, for the title.
+        result: of an arena; ``side``: which of its distances; ``error_of``: returns a cell's error.
+        terms: of the arena, for the title.
     """
     rows = {name: system["accuracy"][f"by_{side}"] for name, system in result["systems"].items()}
     some, looks, columns = next(iter(rows.values())), system_looks(rows), families(list(rows))
@@ -66,14 +66,14 @@ def draw_reach(
         for axes, names in zip(line, columns.values(), strict=True):
             for number, name in enumerate(names):
                 cells = [rows[name][distance][kind] for distance in distances]
-                # Side by side, so that bars at the same height can be told apart.
+                # Shifted, so that bars at the same height are visible.
                 positions = [position + 0.08 * (number - (len(names) - 1) / 2) for position in range(len(distances))]
                 values, bars = [cell["accuracy"] for cell in cells], [error_of(cell) or 0.0 for cell in cells]
                 look = {"markersize": 5, "linewidth": 1.2, "capsize": 2, "elinewidth": 0.8}
                 axes.errorbar(positions, values, yerr=bars, label=name, **looks[name], **look)
             chance = [some[distance][kind]["chance"] for distance in distances]
             axes.fill_between(range(len(distances)), chance, color="0.88", zorder=0, linewidth=0)
-            axes.set_ylim(max(0, min(chance) - 10), 103)  # below chance is nothing to be seen
+            axes.set_ylim(max(0, min(chance) - 10), 103)  # nothing of interest is below chance
             axes.set_xticks(range(len(distances)), distances)
             axes.tick_params(labelsize=8)
             axes.grid(alpha=0.3)

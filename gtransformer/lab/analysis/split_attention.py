@@ -1,10 +1,10 @@
-"""Attention of a trained model on a split of a prepared corpus: its entropy, and its share on the aligned sentence.
+"""Attention of a trained model on a prepared split: its entropy, and its share on the aligned sentence.
 
-The share is what Herold and Ney (2023) have in Table 1: how much a model looks at source sentence n while it writes
-target sentence n. For each token that the decoder reads for it, it is the sum of its weights on the tokens of the
-source sentence (``<s>`` and ``</s>`` included), averaged over heads, tokens and layers. No system of theirs joins two
-attentions to the source. Here group and global attention of G-Transformer count as the gate of Eq. 10 weighs them,
-token by token (its mean over channels), g and 1 - g, since in that proportion they make up what the layer goes on with.
+The share is that of Table 1 of Herold and Ney (2023): the attention to source sentence n while the model writes target
+sentence n. For each token that the decoder reads for it, the weights on the source sentence's tokens (including ``<s>``
+and ``</s>``) are summed. The sums are averaged over heads, tokens and layers. None of their systems has two attentions
+to the source. Here group and global attention of G-Transformer have the weights of the gate of Eq. 10 by token (its
+mean over channels), g and 1 - g, as in the layer's output.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 def aligned_sentences(
     source: Tensor, target: Tensor, dictionaries: tuple[Dictionary, Dictionary], current: Tensor | None = None
 ) -> Tensor:
-    """Which source sentence each token of the decoder's input helps to translate.
+    """Return the aligned source sentence of each token of the decoder's input.
 
-    Counted are the tokens that the words of a sentence and its ``</s>`` are predicted from, its ``<s>`` and its words:
-    the one that has read ``</s>`` has nothing left to say of it.
+    Counted tokens are those that predict a sentence's words and its ``</s>``: its ``<s>`` and its words. ``</s>``
+    itself predicts nothing of the sentence.
 
     Args:
-        source, target: (batch, length) int64, what encoder and decoder read, padded on either side.
+        source, target: (batch, length) int64, the inputs of encoder and decoder, padded on either side.
         dictionaries: of source and target.
-        current: (batch,) int64, how many sentences of each instance are current: the last ones of both sides; the
-            context before them does not count. None: all are, and the first sentences belong together, the second, ...
+        current: (batch,) int64, the number of current sentences of each instance, which are the last ones on both
+            sides. The context before them is not counted. None: all are current, and the n-th sentences are aligned.
 
     Returns:
-        (tokens,) int64, of the target without padding, as ``Ragged`` has it: sentences counted from 1; 0: not counted.
+        (tokens,) int64, for the target without padding as in ``Ragged``: sentences from 1; 0: not counted.
     """
     before, after = dictionaries
     tags = group_tags(target, after.bos(), after.pad())
@@ -64,15 +64,15 @@ def aligned_sentences(
 
 
 def query_shares(module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern, sentences: Tensor) -> Tensor:
-    """How much of each query's attention falls on one sentence.
+    """Return the share of each query's attention on one sentence.
 
     Args:
-        module, x, memory, pattern: as ``watching`` gives them.
-        sentences: (Nq,) int64, the sentence of the keys that is meant for each query, from 1; 0: none.
+        module, x, memory, pattern: as from ``watching``.
+        sentences: (Nq,) int64, the aligned sentence of the keys for each query, from 1; 0: none.
 
     Returns:
-        (Nq, 2) float64: the share, mean over heads; and what it would be, if the query attended evenly to the keys that
-        it may see. 0 for a query that sees nothing of the sentence.
+        (Nq, 2) float64: the share, mean over heads; and the share under uniform attention to the keys that the query
+        may see. 0 for a query that sees nothing of the sentence.
     """
     tags = torch.from_numpy(pattern.reach.keys.tag).to(x.device)
 
@@ -87,12 +87,12 @@ def query_shares(module: MultiheadAttention, x: Tensor, memory: Tensor, pattern:
 
 @dataclass
 class ShareMeter:
-    """Collects the shares of all cross-attention over batches.
+    """Accumulator of the shares of all cross-attention over batches.
 
     Attributes:
-        queries: tokens counted, the same ones in each layer.
-        attentions: sums over them for each attention, (3,) float64: share, flat, and how many were added up.
-        layers: the same for each layer, of its attentions together, (4,): share, flat, gate (nan without one), number.
+        queries: number of counted tokens, the same in each layer.
+        attentions: sums over them for each attention, (3,) float64: share, flat, number.
+        layers: the same for each layer, its attentions combined, (4,): share, flat, gate (nan without one), number.
     """
 
     queries: int = 0
@@ -101,9 +101,9 @@ class ShareMeter:
 
     @contextmanager
     def on(self, model: nn.Module, sentences: Tensor) -> Iterator[None]:
-        """Measure while the model runs once, over a batch.
+        """Measure while the model runs once, on a batch.
 
-        ``sentences`` (tokens,): what ``aligned_sentences`` says of it.
+        ``sentences`` (tokens,): the batch's result of ``aligned_sentences``.
         """
         counted = sentences > 0
         found: dict[int, dict[nn.Module, list[Tensor]]] = {}  # by layer and module, (counted, 2) of each scope
@@ -125,7 +125,7 @@ class ShareMeter:
             yield
         self.queries += int(counted.sum())
         for layer, modules in found.items():
-            # Several scopes of a module are side by side, one as wide as the other.
+            # Several scopes of a module are concatenated, with equal widths.
             shares = [torch.stack(scopes).mean(dim=0) for scopes in modules.values()]
             gate = gates.get(layer)
             if gate is None:
@@ -136,7 +136,7 @@ class ShareMeter:
             _add(self.layers, layer, torch.cat([together, gate], dim=1))
 
     def to_json(self) -> dict:
-        """For a result file: the mean over layers, each layer, and each attention by itself; shares from 0 to 1."""
+        """Return, for a result file, the mean over layers, each layer, and each attention; shares are from 0 to 1."""
         layers = {layer: sums[:-1] / sums[-1] for layer, sums in sorted(self.layers.items())}
         mean, flat, _ = torch.stack(list(layers.values())).mean(dim=0).tolist()
         return {
@@ -152,19 +152,19 @@ class ShareMeter:
 
 
 def _add(sums: dict, key: object, values: Tensor) -> None:
-    """Add up rows, (n, numbers) float64, on the host, and how many they are."""
+    """Return the sums of rows, (n, numbers) float64, on the host, and their number."""
     total = functional.pad(values, (0, 1), value=1.0).sum(dim=0).cpu()
     sums[key] = sums[key] + total if key in sums else total
 
 
 def _record(means: Tensor) -> dict[str, float | None]:
-    """Share, flat and, where there are three means, the gate."""
+    """Return share, flat and, if there are three means, the gate."""
     values = [None if math.isnan(value) else round(value, 6) for value in means.tolist()]
     return dict(zip(("share", "flat", "gate"), values, strict=False))
 
 
 def share_table(result: dict) -> str:
-    """``ShareMeter.to_json`` in lines: each attention, the gated layers, and the mean."""
+    """Return ``ShareMeter.to_json`` as lines: each attention, the gated layers, and the mean."""
     rows = [["reach", "layer", "flat", "share"]]
     rows += [_row(one["reach"], str(one["layer"]), one) for one in result["attentions"]]
     rows += [_row("gated", str(one["layer"]), one) for one in result["layers"] if one["gate"] is not None]
@@ -187,19 +187,19 @@ def measure(
     skip_too_long: bool = False,
     translations: Sequence[Sequence[str]] | None = None,
 ) -> tuple[EntropyMeter, ShareMeter]:
-    """Run the model over a split, in evaluation mode, and measure.
+    """Run the model on a split in evaluation mode, and measure.
 
     Args:
         per_head: entropies of each head.
-        translations: documents of sentences in BPE that the decoder reads in place of the references, seeing what it
-            sees while it translates (window attention aligned as then); else what it sees of a target that is known.
+        translations: documents of sentences in BPE that the decoder reads instead of the references. Window attention
+            is then aligned as in translation, else as for a known target.
 
-    Raises UserError for a missing file, another model, a split without a target or without instances, or an instance
-    that does not fit the model's positions, unless ``skip_too_long``.
+    Raises UserError for a missing file, another model, a split without target or instances, or an instance with more
+    tokens than positions, unless ``skip_too_long``.
     """
     empty = next((file for file in sorted((prepared / "bin").glob(f"{split}.*.bin")) if not file.stat().st_size), None)
     if empty is not None:
-        raise UserError(f"{empty}: holds no text; give another split")
+        raise UserError(f"{empty}: no text in it; give another split")
     model, task = load_for_analysis(prepared, checkpoint)
     check_alone(model, str(checkpoint))
     on_gpu = torch.cuda.is_available() and not cpu
@@ -213,7 +213,7 @@ def measure(
         elif dataset.tgt is None:
             raise UserError(f"{prepared}: split {split!r} has no target side; give --translations, or another split")
         spans, current = dataset.spans(), None
-        if spans and spans[0].current is not None:  # None where instances are as stored
+        if spans and spans[0].current is not None:  # None for stored instances
             current = torch.tensor([span.current[1] for span in spans])
         batches = task.get_batch_iterator(
             dataset,
@@ -225,7 +225,7 @@ def measure(
             batch = utils.move_to_cuda(batch) if on_gpu else batch
             inputs = as_read(batch, model)["net_input"]
             source, before = inputs["src_tokens"], task.source_dictionary
-            if translates_last_sentence_only(model):  # what is beside the sentence is in no cross-attention to it
+            if translates_last_sentence_only(model):  # context sentences are not in its cross-attention
                 source = pad_context(source, before.bos(), before.pad())
             sentences = aligned_sentences(
                 source,
@@ -239,7 +239,7 @@ def measure(
 
 
 def run(model: nn.Module, inputs: dict, decoding: bool) -> None:
-    """The full pass; ``decoding``: as token by token, where nothing may depend on the target's length."""
+    """Run the full pass; ``decoding``: as in token-by-token search, where nothing depends on the target's length."""
     if not decoding:
         model(**inputs)
         return
@@ -254,9 +254,9 @@ def run(model: nn.Module, inputs: dict, decoding: bool) -> None:
 def with_translations(
     task: TranslationDocTask, dataset: DocumentPairDataset, documents: Sequence[Sequence[str]]
 ) -> DocumentPairDataset:
-    """The same instances with these sentences as their target side, context included.
+    """Return the same instances with these sentences as their target side, including context.
 
-    Raises UserError for a translation with pieces that the dictionary does not have.
+    Raises UserError for a translation with pieces that are not in the dictionary.
     """
     dictionary, rows = task.target_dictionary, []
     for span in dataset.spans():
@@ -266,7 +266,7 @@ def with_translations(
             unknown = next((piece for piece in pieces if piece not in dictionary), None)
             if unknown is not None:
                 raise UserError(
-                    f"a translation has the piece {unknown!r}, which the model's dictionary does not have; give "
+                    f"a translation has the piece {unknown!r}, which is not in the model's dictionary; give "
                     "translations by this model"
                 )
             tokens += [dictionary.bos(), *map(dictionary.index, pieces), dictionary.eos()]
@@ -277,7 +277,7 @@ def with_translations(
 
 
 def entropy_table(records: Sequence[dict]) -> str:
-    """A line for each layer."""
+    """Return a table with a line for each layer."""
     rows = [["part", "reach", "layer", "flat", "entropy (bits)"]]
     for one in records:
         bits = " ".join(f"{value:7.4f}" for value in one["bits"])

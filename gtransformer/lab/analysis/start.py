@@ -1,7 +1,7 @@
-"""Where a document model starts that begins from a sentence model: what a word costs the two before any update.
+"""Loss per token of a sentence model and of document models initialised from it, before any update.
 
-The sentence model has the sentences of a split one by one, the document models have its instances, whole, all of them
-in float32. Counted are words and ``</s>``; what is forced between sentences, ``<s>`` and the language symbol, is not.
+The sentence model scores the sentences of a split one by one; document models score its whole instances, all in
+float32. Words and ``</s>`` count. Forced symbols, ``<s>`` and the language symbol, do not.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from gtransformer.tasks.trained import load_trained, model_options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 Progress = Callable[[Iterable], Iterable]
-NEUTRAL = "neutral"  # in place of a gate's bias: half open, and changing nothing
-PAPER = "paper"  # all as in the paper
+NEUTRAL = "neutral"  # instead of a gate's bias: identity-initialised gates
+PAPER = "paper"  # gates and positions as in the paper
 
 
 def measure(
@@ -48,17 +48,18 @@ def measure(
     cpu: bool = False,
     progress: Progress = lambda batches: batches,
 ) -> dict[str, Any]:
-    """Nats a token of the sentence model and of document models that begin from it, as a JSON object.
+    """Return nats per token of the sentence model and of document models initialised from it, as a JSON object.
 
     Args:
-        gates: of each document model the bias of its gates, or ``NEUTRAL``; ``PAPER``: positions, too, as in the paper.
-        context_layers: upper layers with global attention, of encoder, decoder and cross-attention.
-        most: so many of the split's instances, its first; None: all.
-        seed: of what begins at random.
+        gates: for each document model the bias of its gates, or ``NEUTRAL``; ``PAPER``: gates and positions as in the
+            paper.
+        context_layers: number of upper layers with global attention, in encoder, decoder and cross-attention.
+        most: number of the split's first instances; None: all.
+        seed: of random initialisation.
         progress: wraps a list of batches.
 
-    ``largest`` is the largest difference of a token's cost. Raises UserError for what no training could begin from, and
-    for an instance longer than a model takes.
+    ``largest`` is the largest difference of a token's loss. Raises UserError for a model that no training could start
+    from, and for an instance that is too long for a model.
     """
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     pair = {"source_lang": instance_index.source_lang, "target_lang": instance_index.target_lang}
@@ -100,8 +101,8 @@ def measure(
 
 
 def _gates(gate: float | str) -> dict[str, Any]:
-    """What makes a model begin with these gates."""
-    if gate == PAPER:  # positions through the document, gates at random
+    """Return the options for a model with these initial gates."""
+    if gate == PAPER:  # positions through the document, random gates
         return {"positions": DOCUMENT, "gate_bias": None, "neutral_gates": False}
     return {"gate_bias": 0.0 if gate == NEUTRAL else gate, "neutral_gates": gate == NEUTRAL}
 
@@ -111,15 +112,15 @@ def _placed(model: torch.nn.Module, cpu: bool) -> torch.nn.Module:
 
 
 def _costs(scorer: SentenceScorer, requests: Sequence[Request], progress: Progress) -> list[float]:
-    """What every token costs, sentence by sentence in the order of the requests."""
+    """Return every token's loss by sentence, in the order of the requests."""
     return [-value for parts in scorer.score_tokens(requests, progress) for part in parts for value in part]
 
 
 def sentence_model(checkpoint: Path, task: TranslationDocTask) -> tuple[nn.Module, tuple[Dictionary, Dictionary], bool]:
-    """The sentence model itself, in float32; the dictionaries that it knows; and whether it is one of this package.
+    """Return the sentence model in float32, its dictionaries, and whether it is a model of this package.
 
-    One of fairseq's task ``translation`` is built as that builds it, and knows none of the symbols that this package
-    adds. It should have been looked at before (``start_from_sentence_model``).
+    A model of fairseq's task ``translation`` is built as there, without this package's additional symbols. Check it
+    first (``start_from_sentence_model``).
     """
     ours = task.source_dictionary, task.target_dictionary
     if is_own(read_settings(checkpoint)):
@@ -131,7 +132,7 @@ def sentence_model(checkpoint: Path, task: TranslationDocTask) -> tuple[nn.Modul
 
 
 def cut(dictionary: Dictionary, words: int) -> Dictionary:
-    """The first so many entries of a dictionary."""
+    """Return a dictionary with the first ``count`` entries."""
     found = Dictionary()
     for number in range(found.nspecial, words):
         found.add_symbol(dictionary.symbols[number], dictionary.count[number])

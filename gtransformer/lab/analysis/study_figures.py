@@ -1,7 +1,7 @@
-"""The figure of a convergence study, drawn from its result file alone: scores over sizes, curves over updates.
+"""The figure of a convergence study, drawn only from its result file: scores over sizes, curves over updates.
 
-Nothing is smoothed, cut or left out: score panels show the mean, the lowest and highest seed and every seed as a dot,
-panels with curves draw every seed; all axes begin at 0.
+Nothing is smoothed, cut or left out. Score panels show the mean, the lowest and highest seed, and every seed as a dot.
+Panels with curves draw every seed. All axes start at 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AXES = {
     "generate.batch-sentences": "sentences translated as one batch",
 }
 BY = {"distance_target": "distance of the deciding context on the target side (sentences)"}
-MEANING = {  # of what is drawn, by kind of panel
+MEANING = {  # of lines and markers, by kind of panel
     "scores": "Markers: mean of the seeds. Bars: lowest to highest seed. Dots: each seed.",
     "curves": "One line for each seed.",
     "accuracy": "Markers: mean of the seeds. Bars: lowest to highest seed.",
@@ -40,7 +40,7 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     for axes, panel in zip(grid, panels, strict=False):
         DRAW[panel["kind"]](axes, panel, result)
         axes.set_title(panel["title"], fontsize=10)
-        if panel["kind"] != "attention":  # a picture of its own
+        if panel["kind"] != "attention":  # drawn as an image
             axes.grid(alpha=0.3)
             legend_below(axes)
         axes.tick_params(labelsize=8)
@@ -56,7 +56,7 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """A score over the values of the axis, in the order of the file, evenly spaced as in the paper."""
+    """Draw a score over the values of the axis, in the order of the file, evenly spaced as in the paper."""
     quantity = panel.get("quantity", "d_bleu")
     values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
     systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
@@ -77,22 +77,22 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
 
 
 def _errorbars(axes, positions: Sequence[float], scores: Sequence[Mapping[str, Any]], **look: Any) -> None:
-    """Means over seeds, each with a bar from the lowest seed to the highest."""
+    """Draw means over seeds, each with a bar from the lowest seed to the highest."""
     mean = [one["mean"] for one in scores]
-    # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
+    # With equal scores the mean may differ by rounding, and matplotlib rejects negative bars.
     below = [max(0.0, one["mean"] - one["min"]) for one in scores]
     above = [max(0.0, one["max"] - one["mean"]) for one in scores]
     axes.errorbar(positions, mean, yerr=[below, above], markersize=5, capsize=3, **look)
 
 
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """A colour a system, a shade of it a line, a stroke a seed; dotted what flat attention over all keys would have."""
+    """Draw curves: a colour per system, a shade per line, a line style per seed; uniform attention is dotted."""
     systems = {line["system"] for line in panel["lines"]}
     for line, style in zip(panel["lines"], _line_looks(panel["lines"], result), strict=True):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
         found = [result["runs"][run]["curves"] for run in line["runs"]]
-        # The first seed that has the curve, not the first seed: that one may lack it.
+        # The first seed with the curve: the first seed of all may lack it.
         for drawn, curves in enumerate(curves for curves in found if curves.get(line["curve"])):
             points = curves[line["curve"]]
             look = {"linewidth": 1.1, "markersize": 4, "markevery": max(1, len(points) // 8)}
@@ -106,13 +106,13 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
 
 
 def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Accuracy by kind of item, a line a row; with a baseline, how much above it the other rows are."""
+    """Draw accuracy by kind of item, a line per row; with a baseline, the difference from it."""
     base, key = panel.get("baseline"), "difference" if panel.get("baseline") else "by"
     lines = [line for line in panel["lines"] if line[key] and line["label"] != base]
     kinds, looks = list(lines[0][key]) if lines else [], _line_looks(lines, result)
     for number, line in enumerate(lines):
         scores = [line[key][kind] for kind in kinds]
-        # Side by side, so that bars at the same height can be told apart.
+        # Shifted, so that bars at the same height are visible.
         positions = [position + 0.06 * (number - (len(lines) - 1) / 2) for position in range(len(kinds))]
         _errorbars(axes, positions, scores, linewidth=1, label=line["label"], **looks[number])
     axes.axhline(0, color="black", linewidth=0.8, label=base)
@@ -122,7 +122,7 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
 
 
 def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Attention across a batch by sentence: queries down, keys across, from 0 to the largest of the panel."""
+    """Draw attention across a batch by sentence: queries down, keys across, from 0 to the panel's maximum."""
     maps = result["runs"][panel["lines"][0]["runs"][0]]["batch_attention"]["maps"]
     mean = next(one["mean"] for one in maps if one["part"] == f"{panel['axis']}_batch")
     top = max(map(max, mean))
@@ -135,7 +135,9 @@ def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -
 
 
 def _line_looks(lines: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Its system's look in the whole figure for each line; several of one system have shades and other strokes."""
+    """Return each line's style: its system's in the whole figure; several lines of one system differ in shade and
+    stroke.
+    """
     systems, looks, found = [line["system"] for line in lines], system_looks(result["systems"]), []
     for position, system in enumerate(systems):
         look, number = looks[system], systems[:position].count(system)

@@ -1,4 +1,4 @@
-"""The arena: every system on one corpus with one budget; which systems meet, and the list of their runs."""
+"""The arena: the systems and their runs, on one corpus with one budget."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from gtransformer.lab.arena.budget import (
     read_budget,
     updates_of_tokens,
 )
-from gtransformer.lab.arena.others import ASKED, STARTED, TEST, read_others
-from gtransformer.lab.arena.systems import BASELINE, FRESH, SIZES, recipe_argument, system_names
+from gtransformer.lab.arena.others import ITEMS_FILE, START_PARAMETERS, TEST_FILES, read_others
+from gtransformer.lab.arena.systems import BASELINE, FROM_SCRATCH, SIZES, recipe_argument, system_names
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.lab.planner import (
     UNLIMITED,
@@ -50,8 +50,8 @@ from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
 from gtransformer.tasks.checkpoints import weights_digest
 
-DEMO = "demo"  # as a corpus: the generated one that comes with the set that shows reach
-# What an arena sets itself, and by which option.
+DEMO = "demo"  # name of the generated corpus, which has a set by distance of context
+# Recipe options that an arena sets itself, and the option that they come from.
 OWN_OPTIONS = {
     "train.seed": "--seeds",
     "train.max-update": "--updates and --start-updates",
@@ -62,15 +62,15 @@ OWN_OPTIONS = {
     "train.log-format": "no option; results are read from the log",
     "score.reference": "no option; all are scored against untouched text",
 }
-LOGGED = "train.log-format=json"  # precision is the recipes': not every machine that runs a part has bfloat16
+LOGGED = "train.log-format=json"  # precision is the recipes': not every machine of a run has bfloat16
 
 
 class Arena(Planner):
-    """An arena, and what is about to be done in its directory. UserError for a command line that cannot be.
+    """An arena and its stages in a directory. Raises UserError for an invalid command line.
 
     Attributes:
-        start: the recipe whose model all systems start from; it prepares the corpus, too.
-        fresh: systems start from random weights, and there is no start.
+        start: the recipe whose model all systems start from; it also prepares the corpus.
+        from_scratch: systems start from random weights, without a start model.
         systems: names of the recipes, in the order of the results.
         shows_reach: the corpus is the generated one, with its contrastive set.
         runs: of every system and seed.
@@ -82,13 +82,13 @@ class Arena(Planner):
         self._read_systems(args)
         self._read_corpus(args)
         self.at_once, self.threads = shares(args.jobs)
-        self.others = read_others(args.beside, self.common(), self.systems, self.clock())
+        self.others = read_others(args.other_results, self.common(), self.systems, self.speed_settings())
         self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
         self._add_corpora()
-        if not self.fresh:
+        if not self.from_scratch:
             self.add_runs([self._start_run()])
         self._add_epochs()
-        # First one seed of all systems, so that what is interrupted can be compared.
+        # First one seed of all systems, so that an interrupted arena can be compared.
         self.runs = {(name, seed): self._run(name, seed) for seed, name in product(self.seeds, self.systems)}
         self.add_runs(list(self.runs.values()))
 
@@ -96,10 +96,14 @@ class Arena(Planner):
 
     def _read_terms(self, args: argparse.Namespace) -> None:
         check_counts(args, "jobs", "start_updates")
-        self.budget, self.fresh, self.start_updates = read_budget(args), args.begin == FRESH, args.start_updates
-        if self.fresh and args.start_updates:
+        self.budget, self.from_scratch, self.start_updates = (
+            read_budget(args),
+            args.begin == FROM_SCRATCH,
+            args.start_updates,
+        )
+        if self.from_scratch and args.start_updates:
             raise UserError(
-                f"--start-updates {args.start_updates}: with --from {FRESH} there is no start; leave it out"
+                f"--start-updates {args.start_updates}: with --from {FROM_SCRATCH} there is no start; leave it out"
             )
         self.seeds = list(args.seeds)
         if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
@@ -110,7 +114,7 @@ class Arena(Planner):
                 raise UserError(f"--set {change}: an arena sets {option} itself; it comes from {OWN_OPTIONS[option]}")
 
     def _read_systems(self, args: argparse.Namespace) -> None:
-        """Read the recipes, the one that all start from, and the systems, to which the baseline is added."""
+        """Read the recipes: the start's and the systems', including the baseline."""
         names = [BASELINE, *(name for name in args.systems or system_names() if name != BASELINE)]
         self.systems, changes = [Path(name).stem for name in names], [LOGGED, *args.set]
         if len(set(self.systems)) < len(self.systems):
@@ -119,17 +123,20 @@ class Arena(Planner):
         self.start = recipes[0].pretrained_from
         for recipe in recipes:
             shared = {"prepared-from": recipe.prepared_from, "pretrained-from": recipe.pretrained_from}
-            for key in shared if not self.fresh else ["prepared-from"]:
+            for key in shared if not self.from_scratch else ["prepared-from"]:
                 if shared[key] != self.start:
                     raise UserError(
                         f"recipe '{recipe.name}': {key} is {shared[key]}, but the systems of an arena share corpus and "
                         f"start; write '{key}: {self.start}' into it, or leave the recipe out"
                     )
-        if self.fresh:  # what a recipe that starts from the start's model does otherwise where it starts from nothing
+        if self.from_scratch:  # changes for recipes that normally start from the start's model
             train = load_recipe(recipe_argument(self.start), changes).sections["train"]
             left_out = ("pretrained-from", "train.load-partial", "train.freeze-sentence-parameters")
-            fresh = [*(f"{key}=" for key in left_out), f"train.warmup-updates={train.get('warmup-updates', '')}"]
-            changes = [LOGGED, *fresh, *args.set]
+            scratch_changes = [
+                *(f"{key}=" for key in left_out),
+                f"train.warmup-updates={train.get('warmup-updates', '')}",
+            ]
+            changes = [LOGGED, *scratch_changes, *args.set]
         self.changes = changes
         self.recipe_set = RecipeSet([recipe_argument(name) for name in (self.start, *names)], changes)
         check_recipe(self.recipe(self.start), ["prepare", "train", "score"])
@@ -143,7 +150,7 @@ class Arena(Planner):
             known = system_names()
             like = ", ".join(difflib.get_close_matches(name, known) or known)
             raise UserError(
-                f"--systems {name}: no system of an arena; give {like}, or the path of a recipe's YAML file"
+                f"--systems {name}: not a system of the arena; give {like}, or the path of a recipe's YAML file"
             ) from None
 
     def _read_corpus(self, args: argparse.Namespace) -> None:
@@ -165,56 +172,56 @@ class Arena(Planner):
         )
         self.context_items = self.directory / "context_items.json"
 
-    # What systems have in common
+    # Common settings of the systems
 
     def recipe(self, name: str) -> Recipe:
         """Return a system's recipe, or the start's."""
         return self.recipe_set.recipes[name]
 
     def common(self) -> dict[str, Any]:
-        """Return what the systems of two arenas must have in common to be compared, as in ``arena.json``."""
+        """Return the settings that two arenas must share for a comparison, as in ``arena.json``."""
         updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
         return {
             "corpus": self.corpus,
             "seeds": self.seeds,
-            UPDATES: None,  # always there; minutes and tokens where they are the budget
+            UPDATES: None,  # always present; minutes and tokens only as the budget
             **{unit: self.budget.amount for unit in UNITS if unit == self.budget.unit},
-            "start": None if self.fresh else {"recipe": self.start, "updates": updates},
+            "start": None if self.from_scratch else {"recipe": self.start, "updates": updates},
             "baseline": BASELINE,
             "changes": self.changes,
         }
 
-    def clock(self) -> dict[str, Any]:
-        """Return what decides how much is done in a minute, as in ``arena.json``."""
+    def speed_settings(self) -> dict[str, Any]:
+        """Return the settings that determine speed, as in ``arena.json``."""
         return {"machine": machine(), "jobs": self.at_once, "threads": self.threads}
 
     def files(self) -> dict[str, Any]:
-        """Checksums (SHA-256) of what all were asked and translated, and of the parameters that they start from."""
+        """Return SHA-256 checksums of contrastive items, test set and start parameters."""
         paths = split_files(self.raw, self.recipe_set.languages, RAW["test"])
-        start = None if self.fresh else weights_digest(self.model(self.start))
-        own = {ASKED: sha256(self.items)} if self.shows_reach else {}
-        return {**own, TEST: [sha256(path) for path in paths], STARTED: start}
+        start = None if self.from_scratch else weights_digest(self.model(self.start))
+        own = {ITEMS_FILE: sha256(self.items)} if self.shows_reach else {}
+        return {**own, TEST_FILES: [sha256(path) for path in paths], START_PARAMETERS: start}
 
     def folder(self, name: str, seed: int | None = None) -> Path:
-        """Return where a system's run with one seed lies; without one, the start's."""
+        """Return the folder of a system's run with one seed; without seed, the start's."""
         return self.directory / "runs" / (name if seed is None else f"{name}-{seed}")
 
     def model(self, name: str, seed: int | None = None) -> Path:
-        """Return the model of a system's run; without a seed, the start's."""
+        """Return the model of a system's run; without seed, the start's."""
         return model_file(self.recipe(name), self.folder(name, seed))
 
     def epoch(self, name: str) -> Path:
-        """Return what an epoch of a system's training is."""
+        """Return the size of an epoch of a system's training."""
         return self.directory / "epochs" / f"{name}.json"
 
     def has_epoch(self, name: str) -> bool:
-        """Return whether so many updates of a system make an epoch, being of one size; a budget of tokens needs it."""
+        """Return whether a system's updates have one size, as a budget in tokens requires."""
         return self.budget.unit == TOKENS or has_one_size(self.recipe(name))
 
-    # What is to be done
+    # Stages
 
     def _add_corpora(self) -> None:
-        """Add the corpus, prepared by the start's recipe; where it is generated, its set, too, with its vocabulary."""
+        """Add the corpus, prepared by the start's recipe; if generated, also its contrastive set."""
         argument, options = self.recipe_set.arguments[self.start], self.recipe(self.start).preparing()
         if not self.shows_reach:
             settings = {"options": options, "files": self.corpus["files"]}
@@ -230,14 +237,14 @@ class Arena(Planner):
         self.add("context-items", {}, [self.context_items], work, ["corpus"])
 
     def _start_run(self) -> PlannedRun:
-        """Return the sentence model that all systems start from."""
+        """Return the run of the sentence model that all systems start from."""
         updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
         own = limited(self.recipe(self.start).sections["train"], updates) if self.start_updates else []
         training = [*self.changes, *UNLIMITED, "train.max-epoch=", *own]
         return self._planned(self.start, None, training, {"own": own}, after=["prepare-prepared"], updates=updates)
 
     def _add_epochs(self) -> None:
-        """Add the stages that count updates and target tokens of an epoch of every system."""
+        """Add the stages that count updates and target tokens of an epoch for every system."""
         for name in filter(self.has_epoch, self.systems):
             recipe = self.recipe(name)
             settings = {"options": recipe.options("task", "train"), "devices": recipe.devices}
@@ -245,17 +252,17 @@ class Arena(Planner):
 
     def _measure(self, name: str) -> None:
         self.epoch(name).parent.mkdir(exist_ok=True)
-        logging.disable(logging.INFO)  # what fairseq says of every file that it opens
+        logging.disable(logging.INFO)  # fairseq logs every opened file
         try:
             write_json(self.epoch(name), measure_epoch(self.recipe(name), self.prepared))
         finally:
             logging.disable(logging.NOTSET)
 
     def _run(self, name: str, seed: int) -> PlannedRun:
-        """Return one system with one seed: trained, translating, scored, and asked for its contrastive choices."""
+        """Return the run of one system with one seed: training, translation, scores and contrastive choices."""
         train, budget, own = self.recipe(name).sections["train"], self.budget, [f"train.seed={seed}"]
-        started = [] if self.fresh else [f"train.finetune-from-model={self.model(self.start)}"]
-        after = ["prepare-prepared"] if self.fresh else [f"train-{self.start}"]
+        started = [] if self.from_scratch else [f"train.finetune-from-model={self.model(self.start)}"]
+        after = ["prepare-prepared"] if self.from_scratch else [f"train-{self.start}"]
         begin = [*self.changes, *UNLIMITED, "train.max-epoch=", *own]
         amount = {budget.unit: budget.amount} if budget.unit != TOKENS else {}
         hours = stop_hours(budget.amount) if budget.unit == MINUTES else ""
@@ -263,7 +270,7 @@ class Arena(Planner):
         if budget.unit == TOKENS:
             settings, after = {"own": own, TOKENS: budget.amount}, [*after, f"epoch-{name}"]
 
-            def training() -> list[str]:  # how many updates that is, is known when the corpus is prepared
+            def training() -> list[str]:  # the number of updates is known after preparation
                 updates = updates_of_tokens(budget.amount, read_json(self.epoch(name)))
                 return [*begin, *limited(train, updates), *end]
 
@@ -275,9 +282,11 @@ class Arena(Planner):
         return self._planned(name, seed, training, settings, after=after, measures=measures, **waits, **amount)
 
     def _measures(self, recipe: Recipe, seed: int, started: list[str]) -> list[Measure]:
-        """Translation and scores, as aligned anew too, CXMI, and what shows reach; ``started``: names the start."""
+        """Return the measures: translation, scores (also realigned), CXMI, contrastive choices; ``started``: names the
+        start.
+        """
         first, also = recipe.sections["generate"].get(FIRST_PASS), []
-        if self.fresh and first == START:  # there is no start: the baseline translates first
+        if self.from_scratch and first == START:  # no start: the baseline makes the first pass
             started = [f"generate.{FIRST_PASS}={self.model(BASELINE, seed)}"]
             also = [f"train-{self.folder(BASELINE, seed).name}"]
         score, split = recipe.options("score"), {"split": "test"}
@@ -297,7 +306,7 @@ class Arena(Planner):
         ]
 
     def _planned(self, name: str, seed: int | None, training: Any, own: dict[str, Any], **more: Any) -> PlannedRun:
-        """``own``: what of a training no recipe says, but for where files lie and for minutes."""
+        """Return ``own`` settings of a training that are not in its recipe, except paths and minutes."""
         recipe, folder = self.recipe(name), self.folder(name, seed)
         settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, **own}
         argument = self.recipe_set.arguments[name]

@@ -1,4 +1,4 @@
-"""What every system of an arena is trained for: updates, minutes or tokens."""
+"""Training budget of every system of an arena: updates, minutes or tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq import options as fairseq_options
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.lab.arena.systems import DEFAULT
+from gtransformer.lab.arena.systems import DEFAULT_UPDATES
 from gtransformer.run.commands import frequencies, to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
@@ -21,29 +21,32 @@ from gtransformer.tasks.trained import import_user_dir
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
-LEAST = {UPDATES: 1, MINUTES: 0.01, TOKENS: 1}
+MINIMUM = {UPDATES: 1, MINUTES: 0.01, TOKENS: 1}
 PER_UPDATE = "target_tokens_per_update"  # of a system's training, in a result
-# A schedule that ends with the budget, and its options, which a schedule without an end does not know.
-END, ENDING = "total-num-update", ("total-num-update", "end-learning-rate", "power", "force-anneal")
-ENDLESS = "inverse_sqrt"
+# Option of schedules that end with the budget, and all their options, which other schedules do not have.
+TOTAL_UPDATES, SCHEDULE_END_OPTIONS = (
+    "total-num-update",
+    ("total-num-update", "end-learning-rate", "power", "force-anneal"),
+)
+UNLIMITED_SCHEDULE = "inverse_sqrt"
 
 
 class Budget(NamedTuple):
-    """So many ``updates``, ``minutes`` or ``tokens`` (``unit``)."""
+    """An amount of ``updates``, ``minutes`` or ``tokens`` (``unit``)."""
 
     unit: str
     amount: float
 
 
 def read_budget(args: argparse.Namespace) -> Budget:
-    """Return the budget of a command line. Raises UserError for two of them, or too little."""
+    """Return the budget of a command line. Raises UserError for two budgets, or a too small one."""
     given = [Budget(unit, getattr(args, unit)) for unit in UNITS if getattr(args, unit) is not None]
     if len(given) > 1:
         raise UserError(f"{' and '.join(f'--{one.unit}' for one in given)} are different budgets; give one of them")
     for one in given:
-        if not one.amount >= LEAST[one.unit]:
-            raise UserError(f"--{one.unit} {one.amount:g}: give at least {LEAST[one.unit]:g}")
-    return given[0] if given else Budget(UPDATES, DEFAULT)
+        if not one.amount >= MINIMUM[one.unit]:
+            raise UserError(f"--{one.unit} {one.amount:g}: give at least {MINIMUM[one.unit]:g}")
+    return given[0] if given else Budget(UPDATES, DEFAULT_UPDATES)
 
 
 def budget_words(result: Mapping[str, Any]) -> str:
@@ -53,42 +56,44 @@ def budget_words(result: Mapping[str, Any]) -> str:
 
 
 def limited(train: Options, updates: float) -> list[str]:
-    """Return what a training of so many updates does otherwise than its recipe's section ``train``."""
-    return [f"train.max-update={updates}", *([f"train.{END}={updates}"] if END in train else [])]
+    """Return changes of a recipe's section ``train`` for a budget of updates."""
+    return [f"train.max-update={updates}", *([f"train.{TOTAL_UPDATES}={updates}"] if TOTAL_UPDATES in train else [])]
 
 
 def endless(train: Options) -> list[str]:
-    """Return the same where minutes limit it.
+    """Return changes of a recipe's section ``train`` for a budget of minutes.
 
-    How many updates that will be is not known, nor may a training of more minutes, which goes on, have been at its end
-    before: a schedule that ends becomes one that does not.
+    The number of updates is unknown, and a training with more minutes later resumes this one. So a schedule with an end
+    is replaced by one without.
     """
-    schedule = [f"train.lr-scheduler={ENDLESS}", *(f"train.{key}=" for key in ENDING if key in train)]
-    return ["train.max-update=", *(schedule if END in train else [])]
+    schedule = [
+        f"train.lr-scheduler={UNLIMITED_SCHEDULE}",
+        *(f"train.{key}=" for key in SCHEDULE_END_OPTIONS if key in train),
+    ]
+    return ["train.max-update=", *(schedule if TOTAL_UPDATES in train else [])]
 
 
 def has_one_size(recipe: Recipe) -> bool:
-    """Return whether all updates of a recipe are of as many batches."""
+    """Return whether all updates of a recipe have the same number of batches."""
     return len(frequencies(recipe.sections["train"].get("update-freq", 1))) == 1
 
 
 def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
-    """``target_tokens`` of a prepared training corpus, and the ``updates`` that a recipe makes of them.
+    """Return ``target_tokens`` of a prepared training corpus, and a recipe's ``updates`` per epoch.
 
-    A target token (subword) counts once, where its sentence is the current one; as context or in an instance that
-    overlaps it does not count again; with ``--shuffled-context added`` each comes twice. Raises UserError where updates
-    are not all of a size.
+    A target token (subword) counts once, in its current sentence, not as context or in overlapping instances. With
+    ``--shuffled-context added`` it counts twice. Raises UserError if updates differ in size.
     """
     if not has_one_size(recipe):
         raise UserError(
-            f"recipe '{recipe.name}': with an update-freq for each epoch tokens are no number of updates; give one "
+            f"recipe '{recipe.name}': with an update-freq per epoch, tokens cannot be converted to updates; give one "
             "train.update-freq, or --updates"
         )
     arguments = [str(prepared / "bin"), *to_arguments(recipe.training())]
     import_user_dir(recipe.training().get("user-dir"))
     given = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     cfg = TranslationDocConfig.from_namespace(given)
-    cfg.doc_seed = given.seed  # fairseq resolves it where it builds a training
+    cfg.doc_seed = given.seed  # fairseq resolves it when it builds a training
     task = TranslationDocTask.setup_task(cfg)
     task.load_dataset(task.cfg.train_subset)
     dataset = task.dataset(task.cfg.train_subset)
@@ -100,5 +105,5 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
 
 
 def updates_of_tokens(tokens: float, epoch: Mapping[str, int]) -> int:
-    """Return how many updates have so many target tokens, one at least; ``epoch`` as of ``measure_epoch``."""
+    """Return the number of updates for a number of target tokens, at least 1; ``epoch`` is from ``measure_epoch``."""
     return max(1, round(tokens * epoch["updates"] / epoch["target_tokens"]))

@@ -1,4 +1,4 @@
-"""Systems of other arenas, run on the same terms elsewhere or before, in the result of this one (``--beside``)."""
+"""Add systems of other arenas with the same settings to the result of this one (``--other-results``)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 
-# What must be the same for two arenas' systems to be compared, and by which option it is set.
-SAME = {
+# Settings that must be equal to compare systems of two arenas, and their options.
+COMMON_SETTINGS = {
     "corpus": "CORPUS, --documents, --dev-documents, --test-documents and --items",
     "seeds": "--seeds",
     "updates": "--updates",
@@ -18,11 +18,15 @@ SAME = {
     "baseline": "nothing",
     "changes": "--set",
 }
-BUDGETS = {"minutes": "--minutes", "tokens": "--tokens"}  # the same of what is there only where it is the budget
-# By the clock systems are equal only where these are, too.
-CLOCK = {"machine": "the machine", "jobs": "--jobs", "threads": "--jobs and OMP_NUM_THREADS"}
-_KEPT = ("command", "commit", "commits", "date", "machine", "files")  # where the systems come from
-ASKED, TEST, STARTED = "items", "test", "start"  # of ``files``: contrastive items, test set, parameters of the start
+BUDGETS = {"minutes": "--minutes", "tokens": "--tokens"}  # the same, present only as the budget
+# With a budget in minutes these must be equal, too.
+SPEED_SETTINGS = {"machine": "the machine", "jobs": "--jobs", "threads": "--jobs and OMP_NUM_THREADS"}
+_ORIGIN_KEYS = ("command", "commit", "commits", "date", "machine", "files")  # origin of the systems
+ITEMS_FILE, TEST_FILES, START_PARAMETERS = (
+    "items",
+    "test",
+    "start",
+)  # keys of ``files``
 
 
 def read_others(
@@ -31,28 +35,28 @@ def read_others(
     """Return the results in ``paths`` (arena.json of other arenas).
 
     Args:
-        terms: of this arena, as in its own result: what of ``SAME`` is known.
-        systems: of this arena; those of others that have the same name are left out.
-        clock: what of this arena's result says how fast it is, CLOCK; it counts where minutes are the budget.
+        terms: of this arena, as in its result: the known ``COMMON_SETTINGS``.
+        systems: of this arena; systems of others with the same name are left out.
+        clock: this arena's ``SPEED_SETTINGS``, compared if the budget is in minutes.
 
-    Raises UserError if a file is no result of an arena or was made on other terms, or if two files have one system.
+    Raises UserError if a file is not an arena's result, has other settings, or has a system that is in another file.
     """
     found, seen = [], set(systems)
     wanted = {**dict.fromkeys(BUDGETS), **terms, **((clock or {}) if terms.get("minutes") else {})}
     for path in paths:
         result = read_json(path)
-        if not isinstance(result, dict) or not {*SAME, "systems", "files"} <= result.keys():
-            raise UserError(f"{path}: no result of an arena (arena.json), or one of a version without checksums")
+        if not isinstance(result, dict) or not {*COMMON_SETTINGS, "systems", "files"} <= result.keys():
+            raise UserError(f"{path}: not a result of an arena (arena.json), or from a version without checksums")
         for key, value in wanted.items():
             theirs, ours = _compared(key, result.get(key)), _compared(key, value)
             if theirs != ours:
                 raise UserError(
-                    f"{path}: its systems cannot stand beside this arena's, since it was run on other terms: {key} "
-                    f"{theirs}, here {ours}; set by {(SAME | BUDGETS | CLOCK)[key]}"
+                    f"{path}: its systems cannot be compared with this arena's, as it had other settings: {key} "
+                    f"{theirs}, here {ours}; set by {(COMMON_SETTINGS | BUDGETS | SPEED_SETTINGS)[key]}"
                 )
         others = [name for name in result["systems"] if name not in systems]
         if twice := sorted(seen.intersection(others)):
-            raise UserError(f"{path}: '{twice[0]}' is in another file of --beside, too; leave one of them out")
+            raise UserError(f"{path}: '{twice[0]}' is also in another file of --other-results; leave one of them out")
         seen |= set(others)
         kept = {name: result["systems"][name] for name in others}
         found.append({**result, "path": path, "systems": kept, "own": result["systems"][result["baseline"]]})
@@ -60,39 +64,39 @@ def read_others(
 
 
 def _compared(key: str, value: Any) -> Any:
-    """Return what is compared: what decides a machine's speed, a corpus's files wherever they lie, else all."""
+    """Return the compared part of a setting: of a machine processor and device, of a corpus its files, else all."""
     if key == "corpus" and value:
         return value.get("files", value)
     return [value.get("processor"), value.get("device")] if key == "machine" and value else value
 
 
 def check_questions(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UserError unless others were asked the same items and translated the same test set, by their checksums."""
+    """Raise UserError unless others have the same contrastive items and test set, by their checksums."""
     for other in others:
-        if any(result["files"].get(key) != other["files"].get(key) for key in (ASKED, TEST)):
+        if any(result["files"].get(key) != other["files"].get(key) for key in (ITEMS_FILE, TEST_FILES)):
             raise UserError(
-                f"{other['path']}: its systems cannot stand beside this arena's, whose items or test set are others "
-                "(made by another version of the code?); leave it out of --beside: what was run here is kept"
+                f"{other['path']}: its systems cannot be compared with this arena's, whose items or test set differ "
+                "(another version of the code?); leave it out of --other-results; results of this arena are kept"
             )
 
 
 def add_others(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a result with the systems of others, and under ``beside`` where those come from.
+    """Return a result with the systems of others, and their origins under ``beside``.
 
-    Differences stay those from the other arena's own baseline, whose scores are given with them. What another has
-    taken over itself stays that of whom it was taken from; whose systems are all left out is not named.
+    Differences remain those from the other arena's own baseline, whose scores are included. Systems that another arena
+    added itself keep their origin. An arena without systems here is not listed.
 
-    Raises UserError if they were asked other questions (``check_questions``).
+    Raises UserError if their items or test set differ (``check_questions``).
     """
     check_questions(result, others)
-    systems, beside = dict(result["systems"]), []
+    systems, origins = dict(result["systems"]), []
     for other in others:
         systems |= other["systems"]
         taken = {name for one in other.get("beside", []) for name in one["systems"]}
         own = [name for name in other["systems"] if name not in taken]
-        origin = {"file": other["path"].name, **{key: other[key] for key in _KEPT if key in other}}
+        origin = {"file": other["path"].name, **{key: other[key] for key in _ORIGIN_KEYS if key in other}}
         origin |= {"systems": own, "baseline": other["own"]["scores"]}
         for one in (origin, *other.get("beside", [])):
             names = [name for name in one["systems"] if name in other["systems"]]
-            beside += [{**one, "systems": names}] if names else []
-    return {**result, "systems": systems, "beside": beside} if others else dict(result)
+            origins += [{**one, "systems": names}] if names else []
+    return {**result, "systems": systems, "beside": origins} if others else dict(result)

@@ -1,4 +1,4 @@
-"""What an arena has come to: the results of its runs put together, written and shown."""
+"""Results of an arena: collect those of its runs, write them and show them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gtransformer.lab.analysis.figures import draw_reach
 from gtransformer.lab.arena.arena import BASELINE, Arena
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
 from gtransformer.lab.arena.others import add_others
-from gtransformer.lab.arena.statistics import BOTH, accuracies, contexts_of, error_of, scores_of, spread
+from gtransformer.lab.arena.statistics import DISTANCE_BOTH, accuracies, contexts_of, error_of, scores_of, spread
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.run.paths import last_checkpoint
@@ -22,16 +22,16 @@ from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoints import trained_seconds, training_done
 from gtransformer.tasks.training import GPU_PEAK
 
-# How long decoding took, and a first pass before it, as their programs log it.
+# Time of decoding and of a first pass, as logged by their programs.
 DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
 FIRST_PASS = re.compile(r"first pass: .* in ([\d.]+)s$", re.MULTILINE)
 MADE = re.compile(r"first pass: \d+ sentences by ")  # not read from a file
-# The records of the programs that end in a run's folder.
+# Records of the programs in a run's folder.
 RECORDS = ("train", "generate.test", "test.scores", "test.aligned", "contrastive", "generative", "cxmi")
 
 
 def finish(arena: Arena, argv: list[str] | None) -> None:
-    """Write the results, their table and the picture, and print the table."""
+    """Write the results, their table and the figure, and print the table."""
     result = collect(arena)
     shown = arena_text(result)
     with atomic_write(arena.results["txt"]) as stream:
@@ -47,14 +47,14 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
 
 
 def draw_arena(result: dict[str, Any], path: Path) -> None:
-    """Draw the picture of an arena that shows reach, from its result alone."""
+    """Draw the figure of accuracy by distance, only from the arena's result."""
     seeds = len(result["seeds"])
     terms = f"{_terms(result)}, {seeds} seed{'s' * (seeds > 1)}"
-    draw_reach(result, path, terms, BOTH, error_of)
+    draw_reach(result, path, terms, DISTANCE_BOTH, error_of)
 
 
 def draw_curves(arena: Arena, result: dict[str, Any]) -> None:
-    """Draw validation perplexity while training, of the first seed, in place of what shows reach."""
+    """Draw validation perplexity during training of the first seed, if there is no accuracy by distance."""
     seed = arena.seeds[0]
     logs = {name: arena.folder(name, seed) / "train.log" for name in arena.systems}
     curves = {name: Curve(valid=read_curve(log).valid) for name, log in logs.items()}
@@ -76,16 +76,16 @@ def collect(arena: Arena) -> dict[str, Any]:
             for name, runs in found.items():
                 systems[name][what] = accuracies(runs, None if name == BASELINE else found[BASELINE])
     every = [folder for found in folders.values() for folder in found]
-    every += [] if arena.fresh else [arena.folder(arena.start)]
-    # An arena may be gone on with by later code.
+    every += [] if arena.from_scratch else [arena.folder(arena.start)]
+    # A later version of the code may resume an arena.
     records = [path for folder in every for name in RECORDS if (path := folder / f"{name}.json").is_file()]
     commits = sorted({commit for path in records if (commit := read_json(path).get("commit"))})
-    own = {"version": 1, **arena.common(), **arena.clock(), "files": arena.files(), "systems": systems}
+    own = {"version": 1, **arena.common(), **arena.speed_settings(), "files": arena.files(), "systems": systems}
     return add_others(own | {"commits": commits}, arena.others)
 
 
 def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
-    """Return all of one system but what shows reach."""
+    """Return all results of one system except those by distance."""
     recipe = arena.recipe(name)
     files = ("test.scores.json", "test.aligned.json", "cxmi.json")
     scores, aligned, cxmi = ([read_json(folder / file) for folder in folders] for file in files)
@@ -118,10 +118,10 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
 
 
 def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
-    """Return how long a run was trained, translated and was asked for its choices."""
+    """Return the seconds of a run's training, translation and contrastive choices."""
     trained = trained_seconds(last_checkpoint(folder))
-    if not arena.fresh:
-        trained -= trained_seconds(arena.model(arena.start))  # fairseq goes on counting from the start's
+    if not arena.from_scratch:
+        trained -= trained_seconds(arena.model(arena.start))  # fairseq continues the start's count
     found = {"training": round(trained, 1), "translation": read_json(folder / "generate.test.json")["seconds"]}
     if arena.shows_reach:
         found["contrastive"] = read_json(folder / "contrastive.json")["seconds"]
@@ -129,12 +129,12 @@ def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
 
 
 def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """Return sentences a second while decoding, over seeds: without the program's start, which takes seconds as well.
+    """Return decoded sentences per second over seeds, without the program's start-up time.
 
     Args:
-        sentences: that were translated; a first pass that is made then adds its time and no sentences.
+        sentences: number of translated sentences; a first pass adds its time only.
 
-    None where a log does not say how long decoding took, or the first pass: those of earlier versions.
+    None if a log lacks the time of decoding or first pass (earlier versions).
     """
     found = []
     for folder in folders:
@@ -147,9 +147,9 @@ def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any
 
 
 def peaks_of(folders: Sequence[Path]) -> dict[str, Any]:
-    """Return peak memory over seeds: of the programs that trained and translated, and of the GPU in training.
+    """Return peak memory over seeds: of training and translation programs, and of the GPU in training.
 
-    None where it was not recorded: by earlier versions, or where there is no GPU.
+    None if it was not recorded (earlier versions, or no GPU).
     """
     values = {
         "training": [read_json(folder / "train.json").get("peak_bytes") for folder in folders],
@@ -160,7 +160,7 @@ def peaks_of(folders: Sequence[Path]) -> dict[str, Any]:
 
 
 def _gpu_peak(log: Path) -> int | None:
-    """Return what fairseq has logged of it, over all resumptions."""
+    """Return the peak GPU memory from fairseq's log, over all resumptions."""
     found = read_series(log, [GPU_PEAK]).get(GPU_PEAK, [])
     return round(max(value for _, value in found) * 2**30) if found else None
 

@@ -1,4 +1,4 @@
-"""What an arena has found: means over seeds, standard errors, and differences from the baseline on the same items."""
+"""Statistics of an arena: means over seeds, standard errors, and differences from the baseline on the same items."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from gtransformer.evaluation.accuracy import BUCKETS, SIDES, bucket_name, standa
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import ORDER
 
-Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it
+Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file
 MEAN = "mean"  # over the phenomena
-BOTH = "distance_both"  # of items that are as far from what discloses them on both sides
-_SAME = ("id", "phenomenon", *SIDES, "group")  # what tells an item
+DISTANCE_BOTH = "distance_both"  # of items with the same distance on both sides
+_ITEM_KEYS = ("id", "phenomenon", *SIDES, "group")  # keys that identify an item
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """``mean``, ``standard_error`` (over seeds; None for a single one) and ``by_seed``."""
+    """Return ``mean``, ``standard_error`` (over seeds; None for a single one) and ``by_seed``."""
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
     return {"mean": statistics.fmean(values), "standard_error": error, "by_seed": list(values)}
 
 
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return every score of the runs' score files over seeds, against untouched text, with its signature.
+    """Return every score of the runs' score files over seeds, against the untouched text, with its signature.
 
-    Those over sentences (s-BLEU, TER) are None where sentences are not aligned with the source's but by order.
+    Scores over sentences (s-BLEU, TER) are None if sentences had to be aligned by order.
     """
     found = {}
     for key, first in runs[0]["scores"]["raw"].items():
@@ -40,7 +40,7 @@ def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def contexts_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """CXMI and mean log probability of a token by number of previous sentences, over seeds, with the signature."""
+    """Return CXMI and mean log probability of a token by number of previous sentences, over seeds, with signature."""
     found = {
         name: {key: spread([run["contexts"][name][key] for run in runs]) for key in ("cxmi", "log_probability")}
         for name in runs[0]["contexts"]
@@ -49,28 +49,30 @@ def contexts_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> dict[str, Any]:
-    """Accuracy by phenomenon, and by the distance of disclosure; each a ``cell`` by phenomenon.
+    """Return accuracy by phenomenon and by distance; each is a ``cell`` by phenomenon.
 
     Args:
         runs: one for each seed, all with the same items.
-        baseline: those of the system that is compared with; None for that system itself.
+        baseline: runs of the baseline; None for the baseline itself.
 
     Returns:
         ``by_phenomenon`` {phenomenon: cell}, ``by_distance_source`` and ``by_distance_target`` {distance: {phenomenon:
-        cell}}, and ``by_distance_both``, of items whose distance is in the same row on both sides: only there a system
-        that reads one side can be compared with one that reads both. Beside the phenomena there is their unweighted
-        mean wherever all of them are.
+        cell}}, and ``by_distance_both``, for items whose distance is in the same row on both sides. Only these compare
+        systems that read one side with systems that read both. The unweighted mean of the phenomena is added if all are
+        present.
 
     Raises UserError if the runs are not over the same items.
     """
     items = runs[0]
     for run in (*runs, *(baseline or [])):
-        if [[one.get(key) for key in _SAME] for one in run] != [[one.get(key) for key in _SAME] for one in items]:
-            raise UserError("the systems were asked for choices over different items; start in another directory")
+        if [[one.get(key) for key in _ITEM_KEYS] for one in run] != [
+            [one.get(key) for key in _ITEM_KEYS] for one in items
+        ]:
+            raise UserError("the systems have choices over different items; start in another directory")
     phenomena = sorted({one["phenomenon"] for one in items})
     indices = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
     result = {"by_phenomenon": _cells(runs, baseline, indices)}
-    for side, sides in ((BOTH, SIDES), *((side, (side,)) for side in SIDES)):
+    for side, sides in ((DISTANCE_BOTH, SIDES), *((side, (side,)) for side in SIDES)):
         rows: dict[str, dict[str, Any]] = {}
         for first, _ in BUCKETS:
             row = {bucket_name(first)}
@@ -85,12 +87,12 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
 
 
 def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: Sequence[int]) -> dict[str, Any]:
-    """Accuracy, in per cent, in some of the items.
+    """Return the accuracy, in per cent, over some items.
 
-    An item counts by how many of the seeds solve it. Standard errors are over items, those of one group together
-    (``contrastive.standard_error``), so they say how far other items would change a figure; how far other seeds would
-    is seen in ``by_seed`` (``error_of`` has both). ``difference`` is that from the baseline, item by item. There is no
-    ``chance`` where nobody chose: in what was translated.
+    An item's value is the share of seeds that solve it. Standard errors are over items, clustered by group
+    (``contrastive.standard_error``), so they measure the variation between items. That between seeds is in ``by_seed``
+    (``error_of`` has both). ``difference`` is from the baseline, item by item. Translations, unlike choices, have no
+    ``chance``.
     """
     groups = [runs[0][i].get("group") for i in numbers]
     own = _shares(runs, numbers)
@@ -111,11 +113,12 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
 
 
 def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
-    """Standard error of a cell's accuracy, or of its difference (``of`` = "difference_"), over items and over seeds.
+    """Return the standard error of a cell's accuracy, or of its difference (``of`` = "difference_"), over items and
+    seeds.
 
-    Other items and other seeds would both change a figure: the root of the sum of squares of either error, which counts
-    what is of both twice and so is rather too large; with a single seed, or where a result of before does not have its
-    differences by seed, that over items alone. None for a single group of items.
+    It is the root of the sum of both squared errors. This counts their common part twice, so it is conservative. With a
+    single seed, or in old results without differences by seed, it is the error over items only. None for a single group
+    of items.
     """
     items, seeds = found[f"{of}standard_error"], found.get(f"{of}by_seed") or []
     over_seeds = spread(seeds)["standard_error"] if seeds else None
@@ -123,7 +126,7 @@ def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
 
 
 def _shares(runs: Sequence[Choices], numbers: Sequence[int], baseline: Sequence[Choices] | None = None) -> list[float]:
-    """Return the share of the seeds that solve each item, less that of the baseline's if one is given."""
+    """Return the share of seeds that solve each item, minus the baseline's if given."""
     own = [statistics.fmean(run[i]["solved"] for run in runs) for i in numbers]
     return own if baseline is None else _less(own, _shares(baseline, numbers))
 
@@ -140,9 +143,9 @@ def _less(values: Sequence[float], others: Sequence[float]) -> list[float]:
 def _cells(
     runs: Sequence[Choices], baseline: Sequence[Choices] | None, indices: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the cells of all phenomena that have items, and their unweighted mean where all of them have.
+    """Return the cells of all phenomena with items, and their unweighted mean if all have items.
 
-    Where a group has items of several phenomena (a document has all), the mean's errors are over groups, too.
+    If groups have items of several phenomena (a document has all), the mean's errors are also over groups.
     """
     cells = {name: cell(runs, baseline, numbers) for name, numbers in indices.items() if numbers}
     if len(cells) < len(indices):
@@ -160,13 +163,13 @@ def _cells(
 
 
 def joint_error(parts: Sequence[tuple[Sequence[float], Sequence[Any]]]) -> float | None:
-    """Standard error, in points, of the unweighted mean of the means of some parts, whose items share groups.
+    """Return the standard error, in points, of the unweighted mean of the means of parts whose items share groups.
 
     Args:
-        parts: of P parts the values x of its n_p items, and their groups.
+        parts: for each of P parts, the values x of its n_p items, and their groups.
 
-    The square root of G / (G - 1) times the sum over the G groups of (sum_p r_gp / (P n_p))^2, where r_gp is the sum of
-    x less their mean over the items of part p in group g; None for a single group.
+    It is the square root of G / (G - 1) times the sum over the G groups of (sum_p r_gp / (P n_p))^2. r_gp is the sum of
+    x minus the part's mean over the items of part p in group g. None for a single group.
     """
     count = sum(len(values) for values, _ in parts)
     weighted, groups = [], []
@@ -178,7 +181,7 @@ def joint_error(parts: Sequence[tuple[Sequence[float], Sequence[Any]]]) -> float
 
 
 def mean_cell(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the unweighted mean of cells whose items have nothing to do with each other: errors add up in squares."""
+    """Return the unweighted mean of cells with independent items; squared errors are added."""
     result: dict[str, Any] = {"items": sum(one["items"] for one in cells)}
     for key in ("chance", "accuracy", "difference"):
         if key in cells[0]:

@@ -10,32 +10,32 @@ from gtransformer.evaluation.metrics import DEFAULT_TITLES as SCORES
 from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
-from gtransformer.lab.arena.others import STARTED
-from gtransformer.lab.arena.statistics import BOTH, MEAN, error_of
+from gtransformer.lab.arena.others import START_PARAMETERS
+from gtransformer.lab.arena.statistics import DISTANCE_BOTH, MEAN, error_of
 
-ALL = "all"  # the context that a system takes
+ALL_CONTEXT = "all"  # key of the results with all context that a system takes
 SOURCE, TARGET = SIDES
 SIDE_TITLES = {TARGET: " on the target side", SOURCE: " on the source side"}
 MEMORY = {"training": "training MiB", "training_gpu": "GPU MiB", "translation": "translation MiB"}
-# What is said of a part of the results, where systems have it.
+# Notes on parts of the results, printed if systems have them.
 NOTES = {
-    "accuracy": "accuracy in per cent, mean of the seeds, and its standard error over items (those that depend on each "
-    "other together) and over seeds; the start is one for all seeds",
+    "accuracy": "accuracy in per cent, mean of the seeds, and its standard error over items (clustered if they depend "
+    "on each other) and over seeds; all seeds have one start",
     "generative": "translated: sentences of the test documents that need context and have the right form, in per cent, "
     "mean of the phenomena",
-    "cxmi": "CXMI: nats per token, with all the context that a system takes; SIGNATURE\n"
-    "log q: log probability of a token of the reference with that context; CXMI is what is gained over the same model "
-    "without context, which may be a bad one, log q says how good it is with it",
-    PER_UPDATE: "tokens/update: target tokens of the current sentences of an update; mean of an epoch",
-    "peak_bytes": "MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds",
+    "cxmi": "CXMI: nats per token, with all context that a system takes; SIGNATURE\n"
+    "log q: log probability of a reference token with that context; CXMI is the gain over the same model "
+    "without context, which may be bad, so log q is the absolute quality with context",
+    PER_UPDATE: "tokens/update: target tokens of an update's current sentences; mean of an epoch",
+    "peak_bytes": "MiB: peak memory of the program, on a GPU of its tensors; mean of the seeds",
 }
 
 
 def arena_text(result: Mapping[str, Any]) -> str:
-    """Scores, then accuracy over distance and differences from the baseline: mean of the phenomena, by distance on
-    either side and on both, then each phenomenon.
+    """Return scores, then accuracy by distance with differences from the baseline. Tables are for the mean of the
+    phenomena, by distance on both sides and on each, then for each phenomenon.
 
-    Of a corpus without a set that shows reach, scores alone.
+    A corpus without a set by distance has only scores.
     """
     systems, seeds = result["systems"], len(result["seeds"])
     blocks, reach = [align(score_rows(systems))], _have(systems, "accuracy")
@@ -43,11 +43,11 @@ def arena_text(result: Mapping[str, Any]) -> str:
         kinds = list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
         for kind in sorted(kinds, key=lambda kind: kind != MEAN):
             title = "mean of the phenomena" if kind == MEAN else kind
-            for side in (BOTH, *(SIDE_TITLES if kind == MEAN else ())):
+            for side in (DISTANCE_BOTH, *(SIDE_TITLES if kind == MEAN else ())):
                 table = reach_table(systems, kind, side)
                 blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
     if _have(systems, "generative"):
-        # Few sentences of test documents have the same distance on both sides.
+        # Few test sentences have the same distance on both sides.
         title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(TARGET)}"
         blocks.append(f"{title}\n{reach_table(systems, MEAN, TARGET, 'generative')}")
     scores = (score_of(system, key) for system in systems.values() for key in SCORES)
@@ -58,9 +58,9 @@ def arena_text(result: Mapping[str, Any]) -> str:
         found = {system["cxmi"]["signature"] for system in systems.values() if "cxmi" in system}
         notes = [note.replace("SIGNATURE", ", ".join(sorted(found))) for note in notes]
     if reach:
-        end = f"in brackets: points above '{result['baseline']}' on the same items, and the standard error of that"
+        end = f"in brackets: points above '{result['baseline']}' on the same items, and their standard error"
     else:
-        end = f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge what was "
+        end = f"corpus {result['corpus']['name']}: it has no contrastive items and no grammar to judge what was "
         end += "translated"
     commits = [short_commit(commit) for commit in result.get("commits", [])]
     several = [f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []
@@ -69,12 +69,12 @@ def arena_text(result: Mapping[str, Any]) -> str:
 
 
 def _have(systems: Mapping[str, Mapping[str, Any]], key: str, some: bool = False) -> bool:
-    """Return whether all systems, or some, have a part of the result, which those of earlier versions may lack."""
+    """Return whether all systems, or some, have a part of the result; results of earlier versions may lack it."""
     return (any if some else all)(key in system for system in systems.values())
 
 
 def terms_line(result: Mapping[str, Any]) -> str:
-    """Return what all systems were trained for, and from what."""
+    """Return the budget and the start of all systems."""
     words, start = budget_words(result), result["start"]
     if start is None:
         return f"{words} from random weights"
@@ -82,11 +82,11 @@ def terms_line(result: Mapping[str, Any]) -> str:
 
 
 def origin_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return where systems of other arenas come from, a line for each of these arenas."""
+    """Return the origin of other arenas' systems, a line per arena."""
     lines = []
     for one in result.get("beside", []):
         known = [word for word in (one["machine"]["processor"], short_commit(one.get("commit"))) if word]
-        starts = [arena.get("files", {}).get(STARTED) for arena in (one, result)]
+        starts = [arena.get("files", {}).get(START_PARAMETERS) for arena in (one, result)]
         started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
         compared = f"compared with its '{result['baseline']}' (s-BLEU {_shown(one['baseline']['s_bleu'])})"
         lines.append(f"of another arena ({', '.join(known)}){started}, {compared}: {', '.join(one['systems'])}")
@@ -94,9 +94,9 @@ def origin_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Return a heading, and a row a system: scores, perplexity, parameters, seconds and memory, means over seeds.
+    """Return a heading and a row per system: scores, perplexity, parameters, seconds and memory, means over seeds.
 
-    Columns that no system has (results of earlier versions) are left out, updates where all have as many.
+    Columns that no system has (earlier versions) are left out, and updates if they are equal.
     """
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         title: lambda system, key=key: _shown(score_of(system, key))
@@ -107,7 +107,7 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
         columns["translated"] = lambda system: _accuracy(system["generative"]["by_phenomenon"][MEAN])
     if _have(systems, "cxmi"):
         for title, key in (("CXMI", "cxmi"), ("log q", "log_probability")):
-            columns[title] = lambda system, key=key: _shown(system["cxmi"]["contexts"][ALL][key], 4)
+            columns[title] = lambda system, key=key: _shown(system["cxmi"]["contexts"][ALL_CONTEXT][key], 4)
     columns["validation ppl"] = lambda system: _mean(system["validation_perplexity"], 3)
     columns["parameters"] = lambda system: f"{system['parameters']:,}" if system["parameters"] else "-"
     if len({count for system in systems.values() for count in system.get("updates", [])}) > 1:
@@ -124,14 +124,14 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def distance_title(side: str) -> str:
-    """Return what a table by this distance says of it."""
+    """Return the part of a table's title about this distance."""
     return SIDE_TITLES.get(side, ", the same on both sides")
 
 
 def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
-    """Return a row a system, a column a distance; two rows a system where it is compared with the baseline.
+    """Return a row per system and a column per distance; with the baseline's comparison two rows per system.
 
-    ``side``: which distance; ``what``: the ``accuracy`` of choices, or ``generative``, of what was translated.
+    ``side``: which distance; ``what``: the ``accuracy`` of choices, or ``generative``, of translations.
     """
     cells = {name: system[what][f"by_{side}"] for name, system in systems.items()}
     some = next(iter(cells.values()))
@@ -151,7 +151,7 @@ def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, 
 
 
 def score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
-    """Return a score: where sentences had to be aligned anew, that of this alignment."""
+    """Return a score; if sentences had to be realigned, that of the realignment."""
     return system["scores"].get(key) or system.get("aligned", {}).get(key)
 
 

@@ -1,4 +1,4 @@
-"""Random documents of a given length; what they say does not matter for time and memory."""
+"""Random documents of a given length; contents do not matter for time and memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, without_context_loss
 
 LANGS = ("en", "de")
-EVEN, UNEVEN = (1.0,), (0.75, 1.25)
+EQUAL_LENGTHS, VARIED_LENGTHS = (1.0,), (0.75, 1.25)
 
 
 def make_dictionary(vocabulary: int) -> Dictionary:
-    """A dictionary of ``vocabulary`` entries in all, ending in the language symbols and ``<mask>``."""
+    """Return a dictionary of ``vocabulary`` entries, ending with the language symbols and ``<mask>``."""
     dictionary = Dictionary()
     symbols = [f"[{lang}]" for lang in LANGS] + ["<mask>"]
     for number in range(vocabulary - len(dictionary) - len(symbols)):
@@ -24,11 +24,15 @@ def make_dictionary(vocabulary: int) -> Dictionary:
 
 
 def make_document(
-    tokens: int, sentence: int, dictionary: Dictionary, generator: torch.Generator, turns: tuple[float, ...] = EVEN
+    tokens: int,
+    sentence: int,
+    dictionary: Dictionary,
+    generator: torch.Generator,
+    turns: tuple[float, ...] = EQUAL_LENGTHS,
 ) -> Tensor:
-    """(tokens,) int64: sentences of ``sentence`` tokens with ``<s>`` and ``</s>``, the last one takes what is left.
+    """Return (tokens,) int64: sentences of ``sentence`` tokens with ``<s>`` and ``</s>``; the last has the rest.
 
-    Their lengths are in turn that many times ``sentence``.
+    Lengths alternate between these multiples of ``sentence``.
     """
     words = torch.randint(dictionary.nspecial, len(dictionary) - 3, (tokens,), generator=generator)
     lengths = torch.tensor([round(sentence * times) for times in turns]).repeat(1 + tokens // sentence)
@@ -42,13 +46,13 @@ def make_document(
 def make_batch(
     documents: int, tokens: int, sentence: int, dictionary: Dictionary, uneven: bool = False, before: int = 0
 ) -> dict:
-    """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side.
+    """Return a sample for fairseq's criterions: ``documents`` pairs of ``tokens`` tokens on each side.
 
-    ``uneven``: source sentences are a quarter shorter and longer in turn than those of the target; ``before``: further
-    source sentences in front of each pair, which is the same with and without them.
+    ``uneven``: source sentences are alternately a quarter shorter and longer than target sentences; ``before``: number
+    of source sentences added in front of each pair, which does not change otherwise.
     """
     generator = torch.Generator().manual_seed(1)
-    turns = UNEVEN if uneven else EVEN
+    turns = VARIED_LENGTHS if uneven else EQUAL_LENGTHS
     source = torch.stack([make_document(tokens, sentence, dictionary, generator, turns) for _ in range(documents)])
     read = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
     if before:
@@ -58,7 +62,7 @@ def make_batch(
 
 
 def _sample(source: Tensor, read: Tensor, dictionary: Dictionary) -> dict:
-    """What the encoder and the decoder read, (rows, tokens) each, with the targets that follow."""
+    """Return a sample from the inputs of encoder and decoder, (rows, tokens) each, with shifted targets."""
     language = torch.full((len(read), 1), dictionary.index(f"[{LANGS[1]}]"))
     return {
         "id": torch.arange(len(read)),
@@ -74,10 +78,10 @@ def _sample(source: Tensor, read: Tensor, dictionary: Dictionary) -> dict:
 
 
 def make_stretch(sentences: int, sentence: int, local: int, dictionary: Dictionary) -> dict:
-    """A sample as fairseq's criteria take it: consecutive sentences of a document, each behind ``local`` previous ones.
+    """Return a sample for fairseq's criterions: a document's consecutive sentences, each with ``local`` previous ones.
 
-    ``sentence``: tokens of each, ``<s>`` and ``</s>`` included. The current sentences count in the loss, and they are
-    the same whatever stands before them.
+    ``sentence``: tokens of each, including ``<s>`` and ``</s>``. Only current sentences count in the loss; they do not
+    depend on ``local``.
     """
     generator = torch.Generator().manual_seed(1)
     current, before = (

@@ -1,4 +1,4 @@
-"""Systems timed in turn, each in a process of its own, so that its peak memory is its own."""
+"""Time systems in turn, each in its own process, so that its peak memory is its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gtransformer.files import process_memory
 from gtransformer.lab.benchmark.systems import Setting, System
 from gtransformer.modules.processor import CPUINFO, onednn_is_faster, processor_fields
 
-# Of the many flags of a processor, those that decide how fast matrices are multiplied.
+# Processor flags that determine the speed of matrix products.
 INSTRUCTIONS = (
     *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_fp16", "amx_int8"),
     *("asimd", "bf16", "i8mm", "sve"),
@@ -36,8 +36,8 @@ class Worker:
     """Run methods of a System on request, in another process.
 
     Args:
-        seconds: longest time for one request.
-        memory: bytes that the process may use (address space is not limited where a GPU is used).
+        seconds: time limit of a request.
+        memory: bytes that the process may use (no limit of address space with a GPU).
     """
 
     def __init__(self, setting: Setting, seconds: float, memory: int | None = None):
@@ -49,7 +49,7 @@ class Worker:
         theirs.close()
 
     def call(self, method: str, **arguments) -> dict:
-        """Return what ``System.method`` returns, with seconds of the processor and peak memory; or OutOfResources."""
+        """Return the result of ``System.method``, with processor seconds and peak memory. Raises OutOfResources."""
         try:
             self.pipe.send((method, arguments))
             if not self.pipe.poll(self.seconds):
@@ -88,19 +88,19 @@ def _serve(pipe: Connection, setting: Setting, memory: int | None) -> None:
             gpu = setting.device == "cuda"
             value["peak_bytes"] = torch.cuda.max_memory_allocated() if gpu else peak_memory() - baseline
             pipe.send(("ok", value))
-        except (MemoryError, RuntimeError) as error:  # PyTorch says it in either way
+        except (MemoryError, RuntimeError) as error:  # PyTorch raises either
             short = isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate" in str(error)
             message = (str(error).splitlines() or [type(error).__name__])[0][:200]
             pipe.send(("memory" if short else "error", message))
 
 
 def worker_threads() -> int:
-    """Threads that a worker computes with: all cores it may use, unless ``OMP_NUM_THREADS`` says otherwise."""
+    """Return the number of a worker's threads: ``OMP_NUM_THREADS`` if set, else all cores that it may use."""
     return int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or len(os.sched_getaffinity(0)))
 
 
 def peak_memory() -> int:
-    """Most bytes that this process has had in memory."""
+    """Return this process's peak memory in bytes."""
     return process_memory("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -109,15 +109,15 @@ def alternate(
 ) -> list[dict]:
     """Time ``method`` of every system ``runs`` times, one system after the other in each round.
 
-    The first round is a warm-up and is not counted; without ``runs`` it is all, for memory alone. With ``fresh`` each
-    run has a new process with a warm-up of its own, so that systems that wait hold no memory. A system that runs out of
-    memory or time is left out from then on, and its row says so.
+    The first round is a warm-up and is not counted; without ``runs`` it is the only one, for memory. With ``fresh``
+    each run has a new process with its own warm-up, so that waiting systems hold no memory. A system that runs out of
+    memory or time is left out afterwards, and its row has ``failed``.
 
     Returns:
-        one dictionary a setting: ``runs`` and ``cpu_runs`` (seconds each, the latter of the processor: with one thread,
-        what counts where other work runs, too) with their medians ``seconds`` and ``cpu_seconds``,
-        ``steps_per_second``, ``tokens`` of a run, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in training
-        ``kept_bytes``; or ``failed``.
+        one dictionary per setting: ``runs`` and ``cpu_runs`` (wall and processor seconds of each run) with their
+        medians ``seconds`` and ``cpu_seconds``, ``steps_per_second``, ``tokens`` of a run, ``tokens_per_second``,
+        ``peak_bytes_per_token``, in training ``kept_bytes``; or ``failed``. With one thread, processor seconds are
+        reliable even if other work runs.
     """
     rows = [
         {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": [], "cpu_runs": []}
@@ -162,11 +162,11 @@ def alternate(
 
 
 def machine(cpuinfo: Path = CPUINFO) -> dict:
-    """Return what a measurement depends on besides the code, as a result file records it.
+    """Return the machine's properties that affect a measurement, for result files.
 
-    ``processor`` (its name), ``vendor``, ``instructions`` (those of INSTRUCTIONS that it has), ``cores`` (that this
-    process may use), ``threads`` (of a worker), ``libraries`` (lines of PyTorch's build), ``float32_products`` (the
-    library that linear layers use), ``environment`` (the variables that change any of this).
+    ``processor`` (its name), ``vendor``, ``instructions`` (available ones of INSTRUCTIONS), ``cores`` (usable by this
+    process), ``threads`` (of a worker), ``libraries`` (lines of PyTorch's build), ``float32_products`` (the library of
+    linear layers), ``environment`` (variables that affect these).
     """
     fields = processor_fields(cpuinfo)
     flags = set((fields.get("flags") or fields.get("Features") or "").split())

@@ -1,4 +1,4 @@
-"""The benchmark as tables and pictures: how many times the time and memory of others a token costs."""
+"""Tables and figures of the benchmark: time and memory per token, and their ratios between systems."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from statistics import mean
 
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
-from gtransformer.lab.benchmark.names import BATCHED, BESIDE, PSEUDO, SENTENCES
+from gtransformer.lab.benchmark.names import BATCHED, DOC_TRANSFORMER, DOCUMENT_TRANSFORMER, PSEUDO
 from gtransformer.lab.benchmark.systems import Setting
 from gtransformer.lab.report.pages.colours import system_looks
 
-# What is compared over lengths, by its key in a row, and the name of its ratio.
+# Keys of a row that are compared over lengths, and the names of their ratios.
 BY_LENGTH = {"seconds": "time", "cpu_seconds": "cpu", "kept_bytes": "kept", "peak_bytes": "peak"}
 
 
 def add_ratios(rows: list[dict]) -> None:
-    """Add how much more time and memory a token costs each system than others at the same work.
+    """Add the ratios of each system's time and memory per token to those of others with the same workload.
 
-    A row's ``ratios``, ``cpu_ratios`` (of seconds of the processor) and ``memory_ratios`` map the name of a packed
-    system to a number; of document_transformer, the sentence Transformer's; of systems that read a document's
-    consecutive sentences, the pseudo-document and the sentence Transformer's. Like is compared with like: documents,
-    vocabulary, dropout and precision are the same.
+    A row's ``ratios``, ``cpu_ratios`` (processor seconds) and ``memory_ratios`` map the name of a packed system to a
+    number. document_transformer is compared with the sentence Transformer, and systems that read a document's
+    consecutive sentences with the pseudo-document and the sentence Transformer. Documents, vocabulary, dropout and
+    precision are the same.
     """
     timed = [row for row in rows if "seconds" in row]
     for row in timed:
@@ -40,8 +40,8 @@ def add_ratios(rows: list[dict]) -> None:
 def _compared_with(row: dict) -> tuple[str, ...]:
     system = row["setting"]["system"]
     if system in BATCHED:
-        return PSEUDO, SENTENCES
-    return (SENTENCES if system == BESIDE else "packed",)
+        return PSEUDO, DOC_TRANSFORMER
+    return (DOC_TRANSFORMER if system == DOCUMENT_TRANSFORMER else "packed",)
 
 
 def _work(row: dict) -> str:
@@ -49,7 +49,7 @@ def _work(row: dict) -> str:
 
 
 def table(rows: list[dict]) -> str:
-    """Format rows of one method by workload; the last columns say how many times faster those compared with are."""
+    """Format rows of one method by workload; the last columns are the speed-ups of the compared systems."""
     wanted = {name for row in rows for name in _compared_with(row)}
     others = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] in wanted))
     head, blocks = ["system", "tokens", "s/run", "tokens/s", "kB/token", "runs", *(f"/ {name}" for name in others)], []
@@ -69,13 +69,13 @@ def table(rows: list[dict]) -> str:
 
 
 def by_length(rows: list[dict]) -> list[dict]:
-    """Put training rows together that differ in nothing but the length of documents (and of batches).
+    """Group training rows that differ only in the length of documents (and batches).
 
     Returns:
-        one dictionary a system: ``name``, ``system``, ``window`` (None of a system without windows) and ``lengths``,
-        shortest first, each with ``tokens`` of a document, ``documents`` of a batch, the keys of BY_LENGTH (``seconds``
-        and ``cpu_seconds`` of a step, ``kept_bytes``, ``peak_bytes``) and ``ratios``: how many times what a token costs
-        at the shortest length it costs here. A row that failed is left out, seconds where none were counted.
+        one dictionary per system: ``name``, ``system``, ``window`` (None for a system without windows) and ``lengths``,
+        shortest first. Each has ``tokens`` of a document, ``documents`` of a batch, the keys of BY_LENGTH (``seconds``
+        and ``cpu_seconds`` of a step, ``kept_bytes``, ``peak_bytes``) and ``ratios``: the cost per token relative to
+        the shortest length. Failed rows are left out, and seconds without counted runs.
     """
     alike: dict[Setting, list[dict]] = {}
     for row in rows:
@@ -98,7 +98,7 @@ def by_length(rows: list[dict]) -> list[dict]:
 
 
 def length_table(systems: list[dict]) -> str:
-    """Format what ``by_length`` found, a line for each length; ratios are of costs a token, to the shortest's."""
+    """Format the result of ``by_length``, a line per length; ratios are costs per token relative to the shortest."""
     rows = [["training by length", "documents", "s", "CPU s", "MiB kept", "MiB peak", *BY_LENGTH.values()]]
     for system in systems:
         for one in system["lengths"]:
@@ -119,14 +119,14 @@ def draw(rows: list[dict], folder: Path, name: str) -> None:
 
 
 def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
-    """Draw one curve a system over document length, both axes logarithmic."""
+    """Draw one curve per system over document length, both axes logarithmic."""
     from matplotlib import ticker
 
     figure = new_figure(7, 5, 150)
     looks = system_looks(map(curve, rows))
     axes = figure.add_subplot()
     for name in dict.fromkeys(map(curve, rows)):
-        measured: dict[int, list[float]] = {}  # in several runs of the benchmark: the mean
+        measured: dict[int, list[float]] = {}  # mean of several runs of the benchmark
         for row in rows:
             if curve(row) == name and "seconds" in row:
                 measured.setdefault(row["setting"]["tokens"], []).append(cost(row, kind))
@@ -156,7 +156,7 @@ def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
 
 
 def curve(row: dict) -> str:
-    """Return the label of a row's curve: the system, and its workload as far as it is not the usual one."""
+    """Return the label of a row's curve: the system, and non-default parts of its workload."""
     usual, setting = Setting("", 0, 0), row["setting"]
     parts = {
         "sentence": f"sentences of {setting['sentence']}",
@@ -167,5 +167,5 @@ def curve(row: dict) -> str:
 
 
 def cost(row: dict, kind: str) -> float:
-    """Return the milliseconds (``time``) or kilobytes (``memory``) of a token."""
+    """Return the milliseconds (``time``) or kilobytes (``memory``) per token."""
     return 1000 / row["tokens_per_second"] if kind == "time" else row["peak_bytes"] / row["tokens"] / 1000

@@ -1,4 +1,4 @@
-"""The systems that are compared: fairseq's own Transformer, G-Transformer (dense and packed), the other systems."""
+"""The compared systems: fairseq's own Transformer, G-Transformer (dense and packed), the other systems."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabe
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.names import (
     BATCHED,
-    BESIDE,
     DENSE,
+    DOC_TRANSFORMER,
+    DOCUMENT_TRANSFORMER,
     FAIRSEQ,
     GTRANSFORMER,
     OTHERS,
     PSEUDO,
-    SENTENCES,
     WINDOWS,
 )
 from gtransformer.models.gtransformer.model import ARCHITECTURES
@@ -45,15 +45,13 @@ class Setting:
     """One row of the benchmark.
 
     ``system``: fairseq; G-Transformer as dense or packed, with ``context`` top layers of combined attention; or another
-    system of this package.
-    doc_transformer_dense is one that keeps its scores, length x length, as attention in plain products does;
-    window_transformer has windows of ``window`` on either side, by sentence, and relative positions.
-    document_transformer reads ``beside`` previous source sentences, is trained as in its second step, all that a
-    sentence model has being frozen, and its documents are single sentences, the same as the others'. So are those of
-    pseudo_documents, docflat, abd and mbe, each behind ``local`` previous ones on both sides. ``precision``:
-    float32, bfloat16 or float16 (fairseq: autocast); ``tokens`` of a document and ``sentence``, of a sentence with its
-    ``<s>`` and ``</s>``; ``uneven``: source sentences are shorter and longer in turn, so that windows jump. ``arch``:
-    G-Transformer of a size, which every system has.
+    system of this package. doc_transformer_dense keeps all attention scores, length x length, as plain products do.
+    window_transformer has windows of ``window`` on each side, by sentence, and relative positions. document_transformer
+    reads ``beside`` previous source sentences. It is trained as in its second step, with the sentence model frozen, and
+    its documents are single sentences, the same as the others'. So are those of pseudo_documents, docflat, abd and mbe,
+    each with ``local`` previous ones on both sides. ``precision``: float32, bfloat16 or float16 (fairseq: autocast);
+    ``tokens`` of a document; ``sentence``: tokens of a sentence with ``<s>`` and ``</s>``; ``uneven``: source sentences
+    are alternately shorter and longer, so that windows jump. ``arch``: a size of G-Transformer, which every system has.
     """
 
     system: str
@@ -69,38 +67,38 @@ class Setting:
     device: str = "cpu"
     window: int = 20
     uneven: bool = False
-    beside: int = 2
+    beside: int = 2  # name in result files
     local: int = 3
 
     @property
     def name(self) -> str:
-        """As it stands in tables."""
+        """The name in tables and result files."""
         detail = f"{self.context} global" if self.system in GTRANSFORMER else ""
-        detail = f"{self.beside} beside" if self.system == BESIDE else detail
+        detail = f"{self.beside} beside" if self.system == DOCUMENT_TRANSFORMER else detail
         detail = f"{self.local} local" if self.system in BATCHED else detail
         parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision]
         return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
 
     @property
     def has_windows(self) -> bool:
-        """Whether ``window`` makes a difference."""
+        """Whether the system uses ``window``."""
         return self.system == WINDOWS
 
     @property
     def architecture(self) -> str:
-        """The name of the model for fairseq; that of a size (of fairseq's Transformer, too) with G-Transformer."""
+        """The model's name for fairseq; fairseq's Transformer has G-Transformer's sizes."""
         own = self.system.removesuffix(DENSE) if self.system in (*OTHERS, *BATCHED) else "gtransformer"
-        own = SENTENCES if self.system == PSEUDO else own
+        own = DOC_TRANSFORMER if self.system == PSEUDO else own
         return self.arch.replace("gtransformer", own, 1)
 
     @property
     def documents(self) -> int:
-        """Documents in a training batch."""
+        """Number of documents in a training batch."""
         return max(1, self.batch_tokens // self.tokens)
 
     @property
     def workload(self) -> str:
-        """What systems must have in common to be compared: precision, and what they work on."""
+        """The common settings of compared systems: precision, size and data."""
         return (
             f"{self.precision}, {self.arch}, documents of {self.tokens} tokens, sentences of {self.sentence}"
             f"{' (uneven)' if self.uneven else ''}, {self.vocabulary} words, dropout {self.dropout}"
@@ -108,7 +106,7 @@ class Setting:
 
 
 class System:
-    """A model with its optimizer and one batch on which it is timed."""
+    """A model with its optimizer and the batch on which it is timed."""
 
     def __init__(self, setting: Setting):
         torch.manual_seed(1)
@@ -135,7 +133,7 @@ class System:
             cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
             cfg.group_attention = setting.system
         model = MODEL_REGISTRY[name].build_model(cfg, self.task)
-        if setting.system == BESIDE:
+        if setting.system == DOCUMENT_TRANSFORMER:
             freeze_pretrained(model, None)
         return model
 
@@ -148,7 +146,7 @@ class System:
             part.layers, part.attention_heads = sizes[f"{side}_layers"], sizes[f"{side}_attention_heads"]
         cfg.decoder.input_dim = cfg.decoder.output_dim = cfg.decoder.embed_dim
         cfg.share_all_embeddings, cfg.dropout = True, self.setting.dropout
-        # fairseq makes tables of so many positions at once: for a million they would be most of its memory.
+        # fairseq allocates tables of all positions; for a million they would be most of its memory.
         cfg.max_source_positions = cfg.max_target_positions = self.setting.tokens + 2
         cfg.checkpoint_activations = self.setting.checkpoint
         return TransformerModelBase.build_model(cfg, self.task)
@@ -158,20 +156,22 @@ class System:
         if setting.system in BATCHED:
             batch = make_stretch(documents, setting.sentence, setting.local, self.dictionary)
             return to_device(as_read(batch, self.model), setting.device)
-        before = setting.beside if setting.system == BESIDE else 0
+        before = setting.beside if setting.system == DOCUMENT_TRANSFORMER else 0
         batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven, before)
         return to_device(batch, setting.device)
 
     def _precision(self) -> AbstractContextManager:
-        """Autocast for fairseq's Transformer; the others have an option for it."""
+        """Return autocast for fairseq's Transformer; the others have an option for it."""
         setting = self.setting
         if setting.precision == "float32" or setting.system != FAIRSEQ:
             return nullcontext()
         return torch.autocast(setting.device, dtype=getattr(torch, setting.precision))
 
     def train_step(self) -> dict:
-        """What fairseq's trainer does for an update, with the optimizer of the recipes (fairseq's Transformer: with
-        fairseq's Adam); seconds, target tokens and ``kept_bytes``, activations, counted in the first step."""
+        """Run an update as fairseq's trainer does, with the recipes' optimizer (fairseq's Transformer: fairseq's Adam).
+
+        Returns seconds, target tokens and ``kept_bytes``, the activations counted in the first step.
+        """
         if self.optimizer is None:
             kind = LabelSmoothedCrossEntropyCriterion
             if self.setting.system != FAIRSEQ:
@@ -189,7 +189,7 @@ class System:
         self.optimizer.zero_grad()
         self.optimizer.backward(loss)
         self.optimizer.multiply_grads(1.0 / sample_size)
-        self.optimizer.clip_grad_norm(0.0)  # for the logs
+        self.optimizer.clip_grad_norm(0.0)  # as for the logs
         self.optimizer.step()
         seconds = now(self.setting.device) - began
         return {"seconds": seconds, "tokens": self.batch["ntokens"], "kept_bytes": self.kept_bytes}
@@ -197,8 +197,8 @@ class System:
     def decode(self, documents: int, beam: int) -> dict:
         """Translate ``documents`` documents into as many tokens each; return seconds and tokens.
 
-        Of systems over a stretch of a document, so many consecutive sentences as one batch: the second of two passes,
-        behind given translations of each one's context.
+        For systems that read consecutive sentences, ``documents`` sentences are one batch. This is the second of two
+        passes, with given translations of each sentence's context.
         """
         setting = self.setting
         batch = self._batch(documents)
@@ -212,7 +212,7 @@ class System:
         return {"seconds": seconds, "tokens": tokens}
 
     def _generator(self, beam: int):
-        # Every sentence, or with fairseq's Transformer the document, becomes as long as its source.
+        # Every sentence (fairseq's Transformer: the document) becomes as long as its source.
         if self.setting.system == FAIRSEQ:
             length = self.setting.tokens - 1
             return SequenceGenerator(
@@ -227,22 +227,24 @@ class System:
         return task.build_generator([self.model], options)
 
     def _contexts(self, batch: dict) -> Tensor:
-        """What each translation of a batch over a stretch begins with: all but the current sentence."""
+        """Return the forced prefix of each translation of a batch of consecutive sentences: all but the current
+        sentence.
+        """
         return batch["net_input"]["prev_output_tokens"][:, : self.setting.local * self.setting.sentence]
 
 
 class Kept(torch.autograd.graph.saved_tensors_hooks):
-    """Count the activations that a forward pass keeps for the backward one: exactly, and on any device.
+    """Context manager that counts exactly the activations kept for the backward pass, on any device.
 
-    Within ``with Kept() as kept:`` what autograd saves is noted; ``kept.bytes`` are those of its storages, each once.
-    What is computed again in the backward pass, and what that pass needs besides, is not in it.
+    Within ``with Kept() as kept:`` the tensors that autograd saves are recorded; ``kept.bytes`` is the size of their
+    storages, each counted once. Recomputed activations and temporary memory of the backward pass are not included.
 
     Args:
-        besides: what does not count, for instance parameters, which are there anyway.
+        excluded: tensors that do not count, for instance parameters.
     """
 
-    def __init__(self, besides: Iterable[Tensor] = ()):
-        self._besides = {tensor.untyped_storage().data_ptr() for tensor in besides}
+    def __init__(self, excluded: Iterable[Tensor] = ()):
+        self._excluded = {tensor.untyped_storage().data_ptr() for tensor in excluded}
         self._sizes: dict[int, int] = {}
         super().__init__(self._note, lambda tensor: tensor)
 
@@ -257,20 +259,20 @@ class Kept(torch.autograd.graph.saved_tensors_hooks):
 
     def _note(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self._besides:
+        if storage.data_ptr() not in self._excluded:
             self._sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
 
 def now(device: str) -> float:
-    """Seconds, after the device has done what it was told."""
+    """Return the time in seconds, after the device has finished its work."""
     if device == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def to_device(sample, device: str):
-    """A nested dictionary of tensors on ``device``."""
+    """Return a nested dictionary of tensors on ``device``."""
     if isinstance(sample, dict):
         return {key: to_device(value, device) for key, value in sample.items()}
     return sample.to(device) if isinstance(sample, Tensor) else sample

@@ -1,7 +1,8 @@
-"""All systems side by side, trained with one budget on one corpus: what they score and how far they see.
+"""Train all systems with one budget on one corpus, and compare their scores and their use of context by distance.
 
-Prepares a corpus (demo: generated, with the set that shows reach), trains the sentence model that all start from, then
-each system once a seed, and writes arena.json, arena.txt and arena.png. Run again, it goes on where it stopped.
+It prepares a corpus (demo: generated, with a contrastive set by distance), trains the sentence model that all start
+from, then each system once per seed, and writes arena.json, arena.txt and arena.png. The same command resumes an
+interrupted run.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
-from gtransformer.lab.arena.systems import BASELINE, DEFAULT, FRESH, SIZES, system_names
+from gtransformer.lab.arena.systems import BASELINE, DEFAULT_UPDATES, FROM_SCRATCH, SIZES, system_names
 from gtransformer.lab.cli.demo_corpus import at_least
 
 SIZE_HELP = {
-    "documents": "of demo, training: letters, and three documents like the set's to each",
+    "documents": "demo: training letters; each adds three documents like the set's",
     "dev_documents": "the same for validation",
-    "test_documents": "the same for translation and its scores",
-    "items": "of its set: at least so many for each phenomenon and row of distances",
+    "test_documents": "the same for translation and scores",
+    "items": "demo: least items for each phenomenon and row of distances",
 }
 
 
@@ -28,31 +29,33 @@ def build_parser() -> argparse.ArgumentParser:
     epilog = f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them"
     parser = CommandParser(prog="gtransformer lab arena", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
-    text = "demo (generated); ted, news, europarl, or a directory in the raw corpus format: without reach"
+    text = "demo (generated); ted, news, europarl, or a directory in the raw corpus format (no accuracy by distance)"
     add("corpus", help=text)
     add("output", type=Path, help="directory to write to")
-    add("--systems", nargs="+", metavar="NAME", help="of configs/arena/, or YAML files (default: all)")
+    add("--systems", nargs="+", metavar="NAME", help="names in configs/arena/, or YAML files (default: all)")
     add("--seeds", nargs="+", type=int, default=[1, 2], metavar="N", help="(default: 1 2)")
-    add("--updates", type=int, metavar="N", help=f"of training, each system (default: {DEFAULT})")
-    add("--minutes", type=float, metavar="M", help="of training, each system, instead of --updates")
-    text = "of the target, each system, instead: the corpus's make an epoch"
+    add("--updates", type=int, metavar="N", help=f"training updates of each system (default: {DEFAULT_UPDATES})")
+    add("--minutes", type=float, metavar="M", help="training minutes of each system, instead of --updates")
+    text = "target tokens of each system's training, instead of --updates; all tokens of the corpus are an epoch"
     add("--tokens", type=int, metavar="N", help=text)
-    text = f"where systems come from: start, one sentence model, or {FRESH}, random weights (%(default)s)"
-    add("--from", dest="begin", choices=("start", FRESH), default="start", help=text)
-    add("--start-updates", type=int, metavar="N", help="of the sentence model (default: its recipe's)")
+    text = f"initial weights: start, one sentence model, or {FROM_SCRATCH}, random (%(default)s)"
+    add("--from", dest="begin", choices=("start", FROM_SCRATCH), default="start", help=text)
+    add("--start-updates", type=int, metavar="N", help="updates of the sentence model (default: its recipe's)")
     add("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
     for name, what in SIZE_HELP.items():
         text = f"{what} (default: {SIZES[name]})"
         add(f"--{name.replace('_', '-')}", type=at_least(1), metavar="N", help=text)
-    text = "arena.json of others, run on the same terms: their systems are shown beside"
-    add("--beside", nargs="+", type=Path, default=[], metavar="FILE", help=text)
+    text = "also show the systems of these arena.json files, run with the same settings"
+    add("--other-results", nargs="+", type=Path, default=[], metavar="FILE", help=text)
+    former = {"dest": "other_results", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    add("--beside", nargs="+", type=Path, **former)  # the name in earlier versions
     parser.add_changes("all recipes")
     return parser
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Run the arena, print and write what came out."""
+    """Run the arena, print and write the results."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.arena.arena import Arena

@@ -1,4 +1,4 @@
-"""Measure training and decoding of systems in turn, by length of documents; fairseq's Transformer is one of them."""
+"""Measure training and decoding of systems, including fairseq's Transformer, by length of documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.benchmark.names import BATCHED, BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS
+from gtransformer.lab.benchmark.names import BATCHED, DOCUMENT_TRANSFORMER, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS
 
 if TYPE_CHECKING:
     from gtransformer.lab.benchmark.systems import Setting
@@ -51,44 +51,50 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(name, default=default, **options)
 
     add("--output", "exp_logs/benchmark", type=Path, help="directory")
-    add("--name", "benchmark", help="name of the files in it")
+    add("--name", "benchmark", help="name of its files")
     parser.add_argument(
-        "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw the results of these files together"
+        "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw these files' results in one figure"
     )
     add("--what", "train,decode", type=names(("train", "decode")), help="train, decode or both")
     add("--arch", "gtransformer_base", help="sizes")
-    add("--lengths", "256,512,1024,2048,4096,8192", type=numbers(least=1), help="tokens a document")
-    add("--sentences", "30", type=numbers(least=3), help="tokens a sentence, <s> and </s> included")
+    add("--lengths", "256,512,1024,2048,4096,8192", type=numbers(least=1), help="tokens per document")
+    add("--sentences", "30", type=numbers(least=3), help="tokens per sentence, including <s> and </s>")
     add("--vocabularies", "32000", type=numbers(least=10), help="entries of the dictionary")
     add("--dropouts", "0.3", type=numbers(float), help="dropout in training")
     add("--systems", "fairseq,dense,packed", type=names(SYSTEMS), help=f"of {', '.join(SYSTEMS)}")
     add("--context", "0,2", type=numbers(), help="top layers with combined attention, of G-Transformer")
     add("--windows", "20", type=numbers(least=1), help=f"w, of {WINDOWS}")
-    add("--beside", "2", type=numbers(), help=f"previous source sentences, of {BESIDE}")
+    add("--context-sentences", "2", type=numbers(), help=f"previous source sentences, of {DOCUMENT_TRANSFORMER}")
+    former = {"dest": "context_sentences", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    parser.add_argument("--beside", type=numbers(), **former)  # the name in earlier versions
     add("--local", "3", type=numbers(), help=f"previous sentences, of {', '.join(BATCHED)}")
     parser.add_argument(
-        "--uneven", action="store_true", help="source sentences are shorter and longer in turn, so that windows jump"
+        "--uneven",
+        action="store_true",
+        help="source sentences are alternately shorter and longer, so that windows jump",
     )
     add("--precisions", "float32", type=names(("float32", "bfloat16", "float16")), help="of float32, bfloat16, float16")
-    add("--batch-tokens", 8192, type=int, help="tokens a training batch")
+    add("--batch-tokens", 8192, type=int, help="tokens per training batch")
     add("--documents", "1,16", type=numbers(least=1), help="documents (with --local, sentences) decoded at once")
     add("--beam", 5, type=int)
-    add("--runs", 5, type=int, help="counted runs of each system; 0: one that is not timed, for memory")
+    add("--runs", 5, type=int, help="timed runs of each system; 0: one run without timing, for memory")
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in dense and packed")
     parser.add_argument(
-        "--fresh", action="store_true", help="one process at a time, a new one for each run: where memory is scarce"
+        "--fresh", action="store_true", help="one process at a time, a new one for each run, to save memory"
     )
     parser.add_argument(
-        "--together", action="store_true", help="take lengths, sentences, ... all in turn, not one after the other"
+        "--together",
+        action="store_true",
+        help="alternate runs over lengths, sentences, ..., instead of one after the other",
     )
-    add("--seconds", 600, type=float, help="longest time for one run")
+    add("--seconds", 600, type=float, help="time limit of one run")
     parser.add_argument("--memory", type=float, default=0, help="GiB that a system may use (default: no limit)")
     return parser
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Run the benchmark; results are written after every workload, so that an interrupted one keeps them."""
+    """Run the benchmark. Results are written after every workload, so an interrupted run keeps them."""
     options = build_parser().parse_args(argv)
 
     import torch
@@ -104,7 +110,7 @@ def main(argv: list[str] | None = None) -> None:
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
-    single = [system for system in options.systems if system in (BESIDE, *BATCHED)]
+    single = [system for system in options.systems if system in (DOCUMENT_TRANSFORMER, *BATCHED)]
     if single and len({*options.lengths, *options.sentences}) > 1:
         raise UserError(f"{single[0]} translates single sentences: give --lengths and --sentences the same number")
     results = {"device": device_name(), "machine": machine(), "rows": []}
@@ -130,7 +136,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def make_workloads(options: argparse.Namespace, device: str) -> list[list[Setting]]:
-    """Return what is run in turn, for every vocabulary, dropout, length of sentences and of documents."""
+    """Return the settings that are run in turn, for every vocabulary, dropout, sentence length and document length."""
     from gtransformer.lab.benchmark.systems import Setting
 
     combinations = product(options.vocabularies, options.dropouts, options.sentences, options.lengths)
@@ -151,11 +157,11 @@ def make_workloads(options: argparse.Namespace, device: str) -> list[list[Settin
 
 
 def variants(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
-    """Return what a system is measured with, one after the other, as keys of Setting."""
+    """Return the variants of a system to measure, as keys of Setting."""
     if system in GTRANSFORMER:
         return [{"context": layers} for layers in options.context]
-    if system == BESIDE:
-        return [{"beside": sentences} for sentences in options.beside]
+    if system == DOCUMENT_TRANSFORMER:
+        return [{"beside": sentences} for sentences in options.context_sentences]
     if system in BATCHED:
         return [{"local": sentences} for sentences in options.local]
     return [{"window": width} for width in options.windows] if system == WINDOWS else [{}]

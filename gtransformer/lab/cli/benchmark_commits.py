@@ -1,8 +1,8 @@
-"""Measure training and decoding of two checkouts in turn: has a change made them slower?
+"""Measure training and decoding of two checkouts in turn, to find slower changes.
 
-``gtransformer lab benchmark-commits OLD [NEW]``. The old checkout is measured twice in every round, so
-that what it differs from itself stands beside what the new one differs from it. Each run is this file in a process of
-its own with one checkout on the path; of that it asks ``System``, ``Setting`` and the measures of memory only.
+``gtransformer lab benchmark-commits OLD [NEW]``. The old checkout is measured twice in every round, to compare its own
+variation with the new one's difference. Each run is this file in its own process, with one checkout on the path. It
+uses only the checkout's ``System``, ``Setting`` and memory measures.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pathlib import Path
 from statistics import median
 
 TURNS = ("old", "new", "old again")
-ALLOWED = 0.05  # slower by so much, or by what the old checkout differs from itself, is not slower
-PACKAGES = ("gtransformer.lab.benchmark", "gtransformer.benchmark")  # where checkouts have it, now and before
+ALLOWED = 0.05  # tolerated slowdown; the old checkout's own variation is tolerated, too
+PACKAGES = ("gtransformer.lab.benchmark", "gtransformer.benchmark")  # current and former path
 
 
 def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
     """Call a method of System: once to warm up, then until ``seconds`` have passed.
 
-    Of ``setting``, what the checkout does not know yet is left out: it concerns systems that it has not.
+    Keys of ``setting`` that the checkout does not have are left out, as they concern newer systems.
 
     Returns:
-        ``seconds`` and ``cpu_seconds`` of the processor, a call each; ``calls``, ``tokens`` of one of them,
-        ``peak_bytes`` of the process since before the model was built.
+        ``seconds`` and ``cpu_seconds`` (processor) per call; number of ``calls``; ``tokens`` per call; ``peak_bytes``
+        of the process, including building the model.
     """
     import torch
 
@@ -59,9 +59,9 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
 
 
 def _module(*names: str):
-    """Import the first that is there of the benchmark's modules, at its place now or before.
+    """Import a module of the benchmark from its current or former path.
 
-    By its file: where this checkout is installed, too, an import might find the benchmark of the other one.
+    It is imported by file, as an installed checkout could otherwise be found instead.
     """
     checkout = Path(importlib.import_module("gtransformer").__file__).parents[1]
     modules = [f"{package}.{name}" for package in PACKAGES for name in names]
@@ -72,7 +72,7 @@ def _module(*names: str):
 
 
 def run_apart(checkout: Path, task: dict, limit: float) -> dict:
-    """Return ``measure`` of a checkout, in a new process; UserError if it fails or takes more than ``limit`` s."""
+    """Return ``measure`` of a checkout in a new process. Raises UserError if it fails or exceeds ``limit`` s."""
     from gtransformer.errors import UserError
 
     path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
@@ -90,9 +90,9 @@ def run_apart(checkout: Path, task: dict, limit: float) -> dict:
 
 
 def summary(results: dict[str, list[dict]]) -> dict:
-    """Return medians of a case, and their ratios to the old checkout's first.
+    """Return medians of a case, and their ratios to the old checkout's first turn.
 
-    ``tokens`` of a call; by turn ``runs`` and ``cpu_runs`` (seconds a call), ``seconds`` (median),
+    ``tokens`` per call; by turn ``runs`` and ``cpu_runs`` (seconds per call), ``seconds`` (median),
     ``tokens_per_second`` and ``peak_bytes`` (median); ``ratios``, ``cpu_ratios`` and ``memory_ratios`` of the other
     turns; ``spread`` of all runs of the old checkout, (longest - shortest) / median; ``allowed``, and whether the new
     one is ``within``.
@@ -117,7 +117,7 @@ def summary(results: dict[str, list[dict]]) -> dict:
 
 
 def line(row: dict) -> str:
-    """Format a case: seconds, ratios of the new checkout to the old one and of that to itself, and the verdict."""
+    """Format a case: seconds, ratios new/old and old/old, and the verdict."""
     ratios = f"new/old {row['ratios']['new']:.3f}, old/old {row['ratios']['old again']:.3f}"
     more = f"CPU {row['cpu_ratios']['new']:.3f}, memory {row['memory_ratios']['new']:.3f}"
     verdict = f"{'within' if row['within'] else 'SLOWER'} {100 * row['allowed']:.1f} %"
@@ -126,7 +126,7 @@ def line(row: dict) -> str:
 
 
 def cases(text: str) -> list[tuple[int, int]]:
-    """Read ``1x512,16x2048`` (documents x tokens); the type of an option."""
+    """Return parsed cases, ``1x512,16x2048`` (documents x tokens); used as an option type."""
     found = [tuple(map(int, part.split("x"))) for part in filter(None, text.split(","))]
     if not all(len(case) == 2 and min(case) > 0 for case in found):
         raise ValueError
@@ -138,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gtransformer lab benchmark-commits", description=__doc__.splitlines()[0])
     here = Path(__file__).resolve().parents[3]
     parser.add_argument("old", type=Path, help="folder of the old checkout (git worktree add FOLDER COMMIT)")
-    parser.add_argument("new", type=Path, nargs="?", default=here, help="the new one (default: this)")
+    parser.add_argument("new", type=Path, nargs="?", default=here, help="folder of the new checkout (default: this)")
     parser.add_argument("--output", type=Path, default=Path("exp_logs/benchmark/commits.json"), help="(%(default)s)")
     for name, default, about in (
         ("--train", "1x512,16x512,1x2048,16x2048", "documents x tokens trained on; '' for none"),
@@ -147,20 +147,20 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(name, type=cases, default=default, help=f"{about} ('%(default)s')", metavar="DxT,...")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--vocabulary", type=int, default=32000, help="entries of the dictionary (%(default)s)")
-    parser.add_argument("--sentence", type=int, default=30, help="tokens a sentence (%(default)s)")
+    parser.add_argument("--sentence", type=int, default=30, help="tokens per sentence (%(default)s)")
     parser.add_argument("--context", type=int, default=2, help="top layers with combined attention (%(default)s)")
     parser.add_argument("--dropout", type=float, default=0.1, help="in training (%(default)s)")
     parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--engine", default="packed", choices=("packed", "dense"), help="(%(default)s)")
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
-    parser.add_argument("--runs", type=int, default=5, help="of each case in each turn (%(default)s)")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each case in each turn (%(default)s)")
     parser.add_argument("--least", type=float, default=3, help="seconds of a run; short calls repeat (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=1800, help="longest time for one run (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=1800, help="time limit of one run (%(default)s)")
     return parser
 
 
 def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
-    """Measure every case in each of TURNS, print ratios of medians; results are written after every case."""
+    """Measure every case in each of TURNS and print ratios of medians. Results are written after every case."""
     import torch
 
     from gtransformer.errors import UserError, check_counts
@@ -172,7 +172,7 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
     check_counts(options, "runs")
     for path in (old, new):
         if not any((path / package.replace(".", "/") / "systems.py").is_file() for package in PACKAGES):
-            raise UserError(f"{path}: no checkout of this package (gtransformer/lab/benchmark); give its folder")
+            raise UserError(f"{path}: not a checkout of this package (gtransformer/lab/benchmark); give its folder")
     results = {
         "device": device_name(),
         "machine": machine(),
@@ -203,18 +203,18 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command, a user's errors in one line."""
+    """Run the command; user errors are printed in one line."""
     from gtransformer.errors import cli_main
 
     return cli_main(lambda given: compare(build_parser().parse_args(given), given))(argv)
 
 
 def measure_here(checkout: str, task: str) -> None:
-    """Print, as a last line of JSON, what one process measures of the checkout that is meant."""
+    """Measure the given checkout in this process, and print the result as JSON in the last line."""
     spec = importlib.util.find_spec("gtransformer")
     found = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
     if str(found) != checkout:
-        # Without __init__.py Python prefers a package that stands later on the path.
+        # Without __init__.py Python prefers a package that is later on the path.
         raise SystemExit(f"the package of {found} would be imported in its place")
     print(json.dumps(measure(**json.loads(task))), flush=True)
 

@@ -1,9 +1,9 @@
-"""Recipes side by side on one corpus: each is trained for the same number of minutes, then translates the same texts.
+"""Compare recipes on one corpus: each is trained for the same number of minutes, then translates the same texts.
 
-Prepares what the recipes need once, trains them, N at a time, translates and scores the corpus's test set and further
-sets, and writes comparison.json and learning_curves.png. Run again, it goes on where it stopped; a training that was
-interrupted gets what is left of its minutes. A recipe that starts from another recipe's model waits for it, and has its
-own minutes on top; the other one may have more.
+It prepares each needed corpus once, trains the recipes, N at a time, translates and scores the corpus's test set and
+further sets, and writes comparison.json and learning_curves.png. The same command resumes an interrupted run; a
+training then gets its remaining minutes. A recipe that starts from another recipe's model waits for it, and has its own
+minutes in addition; the other one may have more.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def build_parser() -> argparse.ArgumentParser:
     add("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
     add("output", type=Path, help="directory to write to")
     add("--recipes", required=True, metavar="A,B,C", help="names in configs/ or YAML files")
-    add("--minutes", type=float, required=True, metavar="M", help="of training for each recipe")
-    text = "of recipes that others start from, instead (the same as all)"
+    add("--minutes", type=float, required=True, metavar="M", help="minutes of training for each recipe")
+    text = "minutes of recipes that others start from (default: --minutes)"
     add("--start-minutes", type=float, metavar="M", help=text)
-    text = "so many at a time, each with 1/N of the cores; one that all others start from has all (%(default)s)"
+    text = "trainings at a time, each with 1/N of the cores; the one that all others start from has all (%(default)s)"
     add("--jobs", type=int, default=1, metavar="N", help=text)
-    text = "translate a split (train, dev, test) of another raw corpus as well; repeatable"
+    text = "also translate a split (train, dev, test) of another raw corpus; repeatable"
     add("--also", action="append", default=[], metavar="NAME:SPLIT=DIR", help=text)
     add("--every", type=int, default=1, metavar="N", help="train on every Nth training document only (%(default)s)")
     parser.add_changes("all recipes")
@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Run the comparison, print and write what came out."""
+    """Run the comparison, print and write the results."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.comparison.comparison import Comparison

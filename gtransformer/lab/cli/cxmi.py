@@ -1,8 +1,8 @@
 """CXMI of a model: how much its context raises the probability of the reference (Fernandes et al. 2021).
 
-``gtransformer lab cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a
-split behind 0, 1, 2, 3 previous sentences and as many as the model takes. The model is one of this package's or
-fairseq's ``transformer``, trained on the prepared corpus.
+``gtransformer lab cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a split with 0,
+1, 2, 3 and all previous sentences that the model takes. The model is one of this package or fairseq's ``transformer``,
+trained on the prepared corpus.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab cxmi", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
-    parser.add_argument("--split", default="test", help="whose references: train, valid or test (%(default)s)")
+    parser.add_argument("--split", default="test", help="split of the references: train, valid or test (%(default)s)")
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     parser.add_argument(
         "--context",
@@ -38,11 +38,11 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[1, 2, 3],
         metavar="N",
-        help="numbers of previous sentences, beside none and all that the model takes (default: 1 2 3)",
+        help="numbers of previous sentences, in addition to none and all that the model takes (default: 1 2 3)",
     )
-    parser.add_argument("--words", type=Path, metavar="JSONL", help="P-CXMI of every word, a line a sentence")
+    parser.add_argument("--words", type=Path, metavar="JSONL", help="P-CXMI of every word, a line per sentence")
     parser.add_argument(
-        "--batch-sentences", type=int, metavar="N", help="models that read their batch: at most so many (default: 16)"
+        "--batch-sentences", type=int, metavar="N", help="models that read their batch: at most N (default: 16)"
     )
     parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
@@ -58,9 +58,9 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.evaluation.instances import capacity_of, corpus_instances
     from gtransformer.evaluation.load_model import load_scorer
     from gtransformer.lab.analysis.cxmi import (
-        ALL,
-        BOTH,
-        SOURCE,
+        ALL_CONTEXT,
+        BOTH_SIDES,
+        SOURCE_SIDE,
         by_word,
         context_name,
         most_helped,
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> None:
         if min(values) < 1:
             raise UserError(f"{name} {min(values)}: give 1 or more")
     find_instance_index(args.prepared, args.split)  # before the model is loaded
-    contexts = [0, *sorted(set(args.context)), ALL]
+    contexts = [0, *sorted(set(args.context)), ALL_CONTEXT]
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, together=args.batch_sentences)
     capacity = capacity_of(task, args.prepared)
     corpus = corpus_instances(task, args.prepared, args.split, capacity)
@@ -92,8 +92,10 @@ def main(argv: list[str] | None = None) -> None:
         "checkpoint_sha256": sha256(args.path),
         "split": args.split,
         **({"batch_sentences": scorer.together} if scorer.in_batches else {}),
-        **report(found, contexts, SOURCE if capacity.target_sentences == 1 and not scorer.in_batches else BOTH),
-        "words": most_helped(rows, context_name(ALL)),
+        **report(
+            found, contexts, SOURCE_SIDE if capacity.target_sentences == 1 and not scorer.in_batches else BOTH_SIDES
+        ),
+        "words": most_helped(rows, context_name(ALL_CONTEXT)),
         "seconds": seconds,
     }
     write_json(args.output, result | provenance("lab cxmi", argv))
@@ -102,15 +104,15 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def progress(chunks: Iterable) -> tqdm:
-    """A progress bar on stderr."""
+    """Return a progress bar on stderr."""
     from gtransformer.lab.analysis.cxmi import CHUNK
 
     return tqdm(chunks, desc=f"{CHUNK} sentences", unit="chunk", file=sys.stderr, mininterval=1.0)
 
 
 def table(result: dict) -> str:
-    """A row a context, then the words that all of it helps most."""
-    from gtransformer.lab.analysis.cxmi import LEAST
+    """Return a row per context, then the words that all context helps most."""
+    from gtransformer.lab.analysis.cxmi import MIN_OCCURRENCES
 
     rows = [["context", "sentences of it", "log q per token", "CXMI", "standard error"]]
     for name, part in result["contexts"].items():
@@ -120,7 +122,7 @@ def table(result: dict) -> str:
     lines = [align(rows, range(1, 5)), f"{result['tokens']} tokens of {result['sentences']} sentences; nats per token"]
     if result["words"]:
         shown = ", ".join(f"{one['word']} {one['p_cxmi']:+.3f}" for one in result["words"])
-        lines.append(f"words that stand {LEAST} times or more, by what all context brings to them: {shown}")
+        lines.append(f"words with {MIN_OCCURRENCES} occurrences or more, by their gain from all context: {shown}")
     return "\n".join(lines)
 
 

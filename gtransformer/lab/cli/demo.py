@@ -1,7 +1,7 @@
-"""Train a small G-Transformer on generated documents, and show what it has learned.
+"""Train a small G-Transformer on generated documents, and show its translations.
 
-Writes and prepares the demonstration corpus, trains, translates the test set, scores translations and contrastive
-items, and shows translations in which context decides. An interrupted run resumes with the same command.
+It writes and prepares the demonstration corpus, trains, translates the test set, scores translations and contrastive
+items, and shows translations that need context. The same command resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def build_parser() -> argparse.ArgumentParser:
     epilog = "About five minutes on two CPU cores."
     parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
-    add("--output", type=Path, metavar="DIR", help="where everything goes (runs/demonstration)")
-    add("--documents", type=int, default=DOCUMENTS, metavar="N", help="to train on (%(default)s)")
+    add("--output", type=Path, metavar="DIR", help="directory of all files (runs/demonstration)")
+    add("--documents", type=int, default=DOCUMENTS, metavar="N", help="training documents (%(default)s)")
     add("--test-documents", type=int, default=TEST_DOCUMENTS, metavar="N", help="to translate (%(default)s)")
-    add("--max-update", type=int, metavar="N", help="training updates (as the recipe says)")
+    add("--max-update", type=int, metavar="N", help="training updates (default: the recipe's)")
     parser.add_changes("the recipe")
-    add("--compare", action="store_true", help="train a plain Transformer on the same documents, too")
+    add("--compare", action="store_true", help="also train a plain Transformer on the same documents")
     add("--skip-baseline", action="store_true", help=argparse.SUPPRESS)  # of earlier versions: now the default
     return parser
 

@@ -11,7 +11,7 @@ from gtransformer.lab.demo.corpus import DEV_DOCUMENTS, DOCUMENTS, TEST_DOCUMENT
 
 
 def at_least(low: int) -> Callable[[str], int]:
-    """For argparse: a whole number that is not smaller."""
+    """Return an argparse type: whole numbers of at least ``low``."""
 
     def number(text: str) -> int:
         try:
@@ -36,12 +36,12 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
             option, type=at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"
         )
     parser.add_argument(
-        "--seed", type=at_least(0), default=1, metavar="N", help="another seed, another corpus (default 1)"
+        "--seed", type=at_least(0), default=1, metavar="N", help="random seed of the corpus (default 1)"
     )
 
 
 def split_sizes(options: argparse.Namespace) -> dict[str, int]:
-    """Return documents by split, of the options for sizes."""
+    """Return documents by split, from the options for sizes."""
     return {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
 
 
@@ -59,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
         type=at_least(1),
         default=300,
         metavar="N",
-        help="at most so many contrastive items, shared evenly by phenomenon and document (default 300)",
+        help="most contrastive items, evenly over phenomena and documents (default 300)",
     )
     return parser
 
@@ -75,8 +75,8 @@ def print_splits(splits: dict[str, dict]) -> None:
 
 
 def print_seen(shares: dict[str, float]) -> None:
-    """Print how many sentences of each split training holds word for word."""
-    print("sentences that stand in training word for word: " + ", ".join(f"{s} {v:.1%}" for s, v in shares.items()))
+    """Print the share of each split's sentences that are also in training."""
+    print("sentences that are also in training: " + ", ".join(f"{s} {v:.1%}" for s, v in shares.items()))
 
 
 @cli_main

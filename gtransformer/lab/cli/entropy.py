@@ -1,4 +1,4 @@
-"""Where a trained model's attention goes on a split: its entropy, and its share on the aligned source sentence.
+"""Measure a trained model's attention on a split: its entropy, and its share on the aligned source sentence.
 
 ``gtransformer lab entropy PREPARED --path FILE``
 """
@@ -18,11 +18,11 @@ from gtransformer.files import check_output, write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="gtransformer lab entropy",
-        description="Mean entropy of attention in bits, and how much of cross-attention falls on the source sentence "
-        "that is being translated, by layer, beside what flat attention would have.",
+        description="Mean entropy of attention in bits, and cross-attention's share on the aligned source sentence, "
+        "by layer, compared with uniform attention.",
     )
     parser.add_argument("prepared", type=Path, help="a prepared corpus")
     parser.add_argument("--path", type=Path, required=True, metavar="FILE", help="the model's checkpoint")
@@ -32,14 +32,16 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="JSONL",
         help="measure over these translations of the split (PREFIX.jsonl of the model's own), not the references",
     )
-    parser.add_argument("--per-head", action="store_true", help="entropy of each head; else of the mean over heads")
+    parser.add_argument(
+        "--per-head", action="store_true", help="entropy of each head (default: of the mean over heads)"
+    )
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="tokens of a batch (%(default)s)")
     parser.add_argument(
         "--skip-invalid-size-inputs-valid-test",
         action="store_true",
         help="leave out instances with more tokens than the model has positions, as fairseq's programs do",
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the numbers as JSON, too")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="also write the numbers as JSON")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser
@@ -47,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Measure, print and keep."""
+    """Measure, print and write."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.analysis.split_attention import entropy_table, measure, share_table

@@ -1,6 +1,6 @@
-"""All that has to be seen on a GPU: the tests that need one, the benchmark, and a short training in each precision.
+"""Run all GPU checks: the tests that need a GPU, the benchmark, and a short training in each precision.
 
-``pack FOLDER`` gathers what a machine with its own Python and PyTorch and without network lacks.
+``pack FOLDER`` collects the wheels for a machine without network that has Python and PyTorch.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ ROOT = Path(__file__).resolve().parents[3]
 RECORD = "gpu_check.json"
 PRECISIONS = {"float32": [], "amp": ["train.amp=true"], "fp16": ["train.fp16=true"]}
 SPEED = ("num_updates", "loss", "wps", "ups", "gb_free", "loss_scale")
-CLOSE = 0.05  # how far the last loss in half precision may lie from float32's, relatively
+CLOSE = 0.05  # largest relative difference of the last loss in half precision from float32's
 TESTS_NEED = ("pytest", "pytest-timeout")
-# What comes with PyTorch, which the machine has.
+# Packages that the machine has with PyTorch.
 THERE = ("torch", "torchaudio", "triton", "numpy", "setuptools", "wheel", "pip", "cython", "sympy", "networkx",
          "fsspec", "filelock", "jinja2", "markupsafe", "mpmath", "typing-extensions")  # fmt: skip
 PLATFORMS = [f"manylinux{kind}_x86_64" for kind in ("_2_28", "_2_27", "_2_17", "2014", "1")]
 
 
 def make_parts(work: Path, prepared: Path | None, rehearse: bool) -> dict[str, tuple[int, list[list[str]]]]:
-    """Return the parts by name: the seconds that each may take, and its commands; ``rehearse``: at miniature size."""
+    """Return the parts by name: time limit in seconds, and commands; ``rehearse``: at miniature size."""
     corpus, data = work / "corpus", prepared or work / "prepared"
     benchmark = python("lab.cli.benchmark", "--output", work, "--systems", "fairseq,packed", "--context", "2")
     benchmark += ["--arch", "gtransformer_mini", "--vocabularies", "60", "--sentences", "12"] if rehearse else []
@@ -77,7 +77,7 @@ def python(module: str, *arguments: object) -> list[str]:
 
 
 def figures(part: str, work: Path, output: str, records: dict[str, dict]) -> dict:
-    """Return the numbers of a part from what it wrote. UserError where half precision learns something else."""
+    """Return the numbers of a part from its output. Raises UserError if the loss in half precision differs."""
     if part == "tests":
         counts = re.findall(r"(\d+) (passed|failed|skipped|deselected|error)", output)
         return {kind: int(number) for number, kind in counts}
@@ -101,12 +101,12 @@ def figures(part: str, work: Path, output: str, records: dict[str, dict]) -> dic
 
 
 def run_part(part: str, limit: int, commands: list[list[str]], work: Path, records: dict[str, dict]) -> dict:
-    """Run the commands of a part until one fails, all in ``limit`` seconds; return its record."""
+    """Run the commands of a part until one fails, within ``limit`` seconds in all; return its record."""
     began, error, output = time.monotonic(), None, ""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     for command in commands:
         left = max(1.0, limit - (time.monotonic() - began))
-        done = subprocess.run(  # timeout ends all that the command has started
+        done = subprocess.run(  # timeout also ends child processes
             ["timeout", "--kill-after=5", f"{left:.0f}", *command], env=os.environ | {"PYTHONPATH": path}, cwd=ROOT,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         )  # fmt: skip
@@ -119,14 +119,14 @@ def run_part(part: str, limit: int, commands: list[list[str]], work: Path, recor
     (work / f"{part}.log").write_text(output, encoding="utf-8")
     try:
         found = figures(part, work, output, records)
-    except (UserError, LookupError, ValueError) as problem:  # ends too early, or is not within its bounds
+    except (UserError, LookupError, ValueError) as problem:  # incomplete output, or out of bounds
         found, error = {}, error or str(problem)
     return {"error": error, "seconds": round(time.monotonic() - began, 1), "figures": found,
             "output_tail": output[-4000:] if error else ""}  # fmt: skip
 
 
 def check(options: argparse.Namespace, argv: list[str]) -> int:
-    """Run the parts that are not done; return 1 where one fails. What is done is not done again."""
+    """Run the unfinished parts; return 1 if one fails."""
     import torch
 
     from gtransformer.lab.benchmark.measure import machine
@@ -157,7 +157,7 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
 
 
 def closure(roots: Iterable[str], there: Iterable[str]) -> dict[str, str]:
-    """Return versions by name of requirements and all that they need, as they are installed here, without ``there``."""
+    """Return versions of requirements and their dependencies by name, as installed here, without ``there``."""
     found, left, known = {}, list(roots), {_plain(name) for name in there}
     while left:
         name = _plain(re.match(r"[\w.-]+", left.pop())[0])
@@ -166,7 +166,7 @@ def closure(roots: Iterable[str], there: Iterable[str]) -> dict[str, str]:
         try:
             package = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            continue  # needed on other systems, or by an extra
+            continue  # for other systems, or for an extra
         found[name] = package.version
         left += [one for one in package.requires or [] if "extra ==" not in one]
     return found
@@ -177,7 +177,7 @@ def _plain(name: str) -> str:
 
 
 def pack(folder: Path, version: str) -> None:
-    """Fill ``folder/wheels`` for Linux on x86-64; what has a source distribution alone is built, if pure Python."""
+    """Fill ``folder/wheels`` for Linux on x86-64; pure Python source distributions are built."""
     wheels = folder / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
     wheels.mkdir(parents=True)
@@ -187,8 +187,8 @@ def pack(folder: Path, version: str) -> None:
     runtime = [line for line in lines if line[:1].isalpha()]
     for name, number in closure([*runtime, *TESTS_NEED], THERE).items():
         wanted = f"{name}=={number}"
-        asked = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", *target, "-d", str(wheels), wanted]
-        if subprocess.run(asked, capture_output=True).returncode == 0:
+        command = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", *target, "-d", str(wheels), wanted]
+        if subprocess.run(command, capture_output=True).returncode == 0:
             continue
         built = subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(wheels), wanted], capture_output=True)
         if built.returncode or not list(wheels.glob(f"{name.replace('-', '_')}-*-none-any.whl")):
@@ -200,8 +200,10 @@ def pack(folder: Path, version: str) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(prog="gtransformer lab gpu-check", description=" ".join(__doc__.split()))
-    parser.add_argument("pack", nargs="*", metavar="pack FOLDER", help="gather wheels; without it the check is run")
-    parser.add_argument("--output", type=Path, default=Path("runs/gpu_check"), help="for the record (%(default)s)")
+    parser.add_argument("pack", nargs="*", metavar="pack FOLDER", help="collect wheels instead of running the check")
+    parser.add_argument(
+        "--output", type=Path, default=Path("runs/gpu_check"), help="directory of the record (%(default)s)"
+    )
     parser.add_argument("--prepared", type=Path, help="a prepared corpus to train on (default: the demonstration's)")
     parser.add_argument("--rehearse", action="store_true", help="at miniature size, also without a GPU")
     parser.add_argument("--python", default="3.12", help="pack: Python of the machine (%(default)s)")
@@ -215,7 +217,7 @@ def main(argv: list[str] | None = None) -> int:
     options = build_parser().parse_args(given)
     if options.pack:
         if len(options.pack) != 2 or options.pack[0] != "pack":
-            raise UserError(f"{' '.join(options.pack)}: write pack FOLDER, or options alone")
+            raise UserError(f"{' '.join(options.pack)}: write pack FOLDER, or only options")
         return pack(Path(options.pack[1]), options.python)
     return check(options, given)
 

@@ -1,8 +1,8 @@
-"""Look inside a model while it translates a document: attention by sentence, gates, and what was drawn on.
+"""Inspect a model while it translates a document: attention by sentence, gates, and source sentences attended to.
 
 ``gtransformer lab inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and
-inspection.json. Of a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows what it attends to across a
-document of a prepared corpus, reading the reference.
+inspection.json. For a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows its attention across a document
+of a prepared corpus, with the reference as translation.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from gtransformer.translation.options import add_search_options
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab inspect", description=__doc__.splitlines()[0])
-    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as gtransformer translate")
+    parser.add_argument(
+        "input", nargs="?", default="-", metavar="FILE", help="plain text, as for gtransformer translate"
+    )
     parser.add_argument(
         "--model",
         type=Path,
         required=True,
         metavar="DIR",
-        help="made by gtransformer export; or a checkpoint of a model that reads its batch, FILE a prepared corpus",
+        help="directory of gtransformer export, or a checkpoint of a model reading its batch (FILE: prepared corpus)",
     )
-    parser.add_argument("--split", default="test", help="of the prepared corpus (%(default)s)")
+    parser.add_argument("--split", default="test", help="split of the prepared corpus (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
-    parser.add_argument("--document", type=int, default=1, metavar="N", help="which document of the file (%(default)s)")
-    parser.add_argument("--translation", metavar="FILE", help="look at this translation, line by line, not the model's")
     parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="write a page for a browser, too: what each word drew on"
+        "--document", type=int, default=1, metavar="N", help="number of the document in the file (%(default)s)"
     )
-    parser.add_argument("--top", type=int, default=3, help="source sentences listed for each (%(default)s)")
+    parser.add_argument("--translation", metavar="FILE", help="inspect this translation, line by line, not the model's")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write an HTML page with attention by word")
+    parser.add_argument("--top", type=int, default=3, help="source sentences listed per sentence (%(default)s)")
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
@@ -48,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Translate the document instance by instance, look at each, write."""
+    """Translate the document instance by instance, inspect each, write."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.analysis.attention_shown import HEADING
@@ -68,15 +70,13 @@ def main(argv: list[str] | None = None) -> None:
         check_output(args.html)
     if args.model.is_file():
         if args.html:
-            raise UserError(
-                "--html shows a model that gtransformer export made ready; of a checkpoint there are pictures"
-            )
+            raise UserError("--html needs a directory of gtransformer export; a checkpoint has figures only")
         look_at_batch(args, origin)
         return
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
     check_alone(model.engine.model, str(args.model))
     if needs_of(model.engine.model).numbers:
-        raise UserError(f"{args.model}: reads the numbers of sentences, which the inspection does not give it")
+        raise UserError(f"{args.model}: this model reads sentence numbers, which the inspection does not provide")
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input
     text = list(input_lines(args.input))
@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
-    """What a model looks at across a document of a prepared corpus: pictures, gates as a table, all numbers."""
+    """Write a model's attention across a document of a prepared corpus: figures, a table of gates, all numbers."""
     from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, gate_table, to_json
     from gtransformer.lab.analysis.batch_attention import look_across
 

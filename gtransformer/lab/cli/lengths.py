@@ -1,7 +1,7 @@
-"""Scores of one model over test lengths: the same test set, translated in instances of several lengths.
+"""Score one model over test lengths: the same test set, translated in instances of several lengths.
 
-``gtransformer lab lengths RECIPE CORPUS OUT --tokens 128 256 512`` takes the model of a recipe's run and
-writes ``lengths.json`` and ``lengths.txt``. Run again, it goes on where it stopped; lengths can be added.
+``gtransformer lab lengths RECIPE CORPUS OUT --tokens 128 256 512`` uses the model of a recipe's run and writes
+``lengths.json`` and ``lengths.txt``. The same command resumes an interrupted run; lengths can be added.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--run", type=Path, metavar="DIR", help="the recipe's run (runs/RECIPE/CORPUS)")
     add("--prepared", type=Path, metavar="DIR", help="the prepared corpus (default: the run's)")
     add("--checkpoint", type=Path, metavar="FILE", help="the model (default: the run's)")
-    add("--split", default="test", choices=[*SPLITS.values()], help="what is translated (%(default)s)")
+    add("--split", default="test", choices=[*SPLITS.values()], help="split to translate (%(default)s)")
     add("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
     parser.add_changes("the recipe")
     return parser
@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Translate and score what is missing, print and write what came out."""
+    """Translate and score what is missing, print and write the results."""
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.comparison.lengths import Lengths, lengths_text

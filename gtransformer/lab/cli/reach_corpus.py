@@ -1,4 +1,4 @@
-"""Write the set that shows reach: ``gtransformer lab reach-corpus --output DIR``."""
+"""Write the contrastive set by distance of context: ``gtransformer lab reach-corpus --output DIR``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="gtransformer lab reach-corpus",
         description="Write a contrastive set in which every answer is disclosed a known number of sentences back and "
         f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration corpus and, for "
-        "each, three documents like the set's. The same options give the same bytes everywhere.",
+        "each, three documents like the set's. The same options give identical files on every machine.",
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
     add_sizes(parser)
@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
         type=at_least(1),
         default=400,
         metavar="N",
-        help="at least so many for each phenomenon and row of distances (default 400)",
+        help="least items for each phenomenon and row of distances (default 400)",
     )
     return parser
 

@@ -1,7 +1,7 @@
-"""Write the pages of results from the files in exp_logs/ and from the papers' figures.
+"""Write the pages of results from the files in exp_logs/ and from the papers' numbers.
 
-The pages are exp_logs/README.md, all runs, and docs/lab/papers/, one page per paper. With --check nothing is written:
-the command fails where a page is not what it would write.
+The pages are exp_logs/README.md, all runs, and docs/lab/papers/, one page per paper. With --check nothing is written;
+the command fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gtransformer.lab.report.page import make_pages
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab report", description=" ".join(__doc__.split()))
     parser.add_argument(
         "--logs",
@@ -27,25 +27,27 @@ def build_parser() -> argparse.ArgumentParser:
         help="the folder of results (exp_logs/)",
     )
     parser.add_argument(
-        "--paper", type=Path, action="append", metavar="FILE", help="a paper's figures; repeatable (all that are here)"
+        "--paper",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="file of a paper's numbers; repeatable (default: all)",
     )
-    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+    parser.add_argument("--check", action="store_true", help="only check that the pages are up to date")
     return parser
 
 
 def check_page(path: Path, text: str) -> None:
-    """Raise UserError, with the first line that differs, unless the file ``path`` holds ``text``."""
+    """Raise UserError, with the first differing line, unless the file ``path`` contains ``text``."""
     if not path.is_file():
-        raise UserError(f"{path}: not there yet; run: gtransformer lab report")
+        raise UserError(f"{path}: missing; run: gtransformer lab report")
     old = path.read_text(encoding="utf-8")
     if old == text:
         return
     lines, wanted = old.splitlines(), text.splitlines()
     pairs = zip(lines, wanted, strict=False)
     number = next((n for n, (a, b) in enumerate(pairs, 1) if a != b), min(len(lines), len(wanted)) + 1)
-    raise UserError(
-        f"{path}, line {number}: out of date, it differs from what the results say; run: gtransformer lab report"
-    )
+    raise UserError(f"{path}, line {number}: out of date, it differs from the results; run: gtransformer lab report")
 
 
 @cli_main

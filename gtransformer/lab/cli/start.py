@@ -1,7 +1,7 @@
-"""Where a document model starts that begins from a sentence model: what a word costs both before any update.
+"""Compare the loss of a sentence model and of document models initialised from it, before any update.
 
-``gtransformer lab start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one
-sentence at a time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
+``gtransformer lab start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one sentence
+at a time, and with G-Transformers initialised as by ``--sentence-model``, whole instances at a time.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ GATES = ["neutral", 3.0, "paper"]
 
 
 def gate(text: str) -> float | str:
-    """Return a bias, or the name of another start."""
+    """Return a bias, or the name of another initialisation."""
     return text if text in GATES else float(text)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab start", description=__doc__.splitlines()[0])
-    parser.add_argument("prepared", type=Path, help="documents, prepared with the sentence model's dictionaries")
+    parser.add_argument("prepared", type=Path, help="corpus prepared with the sentence model's dictionaries")
     parser.add_argument(
         "--sentence-model",
         type=Path,
         required=True,
         metavar="CHECKPOINT",
-        help="of fairseq or of this package, or the directory of a converted model",
+        help="sentence model of fairseq or of this package, or the directory of a converted model",
     )
     parser.add_argument("--split", default="valid", help="train, valid or test (%(default)s)")
     parser.add_argument(
@@ -44,16 +44,18 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=GATES,
         metavar="BIAS",
-        help="what gates begin with: 'neutral', a bias, 1000 being shut, or 'paper', at random, positions running "
+        help="initial gates: 'neutral', a bias (1000: closed), or 'paper': random gates, with positions "
         "through the document (default: neutral 3 paper)",
     )
     parser.add_argument(
         "--context-layers", type=int, default=2, metavar="N", help="upper layers with global attention (%(default)s)"
     )
-    parser.add_argument("--instances", type=int, metavar="N", help="the first so many of the split (default: all)")
-    parser.add_argument("--seed", type=int, default=1, help="of what begins at random (%(default)s)")
+    parser.add_argument(
+        "--instances", type=int, metavar="N", help="use the first N instances of the split (default: all)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of random initialisation (%(default)s)")
     parser.add_argument("--max-tokens", type=int, default=4096, help="tokens of a batch (%(default)s)")
-    parser.add_argument("--output", type=Path, metavar="JSON", help="write the numbers as JSON, too")
+    parser.add_argument("--output", type=Path, metavar="JSON", help="also write the numbers as JSON")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     return parser
 
@@ -85,10 +87,10 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def table(found: dict) -> str:
-    """A row a model."""
+    """Return a table with a row per model."""
     from gtransformer.lab.analysis.start import NEUTRAL, PAPER
 
-    rows = [["model", "nats a token", "above the sentence model", "largest difference of a token"]]
+    rows = [["model", "nats per token", "above the sentence model", "largest difference of a token"]]
     rows.append(["sentence model, sentence by sentence", f"{found['sentence_model']:.5f}", "-", "-"])
     for name, one in found["starts"].items():
         kind = {PAPER: "as in the paper", NEUTRAL: "neutral gates"}.get(name, f"gates from {name}")

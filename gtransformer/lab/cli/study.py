@@ -1,7 +1,7 @@
-"""Make a figure or table of a paper, with all runs that it needs (gtransformer lab study FIGURE CORPUS OUT).
+"""Reproduce a figure or table of a paper, with all its runs (gtransformer lab study FIGURE CORPUS OUT).
 
-Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint. One that
-fails does not end the others.
+Finished runs, for this figure or another one, are kept; an interrupted one resumes from its checkpoint. A failed run
+does not stop the others.
 """
 
 from __future__ import annotations
@@ -29,44 +29,48 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer lab study", description=" ".join(__doc__.split()))
     add = parser.add_argument
-    add("figure", nargs="?", help="a name that --list shows, or the path of a YAML file")
+    add("figure", nargs="?", help="a name from --list, or the path of a YAML file")
     text = "ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
     add("corpus", nargs="?", help=text)
     add("output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png")
     add("--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo")
     add("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
     parser.add_changes("all recipes")
-    text = "ask all models about contrastive items, as gtransformer contrastive does (the generated corpus has some)"
+    text = "score all models on contrastive items, as gtransformer contrastive does (the generated corpus has some)"
     add("--items", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     text = "ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
     add("--documents", type=Path, metavar="DIR", help=text)
     text = (
-        "ContraPro: at most so many sentences before the one in question (default: as many as the instances of each "
-        "system have; else one, or all that the items hold)"
+        "ContraPro: at most N sentences before the scored one (default: as many as the instances of each "
+        "system have; else one, or all in the items)"
     )
     add("--context", type=int, metavar="N", help=text)
-    text = "show the runs and which are done, and stop; by itself: the studies"
+    text = "list the runs and their state, then stop; without FIGURE: list the studies"
     add("--list", action="store_true", help=text)
-    text = "make the figure or table without runs that fail; it says how many"
+    text = "make the figure or table without failed runs; their number is noted"
     add("--allow-missing", action="store_true", help=text)
-    add("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
+    add(
+        "--keep-checkpoints",
+        action="store_true",
+        help="keep checkpoints (default: delete them when the run's result is written)",
+    )
     return parser
 
 
 def measure_memory(arguments: list[str]) -> int:
-    """Memory by length, which the benchmark measures: nothing is trained to an end, and no corpus is needed."""
+    """Measure memory by length with the benchmark; no corpus and no full training is needed."""
     import torch
 
     if not arguments or arguments[0].startswith("-"):
         raise UserError(f"give a directory for the results: gtransformer lab study {MEMORY} OUTPUT")
-    # A GPU's peak holds the optimizer's state from the second step on.
+    # A GPU's peak includes the optimizer's state from the second step on.
     runs = str(int(torch.cuda.is_available()))
     return benchmark.main(["--output", arguments[0], *MEMORY_OPTIONS, "--runs", runs, *arguments[1:]])
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
-    """Do the study."""
+    """Run the study."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == [MEMORY]:
         return measure_memory(argv[1:])

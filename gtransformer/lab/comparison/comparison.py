@@ -37,13 +37,13 @@ from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.checkpoints import trained_seconds
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
-# Such recipes cut text by a pretrained model; a further set needs a vocabulary of the comparison's own corpus.
+# Options of recipes that segment text with a pretrained model; further sets need a vocabulary of the own corpus.
 OWN_CUTTING = ("sentencepiece", "bpe-codes", "bert")
 
 
 @dataclass(frozen=True)
 class TextSet:
-    """Something to translate and score: one split of one raw corpus."""
+    """A text to translate and score: one split of one raw corpus."""
 
     corpus: str
     split: str
@@ -51,12 +51,12 @@ class TextSet:
 
     @property
     def name(self) -> str:
-        """``ted_dev``: what it is called in the results."""
+        """The name in results: ``ted_dev``."""
         return f"{self.corpus}_{self.split}"
 
     @classmethod
     def parse(cls, text: str) -> TextSet:
-        """``ted:dev=DIR`` of the command line."""
+        """Return the text set of a command line's ``ted:dev=DIR``."""
         found = re.fullmatch(rf"([\w.-]+):({'|'.join(PREPARED)})=(.+)", text)
         if not found:
             raise UserError(
@@ -67,7 +67,7 @@ class TextSet:
 
 
 class Comparison(Planner):
-    """A comparison, and what is about to be done in its directory. UserError for a command line that cannot be."""
+    """A comparison and its stages in a directory. Raises UserError for an invalid command line."""
 
     def __init__(self, args: argparse.Namespace):
         super().__init__(args.output, "comparison")
@@ -81,7 +81,7 @@ class Comparison(Planner):
         self.recipes = self.recipe_set.recipes
         self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
         if args.start_minutes is not None and not self.recipe_set.starts:
-            raise UserError(f"--start-minutes: none of {args.recipes} starts from another one of them; leave it out")
+            raise UserError(f"--start-minutes: none of {args.recipes} starts from another of them; leave it out")
         for recipe in self.recipe_set.corpora.values():
             check_recipe(recipe, ["prepare"])
         for recipe in self.recipes.values():
@@ -100,17 +100,19 @@ class Comparison(Planner):
 
     def _check_sets(self) -> None:
         if len({one.name for one in self.sets}) < len(self.sets):
-            raise UserError(f"--also: {', '.join(one.name for one in self.sets[1:])}: give each a name of its own")
+            raise UserError(f"--also: {', '.join(one.name for one in self.sets[1:])}: give each a different name")
         for (name, recipe), option in product(self.recipe_set.corpora.items(), OWN_CUTTING):
             if self.sets[1:] and option in recipe.sections["prepare"]:
-                raise UserError(f"--also: recipe '{name}' cuts text by a pretrained model ({option}); leave --also out")
+                raise UserError(
+                    f"--also: recipe '{name}' segments text with a pretrained model ({option}); leave --also out"
+                )
         for one in self.sets[1:]:
             split_files(one.directory, self.recipe_set.languages, one.split)
 
-    # What is to be done
+    # Stages
 
     def prepared(self, name: str, one: TextSet | None = None) -> Path:
-        """Return the corpus prepared by recipe ``name``; that of a further set."""
+        """Return the corpus, or further set, prepared by recipe ``name``."""
         flat = name.replace("/", "-")
         return self.directory / "prepared" / (flat if one in (None, self.sets[0]) else f"{flat}.{one.name}")
 
@@ -119,7 +121,7 @@ class Comparison(Planner):
         return self.start_minutes if name in self.recipe_set.starts else self.minutes
 
     def _add_raw(self) -> None:
-        """Add the raw corpora: fewer training documents, and of further sets the split alone."""
+        """Add the raw corpora: fewer training documents, and only one split of each further set."""
         pair = self.recipe_set.languages
         self.corpus = {"every": self.every, "files": raw_digests(self.raw, pair)}
         self.training_corpus = self.directory / "corpus" if self.every > 1 else self.raw
@@ -133,7 +135,7 @@ class Comparison(Planner):
             self.add(f"set-{one.name}", settings, [output], work)
 
     def _add_prepared(self) -> None:
-        """Corpus and further sets, by every recipe that prepares."""
+        """Add corpus and further sets, prepared by every preparing recipe."""
         for (name, recipe), one in product(self.recipe_set.corpora.items(), self.sets):
             first = one is self.sets[0]
             lender = self.recipe_set.lender(name) if first else name
@@ -147,12 +149,12 @@ class Comparison(Planner):
                 settings["files"] = outside_files(options)
                 after += ["corpus"] if self.every > 1 else []
             else:
-                raw, settings = self.directory / "sets" / one.name, {}  # it is prepared as the lender's is
+                raw, settings = self.directory / "sets" / one.name, {}  # prepared like the lender's
                 after.append(f"set-{one.name}")
             self.add_corpus(self.recipe_set.arguments[name], raw, self.prepared(name, one), settings, after, changes)
 
     def _run(self, name: str) -> PlannedRun:
-        """Return a recipe; its training begins when all corpora have been prepared."""
+        """Return a recipe's run; its training starts after all corpora are prepared."""
         recipe, first = self.recipes[name], self.recipe_set.start(self.recipes[name])
         prepared = self.prepared(self.recipe_set.preparer(name))
         training = [*UNLIMITED, *self.changes, "train.log-format=json"]
@@ -178,11 +180,11 @@ class Comparison(Planner):
         )
 
     def folder(self, name: str) -> Path:
-        """Return a recipe's run."""
+        """Return the folder of a recipe's run."""
         return self.directory / "runs" / name
 
     def start_checkpoint(self, name: str) -> Path | None:
-        """Return the checkpoint that a recipe's training starts from: another recipe's model, or one from outside."""
+        """Return the checkpoint that a recipe's training starts from: another recipe's model, or an external one."""
         recipe = self.recipes[name]
         if first := self.recipe_set.start(recipe):
             return model_file(self.recipes[first], self.folder(first))
@@ -199,23 +201,23 @@ class Comparison(Planner):
         return Translation(name, folder, prepared, PREPARED[one.split], after=[f"prepare-{prepared.name}"])(run)
 
     def _score(self, run: PlannedRun, one: TextSet) -> Stage:
-        """BLEU of a translation against the untouched text, and as the release has it where that can be."""
+        """Add the stage of a translation's BLEU against the untouched text, and as in the release if possible."""
         output = self.translation(run.name, one).with_suffix(".scores.json")
-        # In the settings, so that an older version's scores against something else are taken anew.
+        # In the settings, so that an older version's scores against other references are recomputed.
         settings, work = {"references": TOGETHER}, partial(self.score, run, one, output)
         return Stage(f"score-{run.name}-{one.name}", settings, [output], work, [f"generate-{run.name}-{one.name}"])
 
     def score(self, run: PlannedRun, one: TextSet, output: Path) -> None:
-        """Run the score command; which references there are is known once the corpus is prepared."""
+        """Run the score command; its references are known only after preparation."""
         prepared, split = self.prepared(self.recipe_set.preparer(run.name), one), PREPARED[one.split]
         reference = reference_option(prepared, split, run.recipe.pair[1])
         options = {"hypotheses": self.translation(run.name, one), "split": split, "metrics": "bleu", "output": output}
         call_quietly("score", prepared, options | {"reference": reference})
 
-    # What came out
+    # Results
 
     def result(self, name: str) -> dict[str, Any]:
-        """Return what one recipe has achieved."""
+        """Return the result of one recipe."""
         folder, recipe = self.folder(name), self.recipes[name]
         before, earlier = {}, recipe
         while first := self.recipe_set.start(earlier):
@@ -223,7 +225,7 @@ class Comparison(Planner):
             earlier = self.recipes[first]
         spent = trained_seconds(last_checkpoint(folder))
         if start := self.start_checkpoint(name):
-            spent -= trained_seconds(start)  # fairseq goes on counting from there
+            spent -= trained_seconds(start)  # fairseq continues the start's count
         log = folder / "train.log"
         result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.budget(name), before)
         for one in self.sets:
@@ -234,7 +236,7 @@ class Comparison(Planner):
         return result
 
     def sizes(self) -> dict[str, Any]:
-        """Sentences, documents and instances of what was trained on and translated, by preparing recipe."""
+        """Return numbers of sentences, documents and instances in training and translation, by preparing recipe."""
         found = {}
         for folder in (self.prepared(name, one) for name in self.recipe_set.corpora for one in self.sets):
             found[folder.name] = {
@@ -271,27 +273,27 @@ class Comparison(Planner):
 
 
 def thin_corpus(raw: Path, output: Path, pair: tuple[str, str], every: int) -> None:
-    """Write the corpus ``raw`` with every ``every``-th training document, from the first on, and all others."""
+    """Write the corpus ``raw`` with every ``every``-th training document, from the first, and all other splits."""
     for split in RAW.values():
         documents = read_documents(*split_files(raw, pair, split))
         write_split(islice(documents, 0, None, every if split == "train" else 1), output, pair, split)
 
 
 def copy_split(files: tuple[Path, Path], output: Path, pair: tuple[str, str], split: str) -> None:
-    """Write a raw corpus of one split."""
+    """Write a raw corpus with one split."""
     write_split(read_documents(*files), output, pair, split)
 
 
 def recipe_result(
     recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return one recipe's training as a JSON object, scores still to be added.
+    """Return one recipe's training as a JSON object, without scores.
 
     Args:
-        seconds: of training and validation, as the budget counts them.
-        parameters: of the model, embeddings that are shared counted once.
+        seconds: of training and validation, as in the budget.
+        parameters: number of the model's, with shared embeddings counted once.
         minutes: the budget.
-        before: the recipes whose models this one's goes back to, with the budget of each.
+        before: the recipes that this one's model started from, directly or indirectly, with their budgets.
     """
     those = ", ".join(f"{spent:g} of {name}" for name, spent in before.items())
     return {
@@ -313,9 +315,9 @@ def recipe_result(
 
 
 def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a comparison keeps of a score file; ``aligned``: s-BLEU pairs sentences that belong together.
+    """Return a comparison's part of a score file; ``aligned``: s-BLEU pairs corresponding sentences.
 
-    There is no d-BLEU by instance where instances overlap.
+    There is no d-BLEU by instance if instances overlap.
     """
     kept = {
         reference: {key: values[key] for key in BLEU if key in values} for reference, values in scores["scores"].items()
@@ -324,16 +326,16 @@ def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count_parameters(log: Path) -> int | None:
-    """Return how many parameters fairseq's training log says that the model has; None if it does not say."""
+    """Return the model's number of parameters from fairseq's training log, or None."""
     found = (re.search(r"num\. shared model params: ([\d,]+)", line) for line in read_lines(log))
     return next((int(one[1].replace(",", "")) for one in found if one), None)
 
 
 def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
-    """Return a row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text.
+    """Return a row per recipe: updates, validation perplexity, and s-BLEU and d-BLEU of each set against the raw text.
 
-    Perplexity is that of words, of the model that has translated, where all have it; else that of all targets at the
-    end of the training.
+    Perplexity is over words, for the model that translated, if all have it; else over all targets at the end of
+    training.
     """
     by_words = all(result.get("word_perplexity") for result in recipes.values())
     header = ["recipe", "updates", "minutes", "validation ppl of words" if by_words else "validation ppl"]
@@ -351,9 +353,9 @@ def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[st
     lines.insert(1, "-" * len(lines[0]))
     unaligned = [one for one in scores if not one["aligned"]]
     if unaligned:
-        lines.append("-: sentences are not aligned (the model chose their number itself); d-BLEU does not need that")
+        lines.append("-: sentences are not aligned (the model chose their number); d-BLEU does not need that")
     if any("d_bleu_instance" not in one["raw"] for one in unaligned):
-        lines[-1] += ", but where instances overlap, it is of sentences aligned by order"
+        lines[-1] += ", but for overlapping instances it uses sentences aligned by order"
     lines += [f"BLEU: {one}" for one in sorted({one["raw"]["s_bleu"]["signature"] for one in scores})]
     lines += [f"{name}: {result['note']}" for name, result in recipes.items() if result["note"]]
     return "\n".join(lines)

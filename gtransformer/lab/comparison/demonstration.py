@@ -1,4 +1,4 @@
-"""The demonstration: a G-Transformer learns to translate documents; on request a plain Transformer for comparison."""
+"""The demonstration: train a G-Transformer on documents, and optionally a plain Transformer for comparison."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from gtransformer.tasks.training import spoken
 
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 STEPS = ("train", "translate", "score", "contrastive")
-ENOUGH = 90.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
-# Validation perplexity of the demonstration corpus. Below 1.5 a system copies, inflects and uses the context; above 2
-# it is still on the plateau, where it writes likely German without finding the words of the source.
+REQUIRED_SCORE = 90.0  # s-BLEU and contrastive accuracy (%) that the G-Transformer must reach with the full budget
+# Validation perplexity on the demonstration corpus. Below 1.5 a system copies, inflects and uses context; above 2
+# it is still on the plateau, with plausible German that ignores the source's words.
 ARRIVED, PLATEAU = 1.5, 2.0
-SHOWN = 160  # characters of a translation in the samples
+SAMPLE_LENGTH = 160  # characters of a translation in the samples
 
 
 class Demo(Planner):
-    """One demonstration, and what is about to be done in its directory."""
+    """A demonstration and its stages in a directory."""
 
     def __init__(self, args: argparse.Namespace):
         super().__init__(args.output or runs_directory() / "demonstration", "demonstration")
@@ -48,7 +48,7 @@ class Demo(Planner):
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         self.changes = [f"train.max-update={args.max_update}"] if args.max_update else []
         if (args.max_update or 0) > full:
-            # A smaller budget is the beginning of the full one; in a larger one the learning rate decays later.
+            # A smaller budget is the beginning of the full one; with a larger one the learning rate decays later.
             self.changes.append(f"train.total-num-update={args.max_update}")
         if not torch.cuda.is_available() and trains_faster_in_bfloat16():
             self.changes.append("train.autocast=bfloat16")
@@ -63,7 +63,7 @@ class Demo(Planner):
         self.full_budget = args.documents >= DOCUMENTS and self.updates >= full
         self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
         self.results, self.curves = self.directory / "results.json", self.directory / "learning_curves.png"
-        # On the CPU two programs with half of the cores each are faster than one after the other with all of them.
+        # On a CPU two programs with half of the cores each are faster than sequential ones with all cores.
         cores = available_cores()
         self.at_once = len(systems) if cores > 1 and not torch.cuda.is_available() else 1
         self.threads = max(1, cores // self.at_once)
@@ -94,20 +94,20 @@ class Demo(Planner):
         )
 
     def _scores(self, run: PlannedRun) -> Stage:
-        """Return all scores, against the untouched text and as the release has them."""
+        """Return all scores, against the untouched text and as in the release."""
         options = {"hypotheses": run.folder / "test.jsonl", "reference": "both"}
         work = partial(call_command, "score", str(self.prepared), options)
-        # The references are settings, so that an older version's scores against others are taken anew.
+        # References are settings, so that an older version's scores against others are recomputed.
         outputs = [run.folder / "test.scores.json", run.folder / "test.txt"]
         return Stage(f"score-{run.name}", {"references": TOGETHER}, outputs, work, [f"translate-{run.name}"])
 
     def run(self) -> None:
-        """All stages that are not done."""
+        """Run all unfinished stages."""
         threads = None if torch.cuda.is_available() else self.threads
         self.pipeline.run("demonstration", self.at_once, threads, finished=self.finished)
 
     def finished(self, stage: Stage, seconds: float) -> None:
-        """Say that a stage is done, and what a corpus that has just been prepared holds."""
+        """Print that a stage is done, and the sizes of a newly prepared corpus."""
         if stage.name == "prepare":
             for split, count in read_json(self.prepared / "manifest.json")["splits"].items():
                 sizes = ", ".join(f"{count[unit]} {unit}" for unit in ("sentences", "documents", "instances"))
@@ -115,7 +115,7 @@ class Demo(Planner):
         print_done(stage, seconds)
 
     def outcome(self, system: str) -> Outcome:
-        """Return what the stages have left for one system."""
+        """Return the results of one system's stages."""
         folder = self.directory / system
         curve = read_curve(folder / "train.log")
         if not curve.valid:
@@ -129,25 +129,25 @@ class Demo(Planner):
         return Outcome(RECIPES[system][1], curve, scores, items, seconds)
 
     def step_seconds(self, systems: dict[str, Outcome]) -> dict[str, float]:
-        """Return how long each step took: of systems that ran side by side as long as the slower one."""
+        """Return the time of each step; for parallel systems that of the slower one."""
         seconds = {name: self.pipeline.seconds(name) for name in ("corpus", "prepare")}
         for step in STEPS:
             times = [self.pipeline.seconds(f"{step}-{system}") for system in systems]
-            if step == "train":  # the stage knows its last run only, the log all resumptions
+            if step == "train":  # the stage has only its last run, the log all resumptions
                 logged = [system.seconds["training"] for system in systems.values()]
                 times = list(map(max, times, logged))
             seconds[step] = max(times) if self.at_once > 1 and step != "score" else sum(times)
         return seconds
 
     def samples(self, systems: dict[str, Outcome]) -> str:
-        """Return some sentences of the test set with all translations."""
+        """Return sample sentences of the test set with all translations."""
         text = self.prepared / "text"
         texts = {name: read_plain(text / f"test.{lang}")[0] for name, lang in (("source", "en"), ("reference", "de"))}
         found = {system.name: read_plain(self.directory / key / "test.txt")[0] for key, system in systems.items()}
         return samples(read_json(self.raw / ITEMS)["items"], texts, found)
 
     def finish(self, argv: list[str] | None) -> int:
-        """Write results, curves and samples, print them, check them; 1 if the G-Transformer falls short."""
+        """Write, print and check results, curves and samples; return 1 if the G-Transformer fails a check."""
         systems = {system: self.outcome(system) for system in self.recipes}
         failed = failed_checks(systems["gtransformer"]) if self.full_budget else []
         seconds, shown = self.step_seconds(systems), self.samples(systems)
@@ -176,23 +176,23 @@ class Demo(Planner):
         return 1 if failed else 0
 
     def next_steps(self) -> str:
-        """Return commands that make use of the trained model, and where to read about files of one's own."""
+        """Return commands that use the trained model, and the documentation for your own files."""
         run = self.directory / "gtransformer"
         return "\n".join([
             "Next:",
-            f"  gtransformer export {run} model            # a directory that can be copied anywhere",
+            f"  gtransformer export {run} model            # a portable directory",
             f"  gtransformer translate --model model {self.prepared}/text/test.en -o test.de",
             "  gtransformer demo --compare                # the same training for a plain Transformer",
             "  docs/quickstart.md                         # from your own files to translations and scores",
         ])  # fmt: skip
 
 
-# What came out
+# Results
 
 
 @dataclass
 class Outcome:
-    """One system's results: ``scores`` and ``contrastive`` are what the commands score and contrastive have written."""
+    """One system's results: ``scores`` and ``contrastive`` are the output of the commands score and contrastive."""
 
     name: str
     curve: Curve
@@ -205,7 +205,7 @@ class Outcome:
         return self.scores["scores"]["raw"][kind]["score"]
 
     def to_json(self) -> dict:
-        """For the results file."""
+        """Return a JSON object for the results file."""
         return {
             "name": self.name,
             "scores": self.scores["scores"],
@@ -219,7 +219,7 @@ class Outcome:
 
 
 def table(systems: Mapping[str, Outcome]) -> str:
-    """Return one column a system."""
+    """Return a table with one column per system."""
     parts = list(systems.values())
 
     def share(part: dict) -> str:
@@ -241,14 +241,14 @@ def table(systems: Mapping[str, Outcome]) -> str:
         counts = system.scores["counts"]
         if counts["misaligned_instances"]:
             lines.append(
-                f"{system.name}: {counts['misaligned_instances']} of {counts['instances']} documents came out with "
+                f"{system.name}: {counts['misaligned_instances']} of {counts['instances']} documents have "
                 "another number of sentences; for s-BLEU they were aligned by order"
             )
     return "\n".join(lines)
 
 
 def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
-    """Return what may be concluded from the perplexities, and what not."""
+    """Return conclusions from the perplexities, and their limits."""
     lines = []
     for system in systems.values():
         state = "has arrived" if system.curve.last_valid < ARRIVED else "has not arrived"
@@ -259,8 +259,8 @@ def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
         return lines[0]
     if ours.curve.last_valid < ARRIVED and other.curve.last_valid > PLATEAU:
         lines.append(
-            "This is the contrast of Figure 3 of the paper: one system has arrived, while the other has not left its "
-            "plateau. It does not mean that it never would; give it more updates (--max-update)."
+            "This is the contrast of Figure 3 of the paper: one system has converged, the other has not left its "
+            "plateau. It may still do so with more updates (--max-update)."
         )
     else:
         lines.append("These numbers do not show the contrast of the paper's Figure 3; look at the learning curves.")
@@ -268,9 +268,13 @@ def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
 
 
 def failed_checks(ours: Outcome) -> list[str]:
-    """Return what the G-Transformer falls short of on the full budget; empty if it does what it should."""
+    """Return the G-Transformer's failed checks with the full budget; empty if all pass."""
     wanted = {"s-BLEU": ours.bleu("s_bleu"), "contrastive accuracy": ours.contrastive["total"]["accuracy"]}
-    return [f"{name} is {value:.2f}, below {ENOUGH:g}" for name, value in wanted.items() if not value >= ENOUGH]
+    return [
+        f"{name} is {value:.2f}, below {REQUIRED_SCORE:g}"
+        for name, value in wanted.items()
+        if not value >= REQUIRED_SCORE
+    ]
 
 
 def samples(
@@ -278,7 +282,7 @@ def samples(
     texts: Mapping[str, Sequence[Sequence[str]]],
     translations: Mapping[str, Sequence[Sequence[str]]],
 ) -> str:
-    """Per phenomenon one sentence of the test set: the sentence that decides it, source, reference, translations.
+    """Return one test sentence per phenomenon: the deciding sentence, source, reference, translations.
 
     ``items`` are contrastive items; ``texts`` has the documents under "source" and "reference", ``translations``
     under each system's name.
@@ -296,7 +300,7 @@ def samples(
         lines.append(f"  {'context'.ljust(width)}  {context}  ({back})")
         for name, documents in {**texts, **translations}.items():
             text = documents[document][sentence]
-            short = text[:SHOWN] + " ..." if len(text) > SHOWN else text or "(nothing)"
+            short = text[:SAMPLE_LENGTH] + " ..." if len(text) > SAMPLE_LENGTH else text or "(nothing)"
             lines.append(f"  {name.ljust(width)}  {short}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

@@ -18,19 +18,19 @@ from gtransformer.lab.planner import PlannedRun, Planner, Translation, text_meas
 from gtransformer.run.recipe import Options, load_recipe
 from gtransformer.run.run import make_run
 
-# What a recipe may say of its instances, and no other length has.
+# A recipe's options for instances, removed for other lengths.
 INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-context-sentences", "max-pair-tokens")
 
 
 class Lengths(Planner):
-    """The translations and scores that are missing, in a directory of their own."""
+    """The missing translations and scores, in a separate directory."""
 
     def __init__(self, args: argparse.Namespace):
         super().__init__(args.output, "measurement of lengths")
         check_counts(args, "jobs")
         if not (args.tokens or args.sentences) or min(args.tokens + args.sentences) < 1:
             raise UserError("give lengths of at least 1 with --tokens or --sentences")
-        self.args, self.lengths = args, {}  # names of lengths, shortest first, and how instances are made
+        self.args, self.lengths = args, {}  # names of lengths, shortest first, and options of their instances
         for n in sorted(set(args.sentences)):
             self.lengths[f"{n} sentences"] = {"instances": "disjoint", "context-sentences": n - 1}
         for n in sorted(set(args.tokens)):
@@ -44,7 +44,7 @@ class Lengths(Planner):
                     f"{path}: no such file; prepare the corpus and train the recipe first, or give {option}"
                 )
         self.model, self.corpus = sha256(self.run.checkpoint), sha256(manifest)
-        scoring = self.run.recipe.options("score")  # the table is of the usual metrics against untouched text
+        scoring = self.run.recipe.options("score")  # the table has the default metrics against untouched text
         own = scoring.get("metrics", [])
         metrics = list(dict.fromkeys([*DEFAULT_METRICS, *(own if isinstance(own, list) else [own])]))
         self.scoring = {key: value for key, value in scoring.items() if key != "paper"}
@@ -53,9 +53,9 @@ class Lengths(Planner):
             self._add(name, options)
 
     def _add(self, name: str, options: Options) -> None:
-        """Add the translation in instances of one length, and its scores."""
+        """Add translation and scores in instances of one length."""
         folder, split = self.folder(name), self.args.split
-        # In section generate, too, where a recipe may say that it translates other instances than it trains on.
+        # Also in section generate, as a recipe may translate other instances than it trains on.
         settings = product(("task", "generate"), {**dict.fromkeys(INSTANCES, ""), **options}.items())
         changes = [*self.args.set, *(f"{section}.{key}={value}" for section, (key, value) in settings)]
         recipe = load_recipe(self.args.recipe, changes)
@@ -68,11 +68,11 @@ class Lengths(Planner):
         self.pipeline.add(stage, scores)
 
     def folder(self, name: str) -> Path:
-        """Return where the files of a length lie."""
+        """Return the folder of a length."""
         return self.directory / name.replace(" ", "-")
 
     def collect(self) -> dict[str, Any]:
-        """Return scores by length, with what stood together and how long translating took."""
+        """Return scores by length, with sentences per instance and translation time."""
         found, split = {}, self.args.split
         for name in self.lengths:
             folder = self.folder(name)
@@ -98,7 +98,7 @@ class Lengths(Planner):
 
 
 def lengths_text(result: Mapping[str, Any]) -> str:
-    """Return a row a length: sentences in an instance on average, scores, instances of other numbers of sentences."""
+    """Return a row per length: mean sentences per instance, scores, instances with another number of sentences."""
     keys = [key for key in SCORES if all(key in part["scores"] for part in result["lengths"].values())]
     rows = [["instances of", "sentences each", *(SCORES[key] for key in keys), "other numbers", "seconds"]]
     for name, part in result["lengths"].items():

@@ -1,7 +1,6 @@
-"""Contrastive items: the right German of a sentence beside German that only its context proves wrong.
+"""Contrastive items: a sentence's right German and variants that are wrong only in its context.
 
-A wrong variant is the same template written out for another gender, register or sense, so it is as grammatical as the
-right one.
+A wrong variant is the same template with another gender, register or sense, so it is equally grammatical.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ PHENOMENA = ("pronoun", "address", "ambiguity")
 
 
 def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, list[str]]:
-    """Return what the phenomenon turns on (``"it -> ihn"``) and the wrong German sentences, each once.
+    """Return the detail of the phenomenon (``"it -> ihn"``) and the wrong German sentences, each once.
 
-    ``register`` is that of the document. Raises KeyError if the line does not show the phenomenon.
+    ``register`` is the document's. Raises KeyError if the line does not have the phenomenon.
     """
     if phenomenon == "pronoun":
         detail = f"it -> {PRONOUNS[line.gender][0 if line.template.pronoun == 'er' else 1]}"
@@ -33,14 +32,14 @@ def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, l
 
 
 def variants_beside(line: SentencePair, phenomenon: str, register: str) -> list[list[str]]:
-    """Right and wrong sentences, as of ``variants``, for every mistake in another phenomenon that the line shows."""
+    """Return right and wrong sentences, as from ``variants``, for every mistake in another phenomenon of the line."""
     wrong = _mistakes(line, phenomenon, register)
     others = [mistake for other in line.cues if other != phenomenon for mistake in _mistakes(line, other, register)]
     return [_written(line, register, other, wrong) for other in others]
 
 
 def _mistakes(line: SentencePair, phenomenon: str, register: str) -> list[dict[str, Any]]:
-    """Return what ``Template.german`` is given otherwise for each wrong value of a phenomenon of the line."""
+    """Return the changed arguments of ``Template.german`` for each wrong value of a phenomenon of the line."""
     line.cues[phenomenon]
     if phenomenon == "pronoun":
         return [{"gender": gender} for gender in GENDERS if gender != line.gender]
@@ -60,13 +59,15 @@ def _word(sense: Word | Sense) -> str:
 def _written(
     line: SentencePair, register: str, base: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Return the German of ``base``, what is given otherwise, and of each of ``wrong`` on top, each sentence once."""
+    """Return the German with the changed arguments ``base``, and with each of ``wrong`` in addition, each sentence
+    once.
+    """
     given = {"slots": line.slots, "register": register, "gender": line.gender, **base}
     return list(dict.fromkeys(line.template.german(**{**given, **other}) for other in ({}, *wrong)))
 
 
 def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator[dict[str, Any]]:
-    """Yield every item of a phenomenon, document by document, taking what has come least often so far."""
+    """Yield every item of a phenomenon by document, the least frequent detail first."""
     waiting: list[list[dict[str, Any]]] = []
     for number, document in enumerate(documents):
         items = []
@@ -98,8 +99,8 @@ def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator
 def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: str = "test") -> dict[str, Any]:
     """Return the content of ``contrastive.json``: up to ``count`` items, evenly over phenomena and documents.
 
-    A phenomenon that runs out of sentences leaves its share to the others. Items stand in document order;
-    ``distance`` counts the sentences back to the one that introduces the antecedent, greets, or settles the sense.
+    If a phenomenon has too few sentences, the others get its share. Items are in document order. ``distance`` is the
+    number of sentences back to the antecedent's introduction, the greeting, or the sentence that determines the sense.
     """
     sources = {
         phenomenon: _items(documents, phenomenon, Dice(seed, "contrastive", phenomenon)) for phenomenon in PHENOMENA
@@ -117,7 +118,7 @@ def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: s
 
 
 def contrastive_file(items: Iterable[dict[str, Any]], split: str = "test") -> dict[str, Any]:
-    """Return the content of a file of items over a split, numbered through."""
+    """Return the content of a file of items over a split, with consecutive ids."""
     return {
         "version": 1,
         "source_lang": "en",

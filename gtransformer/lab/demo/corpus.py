@@ -1,4 +1,4 @@
-"""Writing the demonstration corpus: three splits in the raw corpus format, the contrastive set and a description."""
+"""Write the demonstration corpus: three splits in the raw corpus format, the contrastive set and a description."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gtransformer.lab.demo.document import Letter, write_document
 from gtransformer.lab.demo.sentences import count_tokens
 
 PASSAGE = 3
-"""So many consecutive sentences count as a passage; no passage stands in two splits."""
-DOCUMENTS, DEV_DOCUMENTS, TEST_DOCUMENTS = 500, 16, 24  # of each split, if nobody chooses
-VERSION = 2  # of the corpora; in 1, nine of ten sentences of the test split stood in training word for word
+"""Number of consecutive sentences in a passage; no passage is in two splits."""
+DOCUMENTS, DEV_DOCUMENTS, TEST_DOCUMENTS = 500, 16, 24  # default sizes of the splits
+VERSION = 2  # of the corpora; in 1, nine of ten test sentences were also in training
 _TRIES = 50
 SIDES = ("en", "de")
 ITEMS = "contrastive.json"  # of the test split
@@ -30,7 +30,7 @@ def passages(document: Letter) -> set[tuple[str, ...]]:
 
 
 def write_letter(seed: int, split: str, number: int, attempt: int) -> Letter:
-    """Write a letter of a split; other splits than ``train`` hold sentences that training does not."""
+    """Write a letter of a split; splits other than ``train`` have sentences that training does not have."""
     return write_document(seed, split, number, attempt, unseen=split != "train")
 
 
@@ -40,11 +40,11 @@ def write_splits(
     write: Callable[[int, str, int, int], Letter] = write_letter,
     taken: Set[tuple[str, ...]] = frozenset(),
 ) -> dict[str, list[Letter]]:
-    """Write so many documents for each split, in order; raises UserError if splits cannot be kept apart.
+    """Write the given number of documents for each split, in order. Raises UserError if splits cannot be kept disjoint.
 
-    A document depends on seed, split and its number alone, so a larger corpus begins with the smaller one, except that
-    a document of a later split is written anew while it shares a passage with an earlier one or with those ``taken``.
-    ``write`` makes a document of seed, split, its number and the attempt.
+    A document depends only on seed, split and number, so a larger corpus begins with the smaller one. Exception: a
+    document of a later split is rewritten while it shares a passage with an earlier split or with ``taken``. ``write``
+    makes a document from seed, split, number and attempt.
     """
     corpus: dict[str, list[Letter]] = {}
     taken = set(taken)
@@ -57,8 +57,8 @@ def write_splits(
                     break
             else:
                 raise UserError(
-                    f"the earlier splits are so large that no new document for '{split}' can be kept apart from them; "
-                    "ask for fewer documents"
+                    f"the earlier splits are so large that no new document for '{split}' can be disjoint from them; "
+                    "reduce the number of documents"
                 )
             documents.append(document)
         for document in documents:
@@ -68,7 +68,7 @@ def write_splits(
 
 
 def seen_in_training(splits: Mapping[str, Sequence[Letter]]) -> dict[str, float]:
-    """Return for every other split the share of its English sentences that ``train`` holds word for word."""
+    """Return for every other split the share of its English sentences that are also in ``train``."""
     trained = {line.en for document in splits["train"] for line in document.lines}
     shares = {}
     for split, documents in splits.items():
@@ -105,7 +105,7 @@ def describe(documents: Sequence[Letter]) -> dict[str, Any]:
 
 
 def make_folder(output: Path) -> None:
-    """Make a directory for a corpus, taking its ``corpus.json`` away; UserError if it cannot be written."""
+    """Make a directory for a corpus and remove its ``corpus.json``. Raises UserError if it cannot be written."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         (output / "corpus.json").unlink(missing_ok=True)
@@ -114,7 +114,7 @@ def make_folder(output: Path) -> None:
 
 
 def write_text(output: Path, split: str, documents: Sequence[Letter]) -> list[Path]:
-    """Write both sides of a split in the raw corpus format; the files, source first."""
+    """Write both sides of a split in the raw corpus format; return the files, source first."""
     written = []
     for side in SIDES:
         path = output / f"concatenated_en2de_{split}_{side}.txt"
@@ -127,10 +127,10 @@ def write_text(output: Path, split: str, documents: Sequence[Letter]) -> list[Pa
 
 
 def write_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, contrastive_items: int) -> dict[str, Any]:
-    """Write the corpus into a directory, making it if need be, and return what ``corpus.json`` says.
+    """Write the corpus into a directory, creating it if needed, and return the content of ``corpus.json``.
 
-    ``corpus.json`` is removed first and written last: where it lies, the corpus is whole. Raises UserError if the
-    directory cannot be written.
+    ``corpus.json`` is removed first and written last, so it marks a complete corpus. Raises UserError if the directory
+    cannot be written.
     """
     output = Path(output)
     make_folder(output)

@@ -1,7 +1,7 @@
-"""Writing one document: a letter made of scenes, each about one thing or one ambiguous noun.
+"""Write one document: a letter of scenes, each about one thing or one ambiguous noun.
 
-A scene opens with the only sentence that names its thing; until the next scene "it" means that thing, so the rule for a
-reader is: "it" is the thing introduced last. Sentences about people, weather and time come between.
+A scene starts with the only sentence that names its thing. Until the next scene "it" means that thing, so "it" is
+always the thing introduced last. Sentences about people, weather and time come between.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ INSTANCE_LIMIT = 512
 MARGIN = 8
 SENTENCES = (55, 70)
 ABOUT_IT = AS_SUBJECT + AS_OBJECT + WITH_YOU
-TRIES = 40  # of filling a template's slots, before another template is taken
+TRIES = 40  # attempts to fill a template's slots, before another template is used
 
 Choice = TypeVar("Choice")
 
 
 class Dice:
-    """Choices drawn from ``random.Random.random()`` alone.
+    """Random choices drawn only from ``random.Random.random()``.
 
-    Python promises the sequence of ``random()`` for an integer seed, but not that of ``choice`` or ``shuffle``, and
-    hashes of strings change from run to run: so the key is hashed with SHA-256 and the choices are written out here.
+    Python guarantees the sequence of ``random()`` for an integer seed, but not of ``choice`` or ``shuffle``. Hashes of
+    strings change from run to run. So the key is hashed with SHA-256 and the choices are implemented here.
     """
 
     def __init__(self, *key: object) -> None:
@@ -67,11 +67,11 @@ class Dice:
         self._random = random.Random(int.from_bytes(digest[:8], "big"))
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
+        """Return True with the given probability."""
         return self._random.random() < probability
 
     def between(self, low: int, high: int) -> int:
-        """Return a whole number from ``low`` to ``high``, both included."""
+        """Return an integer from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[Choice]) -> Choice:
@@ -88,9 +88,9 @@ class Dice:
 
 
 def greeting(dice: Dice, register: str) -> tuple[Template, Word]:
-    """Return a greeting and the person greeted: by first name for "du", by title and surname for "Sie".
+    """Return a greeting and the greeted person: by first name for "du", by title and surname for "Sie".
 
-    The person's accusative slot holds the whole salutation of a letter, whose German agrees with the person's sex.
+    The person's accusative slot has the whole salutation of a letter, as its German agrees with the person's sex.
     """
     woman = dice.chance(0.5)
     if register == "du":
@@ -103,10 +103,10 @@ def greeting(dice: Dice, register: str) -> tuple[Template, Word]:
 
 @dataclass(frozen=True)
 class SentencePair:
-    """One sentence pair and what its German depends on.
+    """One sentence pair and the properties that its German depends on.
 
-    ``cues`` gives for each phenomenon ("pronoun", "address", "ambiguity") that the sentence shows the index of the
-    sentence that settles it.
+    ``cues`` maps each phenomenon of the sentence ("pronoun", "address", "ambiguity") to the index of the sentence that
+    determines it.
     """
 
     template: Template
@@ -118,7 +118,7 @@ class SentencePair:
 
     @property
     def cost(self) -> int:
-        """What the sentence takes of an instance: tokens of the longer side + 2."""
+        """The sentence's length in an instance: tokens of the longer side + 2."""
         return max(count_tokens(self.en), count_tokens(self.de)) + 2
 
 
@@ -136,37 +136,37 @@ class Letter:
 
 
 class _Deck:
-    """Templates in random order, each used once before any is used again."""
+    """Templates in random order; all are used once before any is used again."""
 
     def __init__(self, dice: Dice, templates: Sequence[Template]) -> None:
         self._dice, self._templates = dice, templates
         self._order: list[Template] = []
 
     def candidates(self) -> list[Template]:
-        """Return the templates not yet used, then all of them once more."""
+        """Return the unused templates, then all templates again."""
         return self._order + self._dice.shuffled(self._templates)
 
     def use(self, template: Template) -> None:
-        """Note that a template was used."""
+        """Mark a template as used."""
         if template not in self._order:
             self._order = self._dice.shuffled(self._templates)
         self._order.remove(template)
 
 
 def is_held_out(english: str) -> bool:
-    """Return whether training documents must not hold an English sentence that fills the slots of a template.
+    """Return whether an English sentence from a template with slots is excluded from training documents.
 
-    A quarter of all sentences is held out, by their hash: every template and every word occurs in training, these
+    A quarter of all sentences is held out, by hash. Every template and every word occurs in training, but these
     combinations do not.
     """
     return hashlib.sha256(english.encode("utf-8")).digest()[0] % 4 == 0
 
 
 class Writer:
-    """Adds sentences to a document, never the same twice, nor two that contradict each other about one thing.
+    """Writer of a document that never adds a sentence twice, nor two contradictory sentences about one thing.
 
-    With ``unseen`` the sentences are those that are held out from training; one without slots, of which there is no
-    second version, is taken only where nothing else can be. Without it they are the others.
+    With ``unseen`` it adds only held-out sentences; sentences without slots, which have one form only, are a last
+    resort. Without ``unseen`` it adds the others.
     """
 
     def __init__(self, dice: Dice, unseen: bool = False) -> None:
@@ -174,20 +174,20 @@ class Writer:
         self.document = Letter(dice.choice(REGISTERS))
         self.decks: dict[tuple[Template, ...], _Deck] = {}
         self.seen: set[str] = set()
-        self.said: set[str] = set()  # groups of what has been said about the scene's thing
+        self.said: set[str] = set()  # groups of the used sentences about the scene's thing
         template, reader = self.greeting(self.document.register)
         self.cast = [name for name in dice.shuffled(NAMES) if name.en != reader.en][:6]
         self.add(template, {"X": reader})
 
     def greeting(self, register: str) -> tuple[Template, Word]:
-        """Return a greeting that may stand in this document, and the person greeted."""
+        """Return a greeting that this document allows, and the greeted person."""
         while True:
             template, reader = greeting(self.dice, register)
             if self.allows(template, {"X": reader}):
                 return template, reader
 
     def allows(self, template: Template, slots: Slots) -> bool:
-        """Return whether a sentence may stand in this document, which is of training or of what is held out."""
+        """Return whether a sentence is allowed in this document, which is a training or a held-out one."""
         return not template.slots or is_held_out(template.english(slots)) == self.unseen
 
     def add(self, template: Template, slots: Slots, gender: str = "", cues: Mapping[str, int] | None = None) -> int:
@@ -208,12 +208,12 @@ class Writer:
         gender: str = "",
         cues: Mapping[str, int] | None = None,
     ) -> int:
-        """Append a sentence from one of the templates, about the topic if they have a slot ``X``; return its index."""
+        """Append a sentence from a template, about the topic if it has a slot ``X``; return its index."""
         deck = self.decks.setdefault(templates, _Deck(self.dice, templates))
         candidates = deck.candidates()
-        if self.unseen:  # those without slots, which stand in training as they are, come last
+        if self.unseen:  # templates without slots come last, as they are in training
             candidates.sort(key=lambda template: not template.slots)
-        for strict in (True, False):  # few words fit some templates, and all of them may be held out, or none
+        for strict in (True, False):  # few words fit some templates, and all or none may be held out
             for template in candidates:
                 if template.group and template.group in self.said:
                     continue
@@ -228,7 +228,7 @@ class Writer:
         raise AssertionError("the grammar has run out of sentences for this document")
 
     def fill(self, template: Template, topic: Word | Sense | None = None) -> dict[str, Word | Sense]:
-        """Return words for the slots of a template, drawn at random; ``topic`` is what it is about (slot ``X``)."""
+        """Return random words for the slots of a template; ``topic`` is the word of slot ``X``."""
         slots: dict[str, Word | Sense] = {}
         for name in template.slots:
             if name == "X":
@@ -242,7 +242,7 @@ class Writer:
         return slots
 
     def about_thing(self, noun: Noun, kinds: Sequence[str]) -> None:
-        """Add a scene about a thing that "it" stands for."""
+        """Add a scene about a thing, referred to as "it"."""
         self.said = set()
         cue = self.draw(INTRODUCTIONS, described(noun, self.dice.choice(COLOURS_AND_SIZES)))
         for kind in kinds:
@@ -252,7 +252,7 @@ class Writer:
                 self.aside(kind)
 
     def about_sense(self, word: str, kinds: Sequence[str]) -> None:
-        """Add a scene that settles the sense of an ambiguous noun and then uses it."""
+        """Add a scene that determines the sense of an ambiguous noun and then uses it."""
         self.said = set()
         settled = self.dice.choice(AMBIGUOUS[word])
         cue = self.draw(settled.settings)
@@ -263,7 +263,7 @@ class Writer:
                 self.aside(kind)
 
     def aside(self, kind: str) -> None:
-        """Add a sentence to the reader, or one about people, weather or time."""
+        """Add a sentence that addresses the reader, or is about people, weather or time."""
         self.draw(TO_THE_READER if kind == "reader" else FILLERS)
 
 
@@ -300,10 +300,10 @@ def _attempt(dice: Dice, unseen: bool) -> Letter:
 
 
 def write_document(*key: object, unseen: bool = False) -> Letter:
-    """Write the document that belongs to ``key`` (any values with a stable ``str``): the same key, the same document.
+    """Return the document of ``key`` (any values with a stable ``str``); equal keys give equal documents.
 
-    It has 55 to 70 sentences and fits one instance with a few tokens to spare. With ``unseen`` its sentences are held
-    out from training (``Writer``).
+    It has 55 to 70 sentences and fits into one instance. With ``unseen`` its sentences are held out from training
+    (``Writer``).
     """
     attempt = 0
     while True:

@@ -1,10 +1,10 @@
-"""Documents that show how far a system sees: one fact, disclosed once, and a sentence behind it that needs it.
+"""Documents that test context by distance: one fact, disclosed once, and a later sentence that needs it.
 
-Documents come in groups that differ in the fact alone: the same letter about a lamp, a table and a book, to a friend
-and to Mr Weber, about either kind of bat. The source sides of a group differ in nothing but the sentence that discloses
-the fact, the target sides in this and in the sentences that need it. So whatever lies between cannot disclose it, and a
-system that sees neither solves the item in exactly one document of a group, or in none where it finds two candidates
-equally probable. Positions that run through the document are seen, too: documents of a group may differ in length.
+Documents are in groups that differ only in the fact: the same letter about a lamp, a table and a book, to a friend and
+to Mr Weber, about either kind of bat. The source sides of a group differ only in the disclosing sentence; the target
+sides differ in it and in the sentences that need the fact. So the sentences between cannot disclose it. A system that
+sees neither solves the item in exactly one document of a group, or in none if two candidates are equally probable.
+Exception: positions through the document are visible, and documents of a group may differ in length.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from gtransformer.lab.demo.words import COLOURS_AND_SIZES, GENDERS, NOUNS, Sense
 
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 36))
 """First and last distance, in sentences, of the rows of the set; the last row is called 25+."""
-FAR = 13
-"""From this row on, a second sentence that needs the fact follows: its source is disclosed as far back or farther, its
-target by the first one's translation, nearby."""
+SECOND_ITEM_DISTANCE = 13
+"""From this row on, a second sentence that needs the fact follows. Its source distance is the same or larger; its
+target is disclosed nearby, by the first one's translation."""
 NEARBY = ((1, 1), (2, 2), (3, 3), (4, 6))
 VERSIONS = {"pronoun": len(GENDERS), "address": len(REGISTERS), "ambiguity": 2}
 """Documents of a group, one for each possible answer, by phenomenon."""
 
 
 def _plain(templates: Sequence[Template], unaddressed: bool = True) -> tuple[Template, ...]:
-    """Templates without "it" or "es", which no thing is meant by, and, if ``unaddressed``, that address nobody."""
+    """Return templates without impersonal "it" or "es" and, if ``unaddressed``, without address."""
     return tuple(
         template
         for template in templates
@@ -56,27 +56,27 @@ _ABOUT_IT = AS_SUBJECT + AS_OBJECT
 
 
 def distance_in(row: tuple[int, int], number: int) -> int:
-    """Return the distances of a row in turn."""
+    """Return the distance of item ``number``, alternating over the distances of a row."""
     first, last = row
     return first + number % (last - first + 1)
 
 
 def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object, unseen: bool = False) -> list[Letter]:
-    """The documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
+    """Return the documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
 
     Args:
         phenomenon: "pronoun", "address" or "ambiguity".
-        number: of the group in its row; distances take turns by it.
-        key: with the other arguments, what the random choices depend on: the same arguments, the same documents.
-        unseen: of sentences that are held out from training (``Writer``).
+        number: of the group in its row; distances alternate by it.
+        key: seed of the random choices, with the other arguments; equal arguments give equal documents.
+        unseen: use sentences that are held out from training (``Writer``).
 
     In each document one sentence discloses the fact, and one needs it, ``distance_in(row, number)`` sentences later;
-    from ``FAR`` on another follows. Their ``cues`` name the disclosing sentence.
+    from ``SECOND_ITEM_DISTANCE`` on another follows. Their ``cues`` name the disclosing sentence.
     """
     dice = Dice("reach", *key, phenomenon, *row, number)
     gaps = [distance_in(row, number)]
-    if row[0] >= FAR:
-        turn = number + number // (row[1] - row[0] + 1)  # so that every distance meets every nearby one
+    if row[0] >= SECOND_ITEM_DISTANCE:
+        turn = number + number // (row[1] - row[0] + 1)  # combines every distance with every nearby one
         gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
     if phenomenon == "address":
         versions = _about_reader(Writer(dice, unseen), gaps)
@@ -91,7 +91,7 @@ def _about_reader(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
     first = writer.document
     other = next(register for register in REGISTERS if register != first.register)
     template, reader = writer.greeting(other)
-    # Nobody whom either greeting names is spoken of.
+    # The people of both greetings are not mentioned otherwise.
     writer.cast = [name for name in writer.cast if name.en != reader.en]
     for gap in gaps:
         _fill(writer, gap - 1, asides=False)
@@ -139,7 +139,7 @@ def _about_sense(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
 
 
 def _fill(writer: Writer, count: int, asides: bool = True) -> None:
-    """Add sentences that disclose nothing; ``asides``: some to the reader, whom the greeting has settled."""
+    """Add sentences that disclose nothing; ``asides``: some address the reader, whose register is known."""
     for _ in range(count):
         writer.draw(_ASIDES if asides and writer.dice.chance(0.1) else _FILLERS)
 
@@ -153,7 +153,7 @@ def _rewrite(
     gender: str = "",
     sense: Sense | None = None,
 ) -> Letter:
-    """Return the letter with another disclosing sentence, and another register, gender or sense throughout."""
+    """Return the letter with another disclosing sentence, and with another register, gender or sense everywhere."""
     result = Letter(register or letter.register)
     for number, line in enumerate(letter.lines):
         if number == cue:
@@ -167,6 +167,6 @@ def _rewrite(
 
 
 def _written(line: SentencePair, register: str) -> SentencePair:
-    """Return the line with its texts written anew."""
+    """Return the line with rewritten texts."""
     german = line.template.german(line.slots, register, line.gender)
     return replace(line, en=line.template.english(line.slots), de=german)

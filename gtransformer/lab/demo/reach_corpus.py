@@ -1,4 +1,4 @@
-"""Writing the set that shows reach, and a corpus to train on in which facts stand as far back as in the set."""
+"""Write the contrastive set by distance, and a training corpus with the same distances of facts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from gtransformer.lab.demo.document import Letter
 from gtransformer.lab.demo.reach import DISTANCES, VERSIONS, write_group
 
 SET = "set"
-"""Folder of the set within that of the corpus."""
+"""Folder of the set in the corpus's folder."""
 ITEMS = "contrastive_reach.json"
 
 
 def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
-    """The groups of the set, each with its phenomenon: at least so many items for each row of distances."""
+    """Return the groups of the set, each with its phenomenon, with at least the given number of items per row of
+    distances.
+    """
     return [
         (phenomenon, write_group(phenomenon, row, number, seed, SET, unseen=True))
         for phenomenon in PHENOMENA
@@ -39,11 +41,12 @@ def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
 
 
 def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict[str, Any]]:
-    """Return the items of the groups' documents, which are numbered through.
+    """Return the items of the groups' documents, which are numbered consecutively.
 
-    ``distance_source`` counts the sentences back to the one whose source discloses the answer; ``distance_target`` to
-    the nearest whose target does, which may be a sentence that needed the answer itself; ``distance`` to the nearer of
-    both, which is the target's, as a translation of what discloses discloses. ``group`` numbers the groups.
+    ``distance_source`` is the number of sentences back to the one whose source discloses the answer.
+    ``distance_target`` is that to the nearest whose target does, which may be a sentence that needed the answer itself.
+    ``distance`` is the smaller of both, always the target's, as the translation of a disclosing sentence discloses,
+    too. ``group`` numbers the groups.
     """
     positions = [(group, letter) for group, (_, documents) in enumerate(groups) for letter in documents]
     for number, (group, letter) in enumerate(positions):
@@ -51,17 +54,17 @@ def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict
 
 
 def context_items(letters: Sequence[Letter], split: str = "test") -> dict[str, Any]:
-    """Return the content of a file of items: every sentence of a split whose German needs context, by all phenomena.
+    """Return the content of a file of items: every sentence of a split whose German needs context, for all phenomena.
 
-    Distances as in ``reach_items``; a group is a document. ``others``: where a sentence shows several phenomena, right
-    and wrong translations of its own with another one wrong.
+    Distances are as in ``reach_items``; a group is a document. ``others``: for a sentence with several phenomena, its
+    right and wrong translations with another phenomenon wrong.
     """
     found = (_items_of(letter, PHENOMENA, number, number) for number, letter in enumerate(letters))
     return contrastive_file(chain.from_iterable(found), split)
 
 
 def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int) -> Iterator[dict[str, Any]]:
-    disclosed: dict[tuple[str, int], int] = {}  # what a sentence settles -> last sentence so far whose target does
+    disclosed: dict[tuple[str, int], int] = {}  # fact -> last sentence so far whose target discloses it
     for index, line in enumerate(letter.lines):
         for phenomenon in phenomena:
             if phenomenon in line.cues:
@@ -86,7 +89,9 @@ def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int)
 
 
 def _mixed(seed: int, split: str, number: int, attempt: int) -> Letter:
-    """Letters of the demonstration corpus, and after each a document like the set's for each phenomenon."""
+    """Return a document writer: letters of the demonstration corpus, each followed by a document like the set's for
+    each phenomenon.
+    """
     letter, kind = divmod(number, 1 + len(PHENOMENA))
     if kind == 0:
         return write_letter(seed, split, letter, attempt)
@@ -96,12 +101,12 @@ def _mixed(seed: int, split: str, number: int, attempt: int) -> Letter:
 
 
 def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, items: int) -> dict[str, Any]:
-    """Write corpus and set into a directory, making it if need be, and return what its ``corpus.json`` says.
+    """Write corpus and set into a directory, creating it if needed, and return the content of its ``corpus.json``.
 
     Args:
-        sizes: letters of the demonstration corpus by split; to each come as many documents like the set's as there
-            are phenomena. No split shares a passage with the set.
-        items: at least so many for each phenomenon and row of distances, on either side.
+        sizes: number of demonstration letters by split; each is followed by a document like the set's for each
+            phenomenon. No split shares a passage with the set.
+        items: least number for each phenomenon and row of distances, on each side.
 
     ``output`` has the splits, ``output / "set"`` the set's documents (split ``test``) and ``contrastive_reach.json``.
     ``corpus.json`` is removed first and written last. Raises UserError if the directory cannot be written.
@@ -130,7 +135,7 @@ def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, 
 
 
 def write_context_items(corpus: Path, output: Path, split: str = "test") -> None:
-    """Write ``context_items`` of a split of a corpus that ``write_reach_corpus`` wrote, which is made anew for it."""
+    """Write ``context_items`` of a split of a corpus of ``write_reach_corpus``, which is regenerated for it."""
     summary = read_json(corpus / "corpus.json")
     sizes = {name.removesuffix("_documents"): size for name, size in summary["options"].items() if name != "items"}
     _, splits = _make(sizes, summary["seed"], summary["options"]["items"])
@@ -148,7 +153,9 @@ def _make(
 
 
 def count_items(items: Sequence[Mapping[str, Any]], side: str) -> dict[str, dict[str, int]]:
-    """Items by phenomenon and row of distances; ``side`` is "distance_source" or "distance_target"."""
+    """Return the number of items by phenomenon and row of distances; ``side`` is "distance_source" or
+    "distance_target".
+    """
     names = {first: f"{first}-{last}" if last > first else str(first) for first, last in DISTANCES}
     names[DISTANCES[-1][0]] = f"{DISTANCES[-1][0]}+"
     counts = Counter((item["phenomenon"], max(first for first in names if first <= item[side])) for item in items)

@@ -1,7 +1,7 @@
-"""The sentences of the demonstration's language: templates, and how they are written out in English and in German.
+"""The sentences of the demonstration's language: templates, and their English and German forms.
 
-In both languages ``{P}`` is a slot; in German ``{P.acc}`` and ``{P.dat}`` ask for a case, ``{er}``, ``{Er}`` and
-``{ihn}`` for the pronoun of the topic's gender, and ``[kommst du|kommen Sie]`` gives the familiar and the polite form.
+In both languages ``{P}`` is a slot; in German ``{P.acc}`` and ``{P.dat}`` select a case, ``{er}``, ``{Er}`` and
+``{ihn}`` the pronoun of the topic's gender, and ``[kommst du|kommen Sie]`` has the familiar and the polite form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Slots = Mapping[str, Word | Sense]
 
 @dataclass(frozen=True)
 class Template:
-    """One sentence pattern in both languages; templates of one ``group`` are not used of the same thing twice."""
+    """One sentence pattern in both languages; a thing gets at most one template of a ``group``."""
 
     en: str
     de: str
@@ -31,13 +31,13 @@ class Template:
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
-        """Names of the slots, in English order, each once."""
+        """The names of the slots, in English order, each once."""
         fields = [field for _, field, _, _ in string.Formatter().parse(self.en) if field]
         return tuple(dict.fromkeys(fields))
 
     @cached_property
     def pronoun(self) -> str:
-        """``er`` or ``ihn`` if the German holds the nominative or accusative pronoun of the topic, else empty."""
+        """``er`` or ``ihn`` if the German has the nominative or accusative pronoun of the topic, else empty."""
         found = re.search(r"\{([Ee]r|ihn)\}", self.de)
         return found[1].lower() if found else ""
 
@@ -56,7 +56,7 @@ class Template:
 
 
 def templates(text: str) -> tuple[Template, ...]:
-    """Read templates, one a line: English, German and, if any, the group, parted by two or more blanks."""
+    """Return templates, one per line: English, German and optionally the group, separated by two or more blanks."""
     result = []
     for line in text.strip().splitlines():
         if line.strip():
@@ -69,21 +69,22 @@ def _capital(text: str) -> str:
 
 
 def count_tokens(sentence: str) -> int:
-    """Words and punctuation marks; for the sentences of this grammar the same as Moses tokens."""
+    """Return the number of words and punctuation marks; for this grammar the same as Moses tokens."""
     return len(_TOKEN.findall(sentence))
 
 
 @dataclass(frozen=True)
 class SettledSense:
-    """A sense with the sentences that can settle it."""
+    """A sense with the sentences that can determine it."""
 
     sense: Sense
     settings: tuple[Template, ...]
 
 
 def _senses(text: str) -> dict[str, tuple[SettledSense, ...]]:
-    """Read senses (English word, German word, gender, accusative and dative where they differ), each before its
-    templates, which are indented."""
+    """Return senses (English word, German word, gender, accusative and dative if they differ), each followed by its
+    indented templates.
+    """
     found: dict[str, list[tuple[Sense, list[Template]]]] = {}
     settings: list[Template] = []
     for line in text.strip().splitlines():
@@ -148,7 +149,7 @@ Good evening, {X}!                   Guten Abend, {X}!
 Dear {X},                            {X.acc}!
 """)
 
-# What introduces a thing, and what goes on about it with "it"
+# Introductions of a thing, and sentences about it with "it"
 
 INTRODUCTIONS = templates("""
 {P} bought {X}.                      {P} hat {X.acc} gekauft.
@@ -251,7 +252,7 @@ bank Ufer n
     {P} rowed the boat to a steep bank.        {P} hat das Boot an ein steiles Ufer gerudert.
     In {C} the river has a green bank.         In {C} hat der Fluss ein grünes Ufer.
 """)
-"""Ambiguous nouns: their senses, and sentences that can settle each."""
+"""Ambiguous nouns: their senses, and sentences that can determine each."""
 
 USES = templates("""
 I still remember {X}.                Ich erinnere mich noch an {X.acc}.

@@ -1,4 +1,4 @@
-"""The words of the demonstration's language and how German inflects them: people, things, places, times, adjectives."""
+"""The words of the demonstration's language with German inflection: people, things, places, times, adjectives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 GENDERS = ("m", "f", "n")
 
 PRONOUNS = {"m": ("er", "ihn"), "f": ("sie", "sie"), "n": ("es", "es")}
-"""Nominative and accusative of the pronoun that stands for a noun of each gender."""
+"""Nominative and accusative of the pronoun for each gender."""
 
 _EIN = {
     "nom": {"m": "ein", "f": "eine", "n": "ein"},
@@ -31,8 +31,8 @@ _ENDINGS = {
 class Word:
     """An English word or phrase and its German; ``str()`` is the German base form.
 
-    ``acc`` and ``dat`` default to the base form. A German form may hold ``[du form|Sie form]``. Two words of one
-    ``group`` would contradict each other when said of the same thing.
+    ``acc`` and ``dat`` default to the base form. A German form may contain ``[du form|Sie form]``. Two words of one
+    ``group`` would contradict each other about the same thing.
     """
 
     en: str
@@ -55,7 +55,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Noun:
-    """An inanimate noun that "it" can stand for. ``de`` is the same in every case of the singular used here."""
+    """An inanimate noun, referred to as "it". ``de`` is the same in every case of the singular used here."""
 
     en: str
     de: str
@@ -72,7 +72,7 @@ def described(noun: Noun, adjective: Word) -> Word:
 
 @dataclass(frozen=True)
 class Sense:
-    """One meaning of an ambiguous English noun; ``oblique`` is the accusative and dative where it differs."""
+    """One meaning of an ambiguous English noun; ``oblique`` is the accusative and dative if they differ."""
 
     en: str
     de: str
@@ -92,7 +92,7 @@ class Sense:
 
     @property
     def von(self) -> str:
-        """With "von", which merges with the article "dem"."""
+        """The noun with "von", which merges with the article "dem"."""
         return f"von {self.dat}".replace("von dem ", "vom ")
 
 

@@ -1,1 +1,1 @@
-"""Results beside the papers that they are measured by: the page of exp_logs/, tables of scores."""
+"""Pages of results: the table of exp_logs/, and results next to the papers' numbers."""

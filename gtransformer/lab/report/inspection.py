@@ -1,4 +1,4 @@
-"""The page that looks inside a model: what each word and sentence of a document drew on, and the gates."""
+"""The page of an inspected document: attention by word and sentence, and gates."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from gtransformer.lab.analysis.attention_shown import NAMES
 from gtransformer.lab.analysis.documents import InspectedInstance
-from gtransformer.lab.analysis.words import MOST, SIDES, Rows, WordMap
+from gtransformer.lab.analysis.words import KEYS_KEPT, SIDES, Rows, WordMap
 from gtransformer.lab.report.pages.page import write_page
 
-LIMIT = 8_000_000  # bytes of attention in a page; of a long document fewer keys of each word are kept
+LIMIT = 8_000_000  # bytes of attention per page; long documents have fewer keys per word
 
 
 def write_inspection(path: str | Path, instances: Sequence[InspectedInstance], title: str) -> None:
-    """Write the page of a document's instances, looked at ``by_word``."""
+    """Write the page of a document's instances, inspected ``by_word``."""
     maps = [[*one.words.maps, *one.words.weighed(one.found)] for one in instances]
     most = keys_kept([rows for some in maps for one in some for rows in (one.words, one.sentences)])
     data = {
@@ -38,9 +38,9 @@ def write_inspection(path: str | Path, instances: Sequence[InspectedInstance], t
 
 
 def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
-    """How many keys of each row, 1 to ``MOST``, fit into ``limit`` bytes of base64 (1 is kept in any case)."""
-    counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=MOST + 1)
-    for most in range(MOST, 1, -1):
+    """Return how many keys per row, 1 to ``KEYS_KEPT``, fit into ``limit`` bytes of base64 (at least 1)."""
+    counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=KEYS_KEPT + 1)
+    for most in range(KEYS_KEPT, 1, -1):
         kept = int((np.minimum(np.arange(len(counts)), most) * counts).sum())
         if (4 * kept + int(counts.sum())) * 4 / 3 <= limit:
             return most
@@ -48,12 +48,12 @@ def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
 
 
 def instance_data(instance: InspectedInstance, maps: Sequence[WordMap], most: int) -> dict[str, Any]:
-    """What the page's script reads of an instance.
+    """Return an instance's data for the page's script.
 
-    ``first``: number of its first sentence; ``starts``: by side, that of the side's first (None: of no sentence);
-    ``words``: by side, sentences of words; ``maps``: part, reach, layer, and rows by word and by sentence
-    (``Rows.packed``); ``gates``: part, layer, base64 of a byte a word (1 is 255), and the values of the sentences,
-    those of inspection.json.
+    ``first``: number of its first sentence; ``starts``: by side, number of the side's first sentence (None: no
+    sentence); ``words``: by side, sentences of words; ``maps``: part, reach, layer, and rows by word and by sentence
+    (``Rows.packed``); ``gates``: part, layer, base64 with a byte per word (1 is 255), and the sentences' values as in
+    inspection.json.
     """
     sides, gates = instance.words.sides, {(one.part, one.layer): one.sentences for one in instance.found.gates}
     return {
@@ -74,7 +74,7 @@ def instance_data(instance: InspectedInstance, maps: Sequence[WordMap], most: in
 
 
 def gate_means(instances: Sequence[InspectedInstance]) -> list[tuple[str, dict[int, str]]]:
-    """Name of each part that has gates, and the mean over all its sentences by layer."""
+    """Return the name of each part with gates, and the mean over all its sentences by layer."""
     found: dict[str, dict[int, list[np.ndarray]]] = {}
     for one in instances:
         for gate in one.found.gates:

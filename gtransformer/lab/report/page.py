@@ -12,7 +12,7 @@ from gtransformer.files import read_json
 from gtransformer.lab.report.paper import OwnColumn, Paper, Row, Table, paper_files, read_paper
 from gtransformer.lab.report.results import Folder, Result, read_folders
 
-ROW = "{row}"  # in the name of a result file and on the way to a figure: the row's name in that file
+ROW = "{row}"  # placeholder of the row's name in a result file's name and in paths to values
 LOGS = "../../../exp_logs/"  # from a paper's page
 RUNS = """\
 # All runs
@@ -32,15 +32,15 @@ NOT_GIVEN, NOT_RUN = "not given", "not measured"
 
 
 def make_pages(logs: Path, papers: Sequence[Path] = ()) -> dict[Path, str]:
-    """Return the text of every page by its path: exp_logs/README.md, and a page per paper with a result of ours.
+    """Return the text of every page by path: exp_logs/README.md, and a page per paper with a result of ours.
 
     Args:
-        logs: the folder of results; papers: files of their figures (all that there are).
+        logs: the folder of results; papers: files of their numbers (default: all).
 
-    Raises UserError for anything in them that cannot be read.
+    Raises UserError for anything that cannot be read.
     """
     if not logs.is_dir():
-        raise UserError(f"{logs}: no folder of results")
+        raise UserError(f"{logs}: not a folder of results")
     folders = read_folders(logs)
     pages = {logs / "README.md": runs_page(folders)}
     for path in papers or paper_files():
@@ -61,7 +61,7 @@ def runs_page(folders: Iterable[Folder]) -> str:
 
 
 def paper_page(paper: Paper, folders: Sequence[Folder], logs: Logs) -> str:
-    """Return a paper's page; nothing where nothing of it was run."""
+    """Return a paper's page; empty if nothing of it was run."""
     results = [result for folder in folders for result in folder.results]
     parts = []
     for table in paper.tables:
@@ -78,10 +78,10 @@ def paper_page(paper: Paper, folders: Sequence[Folder], logs: Logs) -> str:
 def table_section(
     table: Table, own: Sequence[Mapping[str, str]], logs: Logs, columns: Sequence[OwnColumn]
 ) -> list[str]:
-    """Return a table: the paper's figures, ours beside them; nothing where we have none.
+    """Return a table of the paper's numbers next to ours; empty if we have none.
 
     Args:
-        own: for every row of the table what ours has, by the title of the column.
+        own: our values of every row of the table, by column title.
     """
     shown = [(row, cells) for row, cells in zip(table.rows, own, strict=True) if cells]
     titles = [column.title for column in columns if any(column.title in cells for _, cells in shown)]
@@ -100,7 +100,7 @@ def table_section(
 
 
 def scores_section(table: Table, found: Sequence[tuple[Row, Result]]) -> list[str]:
-    """Return scores of our models of the kind that rows name, on whatever corpus, beside the paper's figures."""
+    """Return scores of our models of the rows' kinds, on any corpus, next to the paper's numbers."""
     if not found:
         return []
     header = [*_paper_header(table, found), "recipe, ours", "training corpus, ours", "test set, ours", "updates, ours"]
@@ -110,7 +110,7 @@ def scores_section(table: Table, found: Sequence[tuple[Row, Result]]) -> list[st
     signatures = dict.fromkeys(f"`{signature}`" for _, result in found for _, signature in result.scores.values())
     return [
         *parts,
-        f"Ours are scored against untouched text unless the cell says otherwise: {', '.join(signatures)}. *Changed* "
+        f"Ours are scored against untouched text unless the cell states otherwise: {', '.join(signatures)}. *Changed* "
         "means options other than the recipe's; the file names them.",
     ]
 
@@ -120,7 +120,7 @@ def _paper_header(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[str]:
 
 
 def _paper_cells(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[tuple[list[str], Any]]:
-    """The cells of the paper, and what stands beside them."""
+    """Return the paper's cells, and ours for the same row."""
     given = _given(table, shown)
     figures = [
         [NOT_GIVEN if row.paper[n] == "-" else row.paper[n].replace("*", r"\*") for n in given] for row, _ in shown
@@ -129,12 +129,12 @@ def _paper_cells(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[tuple[l
 
 
 def _given(table: Table, shown: Sequence[tuple[Row, Any]]) -> list[int]:
-    """The places of the paper's columns that have a figure in some row that is shown."""
+    """Return the indices of the paper's columns with a number in any shown row."""
     return [number for number in range(len(table.columns)) if any(row.paper[number] != "-" for row, _ in shown)]
 
 
 def figure_section(name: str, logs: Logs) -> list[str]:
-    """Return the picture of a figure that was run, and its file; nothing where it was not."""
+    """Return the picture of a figure and its file; empty if it was not run."""
     content, picture = logs.read(f"{name}.json"), f"{name}.png"
     if content is None or not (logs.folder / picture).is_file():
         return []
@@ -145,33 +145,33 @@ def figure_section(name: str, logs: Logs) -> list[str]:
 
 
 class Logs:
-    """Figures of ours in result files.
+    """Our numbers in result files.
 
     Attributes:
-        folder: exp_logs/, to which the names of files are relative.
+        folder: exp_logs/; file names are relative to it.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
 
-    @cache  # noqa: B019 (pages are made once, and ask for one file again and again)
+    @cache  # noqa: B019 (pages are made once, and read one file many times)
     def read(self, name: str) -> Any:
-        """Return what a file holds; None if it is not there."""
+        """Return the content of a file; None if it is missing."""
         path = self.folder / name
         return read_json(path) if path.is_file() else None
 
     def files(self, row: Row, columns: Sequence[OwnColumn]) -> list[str]:
-        """Return the names of the files that the figures of a row come from."""
+        """Return the names of the files with a row's numbers."""
         names = [column.file.replace(ROW, row.own) for column in columns if row.own]
         return [name for name in names if self.read(name) is not None]
 
     def cells(self, row: Row, columns: Sequence[OwnColumn]) -> dict[str, str]:
-        """Return our figures of a row by the title of their column. Raise UserError for what is no number."""
+        """Return our numbers of a row by column title. Raises UserError for a value that is not a number."""
         found = {column.title: self._cell(column, row.own) for column in columns if row.own}
         return {title: cell for title, cell in found.items() if cell}
 
     def _cell(self, column: OwnColumn, row: str) -> str:
-        """A figure, or the mean over seeds with the lowest and the highest seed; empty where there is none."""
+        """Return a number, or the mean over seeds with the lowest and the highest seed; empty if there is none."""
         file = column.file.replace(ROW, row)
         found = self.read(file)
         for step in column.value:
@@ -192,7 +192,7 @@ class Logs:
 
 
 def _follow(content: Any, step: Any, row: str) -> Any:
-    """What a step leads to; None if there is nothing."""
+    """Return the value at a step of a path, or None."""
     if isinstance(step, Mapping):
         wanted = {key: str(value).replace(ROW, row) for key, value in step.items()}
         entries = content if isinstance(content, list) else []

@@ -1,4 +1,4 @@
-"""The figures of a paper's tables, as a file of papers/ has them."""
+"""The numbers of a paper's tables, from a file of papers/."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2
 
 @dataclass
 class OwnColumn:
-    """A column of ours beside a table: where its figures stand in the result files.
+    """A column of ours next to a table: the location of its values in result files.
 
     Attributes:
         file: a result file, relative to exp_logs/.
-        value: the way to the figure in it: a key, a place in a list, or keys and values of the entry of a list.
-        scale: what figures are multiplied by (100: fractions as per cent).
-        digits: behind the point.
+        value: the path to the value: keys, list indices, or keys and values that identify a list entry.
+        scale: factor of the values (100: fractions as per cent).
+        digits: decimal places.
     """
 
     title: str
@@ -37,10 +37,10 @@ class OwnColumn:
 
 @dataclass
 class Row:
-    """One row: the paper's figures as printed, the recipe that runs it, recipes of the same kind on other data.
+    """One row: the paper's numbers as printed, its recipe, and recipes of the same kind on other data.
 
-    ``changes``: what makes the row of the recipe (``generate.strategy=sequential``); ``miniature``: the row's name in
-    the files of ours, its method if none is given; "-": it has none.
+    ``changes``: the row's changes of the recipe (``generate.strategy=sequential``); ``miniature``: the row's name in
+    our files (default: its method); "-": none.
     """
 
     method: str
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass
 class Table:
-    """One table of the paper; ``miniature``: columns of ours, and what must be known to read them."""
+    """One table of the paper; ``miniature``: columns of ours, and notes on them."""
 
     name: str
     title: str
@@ -69,11 +69,11 @@ class Table:
 
     @property
     def own(self) -> list[OwnColumn]:
-        """The columns of ours beside those of the paper."""
+        """Our columns."""
         return self.miniature["columns"] if self.miniature else []
 
     def rows_of(self, result: Result) -> list[Row]:
-        """Return the rows of a result's recipe with its changes; where there is none, those of the recipe as it is."""
+        """Return the rows of a result's recipe with its changes, else those of the unchanged recipe."""
         rows = [row for row in self.rows if result.recipe in (row.recipe, *row.also)]
         same = [row for row in rows if sorted(row.changes) == sorted(result.changes)]
         return same or [row for row in rows if not row.changes]
@@ -81,13 +81,13 @@ class Table:
 
 @dataclass
 class Paper:
-    """All tables of a paper, and below the name of its file, as recipes name it in ``rows``.
+    """All tables of a paper; recipes refer to the file's name in ``rows``.
 
     Attributes:
         title: authors, year and title.
         page: the name of its page.
-        introduction: what must be known of all tables.
-        figures: result files of its figures, relative to exp_logs/, without their ending.
+        introduction: notes on all tables.
+        figures: result files of its figures, relative to exp_logs/, without suffix.
     """
 
     title: str
@@ -99,14 +99,14 @@ class Paper:
 
 
 def paper_files() -> list[Path]:
-    """Return the papers whose tables there are, the one of G-Transformer first."""
+    """Return the files of papers, G-Transformer's first."""
     return sorted(PAPER.parent.glob("*.yaml"), key=lambda path: (path != PAPER, path))
 
 
 def read_paper(path: Path) -> Paper:
     """Read the tables in a file.
 
-    Raises UserError for a missing or mistaken key, an unknown recipe, too few or too many figures.
+    Raises UserError for a missing or unknown key, an unknown recipe, or a wrong number of values.
     """
     paper = read_settings(path, Paper)
     paper.name, paper.introduction = path.stem.replace("_", "-"), paper.introduction.strip()
@@ -122,7 +122,7 @@ def _table(entry: Any, path: Path) -> Table:
         where = f"{path}: {table.name}, row '{row.method}'"
         row.paper, row.also, row.changes = _cells(row.paper, where), row.also or [], tuple(row.changes or ())
         if len(row.paper) != len(table.columns):
-            raise UserError(f"{where}: {len(row.paper)} figures for {len(table.columns)} columns")
+            raise UserError(f"{where}: {len(row.paper)} numbers for {len(table.columns)} columns")
         for recipe, changes in [(row.recipe, row.changes), *((other, ()) for other in row.also)]:
             try:
                 recipe and known_recipe(recipe, changes)
@@ -136,14 +136,14 @@ def _table(entry: Any, path: Path) -> Table:
 
 
 def _cells(content: Any, where: object) -> list[str]:
-    """Texts of a list, or of one line with blanks between them."""
+    """Return texts from a list, or from one line separated by blanks."""
     cells = content.split() if isinstance(content, str) else content
     if not isinstance(cells, list) or not all(isinstance(cell, str) for cell in cells):
-        raise UserError(f"{where}: {content!r} stands where texts must; give a list of them, or one line in quotes")
+        raise UserError(f"{where}: {content!r} is not a text; give a list of texts, or one line in quotes")
     return cells
 
 
 @cache  # several rows name the same
 def known_recipe(name: str, changes: tuple[str, ...] = ()) -> Recipe:
-    """Return a recipe with some changes. Raise UserError as ``load_recipe``."""
+    """Return a recipe with changes. Raises UserError as ``load_recipe``."""
     return load_recipe(name, list(changes))

@@ -1,4 +1,4 @@
-"""What the folders of exp_logs/ hold: the runs of each of them, and the scores of recipes in its files."""
+"""Contents of the folders of exp_logs/: their runs, and the scores of recipes in their files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gtransformer.files import read_json
 from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import count, read_settings, typed
 
-ABOUT = "about.yaml"  # of a folder of results: what it is
+ABOUT = "about.yaml"  # description of a folder of results
 KINDS = ("s_bleu", "d_bleu")
 DEMO_RECIPES = {"gtransformer": "demo", "transformer": "demo_full"}
 UNKNOWN = "not recorded"
@@ -27,12 +27,12 @@ class Result:
     """Scores of one recipe's model on one set.
 
     Attributes:
-        corpus: what it was trained on, ``every``-th document of it.
-        set: what it translated (``ted_test``).
+        corpus: the training corpus, or every ``every``-th document of it.
+        set: the translated set (``ted_test``).
         scores: by kind (s_bleu, d_bleu): (score, signature), against ``reference``.
-        aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU says something.
+        aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU is meaningful.
         source: the result file, relative to exp_logs/.
-        changes: what was changed in the recipe (``train.lr=1e-4``).
+        changes: changes of the recipe (``train.lr=1e-4``).
     """
 
     recipe: str
@@ -47,7 +47,7 @@ class Result:
     changes: tuple[str, ...] = ()
 
     def cells(self, logs: str) -> list[str]:
-        """Return recipe, corpus, set, updates, scores and file; ``logs``: the way from the page to exp_logs/."""
+        """Return recipe, corpus, set, updates, scores and file; ``logs``: the path from the page to exp_logs/."""
         text = "" if self.reference == "raw" else f" (reference `{self.reference}`)"
         s_bleu, d_bleu = (f"{self.scores[kind][0]:.2f}{text}" for kind in KINDS)
         return [
@@ -63,7 +63,7 @@ class Result:
 
 @dataclass
 class Listed:
-    """Results that about.yaml lists: score files of gtransformer run or gtransformer score by the name of the set."""
+    """Results in about.yaml: score files of gtransformer run or gtransformer score by the name of the set."""
 
     recipe: str
     corpus: str
@@ -75,12 +75,12 @@ class Listed:
 
 @dataclass
 class Run:
-    """A row of the table of all runs; several files of one folder may be one.
+    """A row of the table of all runs; one row may have several files of a folder.
 
     Attributes:
-        files: which JSON files of the folder, patterns; all of them if none is given.
-        machine: if it is not the folder's.
-        date, commit: by the files, unless given.
+        files: patterns of the folder's JSON files (default: all).
+        machine: if it differs from the folder's.
+        date, commit: from the files, unless given.
     """
 
     what: str
@@ -92,20 +92,20 @@ class Run:
     commit: str | None = None
 
     def has(self, name: str) -> bool:
-        """Whether a file of the folder is one of the run's."""
+        """Return whether a file of the folder is one of the run's."""
         return any(fnmatchcase(name, pattern) for pattern in self.files or ["*"])
 
 
 @dataclass
 class About:
-    """What about.yaml says of a folder.
+    """The content of a folder's about.yaml.
 
     Attributes:
-        about: what its files are.
-        machine: what they ran on.
+        about: description of its files.
+        machine: machine of the runs.
         runs: entries of the form ``Run``.
-        unknown_commits: commits in its files that the history does not have.
-        corpus: of a demonstration in it.
+        unknown_commits: commits in its files that are not in the history.
+        corpus: corpus of a demonstration in it.
         results: entries of the form ``Listed``.
     """
 
@@ -128,25 +128,25 @@ class Folder:
 
 @contextmanager
 def damaged(path: Path) -> Iterator[None]:
-    """Raise UserError that names a result file, where what is read of it is missing or of another kind."""
+    """Raise UserError that names a result file if a value in it is missing or has another type."""
     try:
         yield
     except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
         raise UserError(
-            f"{path}: no result, or a damaged one ({type(error).__name__}: {error}); write it anew with the program "
+            f"{path}: no result, or a damaged one ({type(error).__name__}: {error}); write it again with the program "
             "that made it"
         ) from None
 
 
 def read_folders(logs: Path) -> list[Folder]:
-    """Read all folders of ``logs`` in alphabetical order. Raise UserError for one that does not say what it is."""
+    """Read all folders of ``logs`` in alphabetical order. Raises UserError for a folder without description."""
     return [read_folder(path) for path in sorted(logs.iterdir()) if path.is_dir()]
 
 
 def read_folder(path: Path) -> Folder:
-    """Read one folder: its about.yaml, and what its JSON files hold."""
+    """Read one folder: its about.yaml, and the contents of its JSON files."""
     if not (path / ABOUT).is_file():
-        raise UserError(f"{path}: says nowhere what it is; write it into {ABOUT} there, as the other folders do")
+        raise UserError(f"{path}: no description; write it into {ABOUT} there, as in the other folders")
     about = read_settings(path / ABOUT, About)
     files = {file.relative_to(path).as_posix(): read_json(file) for file in sorted(path.rglob("*.json"))}
     folder = Folder(path.name, [typed(entry, Run, str(path / ABOUT), "runs") for entry in about.runs])
@@ -164,14 +164,14 @@ def read_folder(path: Path) -> Folder:
         entry = typed(entry, Listed, str(path / ABOUT), "results")
         for name, file in entry.sets.items():
             if file not in files:
-                raise UserError(f"{path / file}: no such file, though {ABOUT} there names it")
+                raise UserError(f"{path / file}: no such file, but {ABOUT} there names it")
             with damaged(path / file):
                 folder.results.append(listed_result(entry, name, files[file], f"{path.name}/{file}"))
     return folder
 
 
 def complete(run: Run, about: About, files: Sequence[Any]) -> None:
-    """Give a run the machine of its folder, and the date and the commits that its files hold."""
+    """Complete a run with the machine of its folder, and the date and commits in its files."""
     files = [content for content in files if isinstance(content, Mapping)]
     dates = sorted({str(content["date"])[:10] for content in files if content.get("date")})
     found = [known_commit(content.get("commit"), about.unknown_commits or ()) for content in files]
@@ -189,7 +189,7 @@ def known_commit(commit: str | None, unknown: Sequence[str]) -> str:
 
 
 def comparison_results(content: dict[str, Any], source: str) -> list[Result]:
-    """Return the results in a file that gtransformer lab compare has written."""
+    """Return the results in a file of gtransformer lab compare."""
     return [
         Result(
             recipe,
@@ -208,7 +208,7 @@ def comparison_results(content: dict[str, Any], source: str) -> list[Result]:
 
 
 def demo_results(content: dict[str, Any], corpus: str, source: str) -> list[Result]:
-    """Return the results in a file that gtransformer demo has written."""
+    """Return the results in a file of gtransformer demo."""
     changes = tuple(content["settings"].get("changes") or ())
     return [
         Result(
@@ -226,10 +226,10 @@ def demo_results(content: dict[str, Any], corpus: str, source: str) -> list[Resu
 
 
 def listed_result(entry: Listed, name: str, content: dict[str, Any], source: str) -> Result:
-    """Return a result that about.yaml lists. Raise UserError for a file of another recipe."""
+    """Return a result listed in about.yaml. Raises UserError for a file of another recipe."""
     scored = content.get("recipe") or entry.recipe
     if scored != entry.recipe:
-        raise UserError(f"{ABOUT}: recipe '{entry.recipe}' is said of {source}, which is of '{scored}'")
+        raise UserError(f"{ABOUT}: recipe '{entry.recipe}' is given for {source}, which is of '{scored}'")
     return Result(
         entry.recipe,
         entry.corpus,
@@ -244,7 +244,7 @@ def listed_result(entry: Listed, name: str, content: dict[str, Any], source: str
 
 
 def real_changes(recipe: str, changes: Sequence[str]) -> tuple[str, ...]:
-    """Return the changes to a recipe that make another model; all of them if it is not one of configs/."""
+    """Return the changes of a recipe that affect the model; all changes if it is not in configs/."""
     try:
         return tuple(load_recipe(recipe, list(changes)).changes)
     except UserError:
@@ -252,7 +252,7 @@ def real_changes(recipe: str, changes: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_scores(scores: dict[str, Any]) -> tuple[str, dict[str, tuple[float, str]]]:
-    """Return the first reference that there are scores against, and BLEU by kind; an old name by the one it has now."""
+    """Return the first scored reference, by its current name, and BLEU by kind."""
     names = {name: name for name in REFERENCES} | OLD_NAMES
     name = next((name for name in names if name in scores), None)
     if name is None:

@@ -1,4 +1,4 @@
-"""The data of a study: the corpus, prepared once, and what is drawn from it, with its dictionary."""
+"""The data of a study: the corpus, prepared once, and samples of it with its dictionary."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from gtransformer.run.paths import BENCHMARKS, corpus_directory
 from gtransformer.run.pipeline import Program
 from gtransformer.run.recipe import Options, Recipe
 
-DEMO = "demo"  # as a corpus: the demonstration's, which is generated
-ASKED = "contrastive-items"  # the size that says that models are asked about the demonstration's own items
-SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
+DEMO = "demo"  # name of the generated demonstration corpus
+CONTRASTIVE_ITEMS = "contrastive-items"  # size that adds the demonstration's own contrastive items
+SAMPLE_SEED = 1  # one draw of training instances for all systems and seeds
 
 Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, sentences; None: to its end)
 
@@ -34,19 +34,19 @@ Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, s
 class Corpora(Planner):
     """The corpus of a study and its derivatives in the study's directory: corpora/NAME (raw), prepared/NAME.
 
-    A name ends in what identifies the stage that makes it: what other settings make lies elsewhere, so that no run goes
-    on with other data than it was begun with.
+    A name ends in the identity of the stage that makes it. Other settings have other folders, so no run resumes with
+    other data.
 
     Args:
         corpus: a directory in the raw corpus format, a benchmark's name, or "demo".
-        sizes: options of the demonstration corpus, as demo_corpus takes them; with ``items`` as reach_corpus does,
-            whose set shows how far models see.
-        recipe: whose section ``prepare`` and languages are used.
-        items: files of contrastive items that models are asked about; the generated set has its own, and the
-            demonstration corpus, if ``sizes`` says how many.
+        sizes: options of the demonstration corpus, as for demo_corpus; with ``items`` as for reach_corpus, with its set
+            by distance.
+        recipe: gives the section ``prepare`` and the languages.
+        items: files of contrastive items to score. The generated set has its own; so has the demonstration corpus if
+            ``sizes`` gives their number.
     """
 
-    raw: Path  # once it is found
+    raw: Path  # set when it is found
     fingerprint: str  # of its files
 
     def __init__(self, directory: Path, corpus: str, sizes: dict[str, int], recipe: Recipe, items: Sequence[Path] = ()):
@@ -55,27 +55,27 @@ class Corpora(Planner):
         self.corpus, self.options = corpus, recipe.preparing()
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
-        self.base = Data(self.length)  # the corpus as the recipe prepares it
+        self.base = Data(self.length)  # the corpus as prepared by the recipe
         self._stages: dict[Data, str] = {}
         if corpus == DEMO:
             self.generated = self.directory / "corpora" / f"demo-{self.pipeline.identify(sizes)[:8]}"
             maker = "lab.cli.reach_corpus" if "items" in sizes else "lab.cli.demo_corpus"
             own = self.generated / (Path(SET, ITEMS) if "items" in sizes else DEMO_ITEMS)
-            if not items and {"items", ASKED} & sizes.keys():
+            if not items and {"items", CONTRASTIVE_ITEMS} & sizes.keys():
                 self.items = [own]
             work = partial(call_command, maker, {"output": self.generated, **sizes})
             self.add(self.generated.name, sizes, [self.generated], work)
 
     def begin(self) -> None:
-        """Find or generate the raw corpus, and prepare it as the recipe says."""
+        """Find or generate the raw corpus, and prepare it by the recipe."""
         self.pipeline.run("corpus")
         self._read_raw()
         self.prepared(self.base)
 
     def look(self) -> str | None:
-        """Find the raw corpus without making anything; says what is missing if it is not there yet.
+        """Find the raw corpus without making anything; return a message if it does not exist yet.
 
-        Raises UserError for a directory that is no corpus.
+        Raises UserError for a directory that is not a corpus.
         """
         if self.corpus == DEMO and not self.pipeline.is_done(self.generated.name):
             return "the demonstration corpus is not generated yet"
@@ -93,27 +93,27 @@ class Corpora(Planner):
         self.fingerprint = digest({path.name: sha256(path) for path in files})
 
     def instances(self, data: Data) -> int:
-        """Return how many training instances there are before any are drawn, cut to the length of ``data``."""
+        """Return the number of training instances of the length of ``data`` before sampling."""
         self.prepared(replace(data, instances=None))
         return self.known_instances(data)
 
     def known_instances(self, data: Data) -> int | None:
-        """Return the same if they are prepared already, else None."""
+        """Return the same if they are already prepared, else None."""
         manifest = self.folder(replace(data, instances=None)) / "manifest.json"
         return read_json(manifest)["splits"]["train"]["instances"] if manifest.is_file() else None
 
     def folder(self, data: Data) -> Path:
-        """Return where some data is prepared."""
+        """Return the folder of prepared data."""
         return self.pipeline.stages[self._stage(data)].outputs[0]
 
     def prepared(self, data: Data) -> Path:
-        """Return the prepared directory of some data, made if need be. UserError if the corpus has too little."""
+        """Return the directory of prepared data, made if needed. Raises UserError if the corpus is too small."""
         folder = self.folder(data)
         self.pipeline.run("prepare")
         return folder
 
-    def asked(self) -> Path:
-        """Return the prepared corpus to which the contrastive items belong, made if need be."""
+    def contrastive_corpus(self) -> Path:
+        """Return the prepared corpus of the contrastive items, made if needed."""
         if self.corpus != DEMO or self.items != [self.generated / SET / ITEMS]:
             return self.prepared(self.base)
         after = [self.generated.name, self._stage(self.base)]
@@ -122,27 +122,27 @@ class Corpora(Planner):
         return self.pipeline.stages[name].outputs[0]
 
     def read(self, data: Data) -> tuple[Path, list[str]]:
-        """Return the prepared directory for some data, and changes to a recipe so that it reads that data there.
+        """Return the prepared directory for data, and the changes of a recipe to read that data there.
 
-        Data of another length are those of the recipe's, grouped greedily when loaded: the same instances in the same
-        order as if prepared at that length. Instances that are drawn, or cut by a number of sentences, are prepared.
+        Data of another length are the recipe's, grouped greedily when loaded, with the same instances in the same order
+        as if prepared at that length. Sampled instances, or instances with a number of sentences, are prepared.
         """
-        # Which instances are drawn depends on their length, and the task has no option to take some of a split's. To
-        # draw them when they are loaded it would need one, and a list of them, to spare no more than their binaries.
+        # The sample depends on the instances' length, and the task has no option to load a sample of a split. Such an
+        # option, with a list of instances, would only save their binaries.
         if data.length == self.length or data.instances is not None or "max-sents" in self.options:
             return self.prepared(data), []
         shared = self.prepared(replace(data, length=self.length))
         return shared, ["task.instances=greedy", f"task.instance-tokens={data.length}"]
 
     def _source(self, data: Data) -> Data | None:
-        """Return the data whose training set that of ``data`` is part of; None if it is all of the corpus."""
+        """Return the data whose training set contains that of ``data``; None if that is the whole corpus."""
         for key in ("instances", "share"):
             if getattr(data, key) is not None:
                 return replace(data, **{key: None})
         return self.base if data.min_document_tokens is not None else None
 
     def _stage(self, data: Data) -> str:
-        """Return the stage that prepares some data, added behind those that make what it is made from."""
+        """Return the stage that prepares data; it is added after the stages that it depends on."""
         if data in self._stages:
             return self._stages[data]
         raw, after = self.raw, []
@@ -159,12 +159,12 @@ class Corpora(Planner):
         return self._stages[data]
 
     def _derived(self, data: Data) -> Options:
-        """Return how other text is prepared with the dictionary of the corpus."""
+        """Return the settings to prepare other text with the corpus's dictionary."""
         own = {key: value for key, value in self.options.items() if key != "bpe-merges"}
         return own | {"max-instance-tokens": data.length}
 
     def _preparing(self, name: str, raw: Path, options: Options, after: Sequence[str]) -> str:
-        """Add the stage that prepares a raw corpus, unless it is there; without merges, with the base's dictionary."""
+        """Add the stage that prepares a raw corpus, unless it exists; without merges, with the base's dictionary."""
         settings = {"corpus": self.fingerprint, "options": options}
         target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
         stage, log = f"prepare-{target.name}", target.with_name(f"{target.name}.log")
@@ -175,7 +175,7 @@ class Corpora(Planner):
         return stage
 
     def _draw(self, data: Data, source: Path, target: Path) -> None:
-        """Write the raw corpus of some data: a part of the training set, and links to the other splits."""
+        """Write the raw corpus of data: a part of the training set, and links to the other splits."""
         instance_index = InstanceIndex.load(find_instance_index(source, "train"))
         if data.instances is not None:
             cuts = sampled(instance_index, data.instances)
@@ -185,7 +185,7 @@ class Corpora(Planner):
             cuts = long_documents(instance_index, source, self.pair, data.min_document_tokens or 0)
         if not cuts:
             tokens = data.min_document_tokens
-            raise UserError(f"{self.raw}: no training document has {tokens} tokens, which this study asks for")
+            raise UserError(f"{self.raw}: no training document has {tokens} tokens, which this study needs")
         write_part(source, target, self.pair, cuts)
         for split, files in find_splits(self.raw, *self.pair).items():
             for path in files if split != "train" else ():
@@ -194,14 +194,12 @@ class Corpora(Planner):
 
 
 def sampled(instance_index: InstanceIndex, number: int) -> Cuts:
-    """Return so many instances drawn without replacement, each to be a document of its own.
+    """Return ``number`` instances drawn without replacement; each becomes a document.
 
-    The draw depends on the number of instances that there are, and nothing else. Raises UserError if there are fewer.
+    The draw depends only on the total number of instances. Raises UserError if there are too few.
     """
     if number > len(instance_index.instances):
-        raise UserError(
-            f"{number} training instances were asked for, but the corpus has {len(instance_index.instances)}"
-        )
+        raise UserError(f"{number} training instances are needed, but the corpus has {len(instance_index.instances)}")
     cuts: Cuts = {}
     for index in sorted(random.Random(SAMPLE_SEED).sample(range(len(instance_index.instances)), number)):
         document, first, count = instance_index.instances[index]
@@ -210,14 +208,16 @@ def sampled(instance_index: InstanceIndex, number: int) -> Cuts:
 
 
 def sampled_documents(instance_index: InstanceIndex, share: float) -> Cuts:
-    """Return a share of the documents, at least one, whole; of two shares the smaller one is part of the larger."""
+    """Return a share of the documents, at least one, whole; a smaller share is part of a larger one."""
     documents = sorted({document for document, _, _ in instance_index.instances})
     order = random.Random(SAMPLE_SEED).sample(documents, len(documents))
     return {document: [(0, None)] for document in order[: max(1, round(share * len(documents)))]}
 
 
 def long_documents(instance_index: InstanceIndex, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:
-    """Return the documents of at least so many tokens, counted as instances are: max(source, target) + 2 a sentence."""
+    """Return the documents of at least ``tokens`` tokens, counted as for instances: max(source, target) + 2 per
+    sentence.
+    """
     lengths: dict[int, int] = {}
     sides = (read_lines(prepared / "instances" / f"train.{lang}") for lang in pair)
     for (document, _, _), *lines in zip(instance_index.instances, *sides, strict=True):

@@ -1,7 +1,7 @@
 """One run of a study: train, translate, score, and its result (``python -m gtransformer.lab.studies.one_run DIR``).
 
-``DIR/run.json`` says what to do, ``DIR/result.json`` that it is done. Every stage goes on where it stopped. Checkpoints
-go at the end, if the order says so.
+``DIR/run.json`` is the order, ``DIR/result.json`` the result. Every stage resumes after an interruption. Checkpoints
+are deleted at the end, unless the order keeps them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gtransformer.tasks.checkpoints import model_in
 from gtransformer.tasks.trained import import_user_dir
 
 ORDER, RESULT = "run.json", "result.json"
-CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # of studies that ask for them
+CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # only in studies that need them
 TRAINING = ("loss", "nll_loss")
 VALIDATION = ("valid_loss", "valid_nll_loss", "valid_word_nll_loss", "valid_entropy_*")
 
 
 def do_run(directory: Path, argv: list[str] | None) -> None:
-    """Do what a run lacks, and write its result."""
+    """Run the unfinished stages of a run, and write its result."""
     order = read_json(directory / ORDER)
     run = ordered_run(directory, order)
     import_user_dir(run.recipe.training().get("user-dir"))
@@ -43,7 +43,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
         run.execute("generate")
         score_test(run, order.get("metrics", ["bleu"]))
     if order.get("contrastive"):
-        ask(run, **order["contrastive"])
+        score_contrastive(run, **order["contrastive"])
     if order.get("attention"):
         write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
     write_json(directory / RESULT, result_of(run, order, argv))
@@ -51,7 +51,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
 
 
 def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
-    """Return the recipe's run that an order describes."""
+    """Return the recipe's run for an order."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     prepared = (directory / order["prepared"]).resolve()
     checkpoint = model_file(recipe, (directory / (order.get("model_of") or "")).resolve())
@@ -62,18 +62,18 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
 
 
 def score_test(run: Run, metrics: Sequence[str]) -> None:
-    """Score the translations, in test.scores.json; the recipe may say against which reference."""
+    """Score the translations into test.scores.json; the recipe may set the reference."""
     output = run.directory / "test.scores.json"
     options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
-def ask(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
-    """Ask the model about contrastive items over a prepared corpus; its choices go to contrastive.json.
+def score_contrastive(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
+    """Score the model on contrastive items over a prepared corpus; its choices go to contrastive.json.
 
     Args:
-        how: as the command takes them: ``batch_sentences`` (how many are a batch, an item the last of them; as many as
-            in translating), and ContraPro's ``documents`` and ``context``.
+        how: options of the command: ``batch_sentences`` (sentences per batch, the item last; as in translation), and
+            ContraPro's ``documents`` and ``context``.
     """
     how = {key.replace("_", "-"): value for key, value in how.items()}
     options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE, **how}
@@ -81,15 +81,15 @@ def ask(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """Return what the stages have left; curves and seconds of training are those of the model that has translated.
+    """Return the results of the stages; training curves and seconds are those of the model that translated.
 
-    s-BLEU, and others over sentences, are null where sentences are not aligned with the source's (Bao et al. 2021,
-    appendix A). Of a model that does not translate there are no scores.
+    s-BLEU and other scores over sentences are null if sentences are not aligned with the source's (Bao et al. 2021,
+    appendix A). A model that does not translate has no scores.
     """
     reference, scores, counts, seconds = None, {}, None, None
     if order.get("translate", True):
         found = read_json(run.directory / "test.scores.json")
-        # The first is the raw one, unless the recipe asks for another alone.
+        # The first is the raw one, unless the recipe sets only another one.
         (reference, best), counts = next(iter(found["scores"].items())), found["counts"]
         aligned = counts["misaligned_instances"] == 0
         scores = {name: score if aligned or name not in ALIGNED else None for name, score in best.items()}
@@ -111,7 +111,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
 
 
 def remove_checkpoints(directory: Path) -> None:
-    """Remove the checkpoints of a run that has its result, unless its order says that they are to be kept."""
+    """Remove the checkpoints of a finished run, unless its order keeps them."""
     checkpoints = directory / "checkpoints"
     if checkpoints.is_dir() and not read_json(directory / ORDER).get("keep_checkpoints", True):
         shutil.rmtree(checkpoints)
@@ -119,7 +119,7 @@ def remove_checkpoints(directory: Path) -> None:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Do what a run lacks, and write its result."""
+    """Run the unfinished stages of a run, and write its result."""
     parser = argparse.ArgumentParser(prog="python -m gtransformer.lab.studies.one_run", description=__doc__)
     parser.add_argument("directory", type=Path, help="the run's directory, with its run.json")
     do_run(parser.parse_args(argv).directory, argv)

@@ -1,4 +1,4 @@
-"""The files of ``configs/studies/``: what they may hold, and the runs that a figure or a table asks for."""
+"""The files of ``configs/studies/``: their keys, and the runs of a figure or table."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from gtransformer.run.dependencies import start_of
 from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import Entries, check_value, count, dashed, read_settings, setting, typed
 
-COMMON = "common"  # the file with what all studies share
-ALL = "all"  # as a number of instances: all that there are
+COMMON = "common"  # the file with settings of all studies
+ALL_INSTANCES = "all"  # number of instances: all
 AXES = ("length", "instances", "model")
-SECTIONS = ("task", "train", "generate")  # of which an axis may be an option, SECTION.OPTION
+SECTIONS = ("task", "train", "generate")  # sections whose options (SECTION.OPTION) may be an axis
 QUANTITIES = ("d_bleu", "s_bleu", "accuracy")
 SIDES = ("encoder", "decoder")
-# What a panel of each kind must hold, and what it may hold besides title and what is said of its runs.
-NEEDED = {
+# Required keys of a panel by kind, and optional keys in addition to its title and its runs' settings.
+REQUIRED_KEYS = {
     SCORES: ("systems", "axis", "values"),
     CURVES: ("quantity", "lines"),
     TABLE: ("columns", "rows"),
     ACCURACY: ("columns", "rows", "by"),
     ATTENTION: ("system", "side"),
 }
-POSSIBLE = {SCORES: ("quantity", "training"), ACCURACY: ("baseline",)}
-# Options that a study sets itself, and why.
+OPTIONAL_KEYS = {SCORES: ("quantity", "training"), ACCURACY: ("baseline",)}
+# Options that a study sets itself, with the reason.
 OWN_OPTIONS = {
     "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
     "train.log-format": "a study reads its curves from the log that it has chosen",
@@ -49,7 +49,7 @@ OWN_OPTIONS = {
 
 @dataclass
 class StudyFile:
-    """A figure or table, or what all share: in full, and as a miniature. Both hold ``StudySettings``."""
+    """A figure or table, or the common settings: in full, and as a miniature, both ``StudySettings``."""
 
     description: str | None = None
     full: dict[str, Any] | None = None
@@ -58,15 +58,15 @@ class StudyFile:
 
 @dataclass
 class StudySettings:
-    """What the runs of a study share, those of ``common.yaml`` and of the study's own file together."""
+    """Settings of all runs of a study, merged from ``common.yaml`` and the study's own file."""
 
     seeds: list[int] = setting(
         "a list of different whole numbers, such as [1, 2]", lambda seeds: len(set(seeds)) == len(seeds)
     )
     systems: dict[str, Any] = setting("a name and a recipe for each", bool)
     length: int = count()  # tokens of an instance, at most
-    start_seed: int | None = count(None)  # of all that trainings start from; None: each its own training's
-    entropy: bool = True  # whether figures measure attention entropy while training
+    start_seed: int | None = count(None)  # of all start models; None: each training's own seed
+    entropy: bool = True  # whether figures measure attention entropy during training
     corpus: dict[str, int] | None = setting(
         "whole numbers of at least 1, such as {documents: 500}", lambda sizes: min(sizes.values()) > 0, None
     )
@@ -84,14 +84,14 @@ class SystemSettings:
 def _instances() -> Any:
     """Return a field for a number of training instances."""
     return setting(
-        f"a whole number of at least 1, or {ALL}",
-        lambda number: number == ALL or (isinstance(number, int) and number > 0),
+        f"a whole number of at least 1, or {ALL_INSTANCES}",
+        lambda number: number == ALL_INSTANCES or (isinstance(number, int) and number > 0),
         None,
     )
 
 
 def _changes_of(*sections: str) -> Any:
-    """Return a field for changes in some sections of a recipe."""
+    """Return a field for changes in sections of a recipe."""
     forms = " or ".join(f"'{section}.OPTION: value'" for section in sections)
     return setting(
         f"lines of the form {forms}", lambda given: all(key.partition(".")[0] in sections for key in given), None
@@ -100,7 +100,7 @@ def _changes_of(*sections: str) -> Any:
 
 @dataclass(kw_only=True)
 class RunSettings:
-    """What a panel, or one line of it, may choose for its runs; see ``Data`` and ``StudyRun``."""
+    """Settings of a panel or line for its runs; see ``Data`` and ``StudyRun``."""
 
     length: int | None = count(None)
     instances: int | str | None = _instances()
@@ -114,10 +114,10 @@ class LineSettings(RunSettings):
     """A line of a diagram, or a row of a table.
 
     Attributes:
-        curve, flat: of a diagram: what is drawn, and whether what flat attention would have is drawn, too.
-        start_instances: so many training instances for the model that training starts from, if not its own.
-        training, decoding: what is changed in training, and in translating with the trained model.
-        translate: false for a model that cannot, so that it is asked about contrastive items alone.
+        curve, flat: for a diagram: the drawn quantity, and whether that of uniform attention is also drawn.
+        start_instances: number of training instances for the start model, if it differs.
+        training, decoding: changes in training, and in translation with the trained model.
+        translate: false for a model that cannot translate; it is only scored on contrastive items.
     """
 
     system: str
@@ -132,20 +132,20 @@ class LineSettings(RunSettings):
 
 @dataclass(kw_only=True)
 class PanelSettings(RunSettings):
-    """A diagram or a table; which keys belong to which kind, ``NEEDED`` and ``POSSIBLE`` say.
+    """A diagram or a table; ``REQUIRED_KEYS`` and ``OPTIONAL_KEYS`` have the keys of each kind.
 
     Attributes:
         systems, axis, values: scores: a point for each system and value of the axis, which may be an option.
-        training: scores over an option of training: what else each value changes.
-        quantity: which score; of curves what they are.
+        training: scores over an option of training: further changes of each value.
+        quantity: which score; for curves their quantity.
         lines, rows: entries of ``LineSettings``.
-        columns: what the labels of rows say.
-        by, baseline: what contrastive accuracy is told apart by, and the label of the row it is drawn against.
-        system, side: attention across a batch, of the system's first seed.
+        columns: meaning of the rows' labels.
+        by, baseline: grouping of contrastive accuracy, and the label of the row to compare with.
+        system, side: for attention across a batch, of the system's first seed.
     """
 
     title: str
-    kind: str = setting(f"one of {', '.join(NEEDED)}", NEEDED.__contains__)
+    kind: str = setting(f"one of {', '.join(REQUIRED_KEYS)}", REQUIRED_KEYS.__contains__)
     quantity: str | None = None
     systems: list[str] | None = setting("a list of their keys", default=None)
     axis: str | None = setting(
@@ -172,19 +172,21 @@ RUN = [one.name for one in fields(RunSettings)]
 
 
 def study_names() -> list[str]:
-    """Return the figures and tables that can be made."""
+    """Return the names of all figures and tables."""
     return sorted(path.stem for path in (config_directory() / "studies").glob("*.yaml") if path.stem != COMMON)
 
 
 def listing() -> str:
-    """Return one line for each study: its name and what it is."""
+    """Return one line for each study: its name and its description."""
     names, folder = study_names(), config_directory() / "studies"
     found = {name: read_settings(folder / f"{name}.yaml", StudyFile).description or "" for name in names}
     return "\n".join(f"  {name:{max(map(len, names))}}  {' '.join(found[name].split())}" for name in names)
 
 
 def check_changes(options: Iterable[str], where: str) -> None:
-    """Raise UserError for a change (``SECTION.OPTION``, ``=VALUE`` behind it or not) of what a study sets itself."""
+    """Raise UserError for a change (``SECTION.OPTION``, with or without ``=VALUE``) of an option that a study sets
+    itself.
+    """
     for change in options:
         if reason := OWN_OPTIONS.get(dashed(change.partition("=")[0])):
             raise UserError(f"{where}{change}: {reason}")
@@ -194,16 +196,16 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
     """Read a study.
 
     Args:
-        name: a name in ``configs/studies/``, or the path of a YAML file beside which there is a ``common.yaml``.
-        miniature: its miniature instead of the full study.
+        name: a name in ``configs/studies/``, or the path of a YAML file with a ``common.yaml`` in its folder.
+        miniature: the miniature instead of the full study.
         changes: ``SECTION.OPTION=VALUE`` for the recipes of all runs.
 
-    Raises UserError for an unknown study, a damaged file, a key that is missing or unknown, or a value that cannot be.
+    Raises UserError for an unknown study, a damaged file, a missing or unknown key, or an invalid value.
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else config_directory() / "studies" / f"{name}.yaml"
     if not path.is_file() or path.stem == COMMON:
         raise UserError(
-            f"unknown study '{name}': known are {', '.join(study_names())}; or give the path of a YAML file"
+            f"unknown study '{name}'; choose from {', '.join(study_names())}, or give the path of a YAML file"
         )
     size, common = "miniature" if miniature else "full", path.with_name(f"{COMMON}.yaml")
     own = read_settings(path, StudyFile)
@@ -243,10 +245,10 @@ def _section(file: StudyFile, size: str, path: Path) -> Entries:
 
 def _panel(study: Study, entry: Any, location: str, inside: str) -> Panel:
     panel = typed(entry, PanelSettings, location, inside)
-    needed, where = NEEDED[panel.kind], f"{entry.location}, {inside}"
+    needed, where = REQUIRED_KEYS[panel.kind], f"{entry.location}, {inside}"
     if missing := [key for key in needed if getattr(panel, key) is None]:
         raise UserError(f"{where}: lacks {', '.join(missing)}")
-    known = {"title", "kind", *needed, *POSSIBLE.get(panel.kind, ()), *RUN}
+    known = {"title", "kind", *needed, *OPTIONAL_KEYS.get(panel.kind, ()), *RUN}
     for key in entry:
         if key.replace("-", "_") not in known:
             raise UserError(f"{entry.at(key)}, {inside}: unknown key '{key}' in a panel of kind {panel.kind}")
@@ -274,7 +276,7 @@ def _panel(study: Study, entry: Any, location: str, inside: str) -> Panel:
 
 
 def _points(study: Study, panel: PanelSettings, entry: Entries, inside: str) -> list[Line]:
-    """Return a point for each system and value of the axis: of the data, or of an option of training or translating."""
+    """Return a point for each system and value of the axis: of the data, or of an option of training or translation."""
     where, is_option = f"{entry.at('values')}, {inside}, values", panel.axis not in AXES
     part = "decoding" if panel.axis.startswith("generate.") else "training"
     more = panel.training or [{}] * len(panel.values)
@@ -293,24 +295,26 @@ def _points(study: Study, panel: PanelSettings, entry: Entries, inside: str) -> 
 def _line(study: Study, line: LineSettings, where: str) -> Line:
     """Return the runs of a line, one for each seed."""
     if line.system not in study.recipes:
-        raise UserError(f"{where}: unknown system '{line.system}'; known are {', '.join(study.recipes)}")
+        raise UserError(f"{where}: unknown system '{line.system}'; choose from {', '.join(study.recipes)}")
     recipe = study.recipes[line.system]
     training, decoding = (tuple(_changes(part, where)) for part in (line.training, line.decoding))
     data = Data(line.length or study.length, _number(line.instances), line.min_document_tokens, line.share)
     own = load_recipe(recipe, study.changes).sections["train"].get("arch")
-    model = None if line.model == own else line.model  # the recipe's own: the same run as without it
+    model = None if line.model == own else line.model  # the recipe's own model: the same run as without this key
     run = StudyRun(recipe, tuple(study.changes), data, 0, model, training, decoding)
     if decoding and run.settings().sections == run.needed.settings().sections:
-        run = run.needed  # what the recipe does anyway
+        run = run.needed  # the recipe's default
     if training and run.settings().sections == replace(run, training=()).settings().sections:
         run = replace(run, training=())
     if line.start_instances is not None:
         if start_of(recipe) is None:
-            raise UserError(f"{where}: recipe '{recipe}' starts from no other's model; leave start-instances out")
+            raise UserError(
+                f"{where}: recipe '{recipe}' does not start from another's model; leave start-instances out"
+            )
         start = replace(data, instances=_number(line.start_instances), share=None)
         run = replace(run, start_data=None if start == data else start)
     if not line.translate and line.decoding:
-        raise UserError(f"{where}: translate is false, but decoding says how; leave one of them out")
+        raise UserError(f"{where}: translate is false, but decoding is given; leave one of them out")
     run = replace(run, translate=line.translate, start_seed=study.start_seed)
     return Line(
         line.system,
@@ -322,12 +326,12 @@ def _line(study: Study, line: LineSettings, where: str) -> Line:
 
 
 def _number(instances: int | str | None) -> int | None:
-    """Return how many training instances; None: all."""
-    return None if instances == ALL else instances
+    """Return the number of training instances; None: all."""
+    return None if instances == ALL_INSTANCES else instances
 
 
 def _changes(options: Mapping[str, Any] | None, where: str) -> list[str]:
-    """Options as changes of a recipe; null takes one away. UserError for one that a study sets itself."""
+    """Return options as changes of a recipe; null removes one. Raises UserError for one that a study sets itself."""
     check_changes(options or {}, f"{where}: ")
     texts = {
         key: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""The contrastive items that a study asks its models about, read before anything runs."""
+"""The contrastive items of a study, read before anything runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gtransformer.run.recipe import Recipe
 
 @dataclass(frozen=True)
 class Questions:
-    """How ``gtransformer contrastive`` is called.
+    """Options of a study's ``gtransformer contrastive``.
 
     Attributes:
-        items: the files of ``--items``; none: the generated corpus may have some.
-        documents: those that ContraPro's context is taken from, if it is not in its file.
-        context: previous sentences of ContraPro's items, at most; None: as many as each system has.
+        items: the files of ``--items``; if empty, the generated corpus may have some.
+        documents: documents with ContraPro's context, if that is not in its file.
+        context: most previous sentences of ContraPro's items; None: as many as each system has.
     """
 
     items: tuple[Path, ...] = ()
@@ -34,14 +34,14 @@ class Questions:
 
     @cached_property
     def suite(self) -> Suite | None:
-        """The published suite; None for a set over a prepared corpus. UserError where it cannot be read."""
+        """The published suite; None for a set over a prepared corpus. Raises UserError if it cannot be read."""
         if len(self.items) == 1 and is_own_suite(self.items[0]):
             return None
         return read_suite(self.items, self.context, self.documents)
 
     @property
     def kinds(self) -> set[str]:
-        """What the items are told apart by. UserError where they cannot be read."""
+        """The items' kinds of groups. Raises UserError if they cannot be read."""
         if self.suite is not None:
             return {kind for example in self.suite.examples for kind in example.groups}
         _, items = read_items(self.items[0])
@@ -49,18 +49,18 @@ class Questions:
         return {"phenomenon", "distance", *(SIDES if sides else ())}
 
     def check(self, study: Study, corpora: Corpora) -> None:
-        """Raise UserError for items that models of a corpus cannot be asked about, or not as the study wants."""
+        """Raise UserError for items that do not fit the corpus or the study."""
         given = [f"--{key}" for key in ("documents", "context") if getattr(self, key) is not None]
         own_suite = bool(self.items) and self.suite is None
         if given and (not self.items or own_suite):
-            raise UserError(f"{' and '.join(given)}: for ContraPro's items; give these with --items, or leave it out")
+            raise UserError(f"{' and '.join(given)}: only for ContraPro; give its items with --items, or leave it out")
         if (self.context or 0) < 0:
-            raise UserError(f"--context {self.context}: a number of sentences is expected, 0 or more")
+            raise UserError(f"--context {self.context}: give a number of sentences, 0 or more")
         panels = [panel for panel in study.panels if panel.kind == ACCURACY]
         about = [*(panel.title for panel in panels), *(one.label for one in study.lines if not one.runs[0].translate)]
         if about and not corpora.items:
             raise UserError(
-                f"{study.figure}: '{about[0]}' is about contrastive items alone; give some with --items FILE"
+                f"{study.figure}: '{about[0]}' is only about contrastive items; give some with --items FILE"
             )
         if not self.items:
             return
@@ -71,12 +71,12 @@ class Questions:
         for panel in panels:
             if panel.by not in self.kinds:
                 raise UserError(
-                    f"{self.items[0]}: the items do not say their {panel.by}, by which '{panel.title}' tells them "
-                    f"apart, but {', '.join(sorted(self.kinds))}; give items that do"
+                    f"{self.items[0]}: the items have no {panel.by}, by which '{panel.title}' groups them, "
+                    f"but {', '.join(sorted(self.kinds))}; give items that have it"
                 )
 
     def options(self, recipe: Recipe) -> dict[str, Any]:
-        """Return what a recipe's model is asked with besides: ContraPro's context, and where it is taken from."""
+        """Return further options for a recipe's model: ContraPro's context and its documents."""
         if not self.items or self.suite is None or self.suite.name != CONTRAPRO:
             return {}
         own = recipe.sections["task"].get("context-sentences")
@@ -84,15 +84,15 @@ class Questions:
         found = {"documents": None if self.documents is None else str(self.documents.absolute()), "context": context}
         return {name: value for name, value in found.items() if value is not None}
 
-    def check_asked(self, folder: Path, recipe: Recipe) -> None:
-        """Raise UserError for a finished run of a recipe that was asked about other items, or in another context."""
+    def check_contrastive(self, folder: Path, recipe: Recipe) -> None:
+        """Raise UserError for a finished run of a recipe that was scored on other items, or with another context."""
         before = read_json(folder / ORDER).get("contrastive") if self.items else None
         if before is None:
             return
         files, context = [Path(one).name for one in before["items"]], before.get("context")
         wanted = self.options(recipe).get("context")
-        if context is None and self.context is None:  # noted by an earlier version: all that the items hold
+        if context is None and self.context is None:  # written by an earlier version: all context of the items
             wanted = None
         if (files, context) != ([path.name for path in self.items], wanted):
             given = f"{' '.join(files)}{'' if context is None else f' --context {context}'}"
-            raise UserError(f"{folder}: was asked with --items {given} before; give the same, or another OUTPUT")
+            raise UserError(f"{folder}: was scored with --items {given} before; give the same, or another OUTPUT")

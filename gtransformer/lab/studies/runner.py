@@ -1,4 +1,4 @@
-"""Doing a study: its runs, so many at a time, and what they have found."""
+"""Run a study: its runs, several at a time, and their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
-from gtransformer.lab.studies.plan import ALL, check_changes, load_study
+from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
 from gtransformer.lab.studies.questions import Questions
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
@@ -33,20 +33,21 @@ from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken
 
-# What a study reads from the log of a training; the paper's figures, entropies too.
-NEEDED = ("train.log-format=json",)
+# Options for the training log that a study reads; the paper's figures also need entropies.
+REQUIRED_CHANGES = ("train.log-format=json",)
 ENTROPY = "train.doc-attn-entropy=true"
-BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
+BFLOAT16 = "train.autocast=bfloat16"  # for miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
-TOGETHER = "generate.batch-sentences="  # translated as one batch; of contrastive items, the last is asked about
-MORE_OF_PANELS = ("quantity", "by", "baseline")  # what only some have
+TOGETHER = "generate.batch-sentences="  # sentences translated as one batch; the last one is a contrastive item
+MORE_OF_PANELS = ("quantity", "by", "baseline")  # keys of some panels
 
 
 @dataclass
 class Runner:
-    """Does what a study lacks in the directory of its corpora.
+    """Runner of a study's unfinished parts, in the directory of its corpora.
 
-    A run is one stage: its program trains, translates and scores, and its checkpoints go when the result is written.
+    A run is one stage: its program trains, translates and scores. Its checkpoints are deleted when the result is
+    written.
     """
 
     study: Study
@@ -56,19 +57,19 @@ class Runner:
     questions: Questions = Questions()
 
     def folder(self, run: StudyRun) -> Path:
-        """Return where a run lies; its name says all that decides its result."""
+        """Return the folder of a run; its name identifies everything that affects the result."""
         return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
 
     def users(self, run: StudyRun) -> list[StudyRun]:
-        """Return the runs that translate with a run's model, first or last, or start from it."""
+        """Return the runs that translate with a run's model, in any pass, or start from it."""
         return [other for other in self.study.runs() if run in (other.needed, other.first)]
 
     def is_done(self, run: StudyRun) -> bool:
-        """Return whether a run has its result and, if other runs are still to use it, its model."""
+        """Return whether a run has its result and, if unfinished runs need it, its model."""
         return all(path.is_file() for path in self.outputs(run))
 
     def outputs(self, run: StudyRun) -> list[Path]:
-        """Return what a run has to leave."""
+        """Return the files that a run must write."""
         folder = self.folder(run)
         model = [] if all(map(self.is_done, self.users(run))) else [model_file(run.settings(), folder)]
         choices = [folder / CONTRASTIVE] if self.corpora.items else []
@@ -76,13 +77,13 @@ class Runner:
         return [folder / RESULT, *choices, *attention, *model]
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
-        """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
+        """Run the unfinished runs, several at a time; return the reasons of failures by run name."""
         todo = [run for run in runs if not self.is_done(run)]
         for run in runs:
             if run not in todo:
-                self.questions.check_asked(self.folder(run), run.settings())
-                remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
-                self.data(run)  # files that were cut since are made again
+                self.questions.check_contrastive(self.folder(run), run.settings())
+                remove_checkpoints(self.folder(run))  # of a run that was interrupted after its result
+                self.data(run)  # makes truncated files again
         print_status(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
         left, failures = iter(range(len(todo) - 1, -1, -1)), {}
 
@@ -98,20 +99,20 @@ class Runner:
         for run in todo:
             write_json(self.folder(run) / ORDER, self.order(run))
         pipeline = self.corpora.pipeline
-        for run in todo:  # one by one: a run waits for those that are there before it
+        for run in todo:  # in order, as a run waits for those added before it
             if self.folder(run).name not in pipeline.stages:
                 pipeline.add(self.stage(run))
         pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
         return failures
 
     def data(self, run: StudyRun) -> tuple[Path, list[str]]:
-        """Return the prepared directory that a run reads, made if need be, and changes to its recipe for that."""
-        if run.settings().sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
+        """Return the prepared directory of a run, made if needed, and the changes of its recipe to read it."""
+        if run.settings().sections["task"].get("instances"):  # grouped by the recipe, whatever the corpus has
             return self.corpora.prepared(run.data), []
         return self.corpora.read(run.data)
 
     def order(self, run: StudyRun) -> dict[str, Any]:
-        """Return what a run is to do."""
+        """Return the order of a run."""
         folder, (prepared, loading) = self.folder(run), self.data(run)
         of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
         return {
@@ -133,33 +134,36 @@ class Runner:
         }
 
     def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
-        """Return the contrastive items for a run's model, their corpus, and sizes of batch and context."""
+        """Return the contrastive items for a run's model, their corpus, and the sizes of batch and context."""
         if not self.corpora.items:
             return None
-        asked = {"prepared": os.path.relpath(self.corpora.asked(), folder), "items": list(map(str, self.corpora.items))}
+        order = {
+            "prepared": os.path.relpath(self.corpora.contrastive_corpus(), folder),
+            "items": list(map(str, self.corpora.items)),
+        }
         together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
-        return asked | size | self.questions.options(run.settings())
+        return order | size | self.questions.options(run.settings())
 
     def metrics(self, run: StudyRun) -> list[str]:
-        """Return what a run is scored with."""
+        """Return the metrics of a run."""
         lower = ["bleu-lc"] if "bleu-lc" in run.settings().sections["score"].get("metrics", ()) else []
-        # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
+        # TER takes hours on long, unaligned translations of failed models; the paper's figures do not need it.
         return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
 
     def stage(self, run: StudyRun) -> Stage:
-        """Return the stage of a run, a program that reads its order."""
+        """Return the stage of a run, whose program reads its order."""
         folder, needed = self.folder(run), [self.folder(run.needed).name] if run.needed else []
         updates = run.settings().sections["train"].get("max-update", "?")
         command = python_command("gtransformer.lab.studies.one_run", str(folder))
         work = Program(command, folder / LOG, partial(_status, folder, updates), keeps_log=True)
-        waits_for = [name for name in needed if self.corpora.pipeline.stages.get(name)]  # others are done
+        waits_for = [name for name in needed if self.corpora.pipeline.stages.get(name)]  # others are finished
         return Stage(folder.name, folder.name, self.outputs(run), work, waits_for=waits_for)
 
     def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
-        """Return the study's result: its panels, whose lines name their runs, and every run's result.
+        """Return the study's result: its panels, with run names in their lines, and every run's result.
 
-        Runs that failed are left out, and named with the reason under ``missing``.
+        Failed runs are left out, and listed with the reason under ``missing``.
         """
         names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
         results = {names[run]: read_result(self.folder(run)) for run in names}
@@ -176,11 +180,11 @@ class Runner:
         }
 
     def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
-        """Return a panel with those of its lines that have a run among ``names``."""
+        """Return a panel with the lines that have a run in ``names``."""
         lines = [
             {
                 "system": line.system,
-                "x": self.corpora.instances(line.runs[0].data) if line.x == ALL else line.x,
+                "x": self.corpora.instances(line.runs[0].data) if line.x == ALL_INSTANCES else line.x,
                 "curve": line.curve,
                 "label": line.label,
                 "flat": line.flat,
@@ -194,7 +198,7 @@ class Runner:
 
 
 def _status(folder: Path, updates: Any) -> str | None:
-    """Return how far a run is."""
+    """Return the progress of a run."""
     translating = folder / "generate.test.log"
     if translating.is_file():
         return f"translates {batch_status(translating) or ''}"
@@ -202,7 +206,7 @@ def _status(folder: Path, updates: Any) -> str | None:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return the result of a run, with contrastive accuracies and attention across a batch, where it has them."""
+    """Return the result of a run, with contrastive accuracies and attention across a batch if it has them."""
     result = read_json(folder / RESULT)
     if (folder / CONTRASTIVE).is_file():
         choices = read_json(folder / CONTRASTIVE)
@@ -213,10 +217,10 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 def make_study(args: argparse.Namespace) -> Study:
-    """Return the study as this machine can do it. Raise UserError for what shows before anything is done."""
+    """Return the study adapted to this machine. Raises UserError for errors that are visible before anything runs."""
     check_changes(args.set, "--set ")
-    asked = load_study(args.figure, args.miniature)
-    changes = [*NEEDED, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
+    given = load_study(args.figure, args.miniature)
+    changes = [*REQUIRED_CHANGES, *([ENTROPY] if given.entropy and not given.is_table else [])]
     if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
@@ -229,7 +233,7 @@ def make_study(args: argparse.Namespace) -> Study:
                 "systems of a study share it; set the option for both with --set prepare.OPTION=VALUE"
             )
     check_recipe(sharing, ["prepare"])
-    alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # these do not matter here
+    alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # irrelevant here
     for run in dict.fromkeys(replace(run, **alike) for run in runs):
         settings = run.settings()
         check_recipe(settings, ["train", "generate", "score"] if run.translate else ["train"])
@@ -244,13 +248,13 @@ def make_study(args: argparse.Namespace) -> Study:
 
 
 def show(runner: Runner) -> None:
-    """Print the runs and which are done, as far as that can be told without making anything."""
+    """Print the runs and their state, as far as known without making anything."""
     study, corpora = runner.study, runner.corpora
     missing = corpora.look()
-    notes = [f"{missing} (what is done is not known before)"] if missing else study.limit(corpora.known_instances)
+    notes = [f"{missing} (the runs' state is unknown before)"] if missing else study.limit(corpora.known_instances)
     drawn = [run for run in study.runs() if run.data.instances]
     if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
-        notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
+        notes.append("points larger than the corpus will be left out; instances are counted in preparation")
     for note in notes:
         print_status(note)
     for run in study.runs():
@@ -259,7 +263,7 @@ def show(runner: Runner) -> None:
 
 
 def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
-    """Do the study: data, runs, result, and figure if it is one. UserError if runs fail, unless that is allowed."""
+    """Run the study: data, runs, result, and figure if any. Raises UserError if runs fail, unless that is allowed."""
     study, corpora = runner.study, runner.corpora
     corpora.begin()
     for note in study.limit(corpora.instances):
@@ -271,8 +275,8 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
     if failures and not (allow_missing and len(failures) < len(runs)):
         logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
         raise UserError(
-            f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command goes on with "
-            "them, --allow-missing makes the figure or table without those that fail again"
+            f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command resumes "
+            "them; --allow-missing makes the figure or table without those that fail again"
         )
     result = runner.collect(failures) | {"device": device_name(), **provenance("lab study", argv)}
     path = corpora.directory / f"{study.figure}.json"

@@ -1,4 +1,4 @@
-"""A study of a figure or a table: the runs that it consists of, what they are called, and what each needs."""
+"""A study of a figure or table: its runs, their names, and their dependencies."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SCORES, CURVES, TABLE, ACCURACY, ATTENTION = "scores", "curves", "table", "accur
 
 @dataclass(frozen=True)
 class Data:
-    """Which data a run is trained and tested on.
+    """The training and test data of a run.
 
     Attributes:
-        length: limit of an instance in tokens, of all splits.
+        length: most tokens of an instance, in all splits.
         instances: so many training instances, drawn at random; None: all.
-        min_document_tokens: only training documents of at least so many tokens; None: all.
-        share: of all training documents, drawn at random, whole; None: all.
+        min_document_tokens: least tokens of training documents; None: all documents.
+        share: share of whole training documents, drawn at random; None: all.
     """
 
     length: int
@@ -34,12 +34,12 @@ class Data:
 
     @property
     def settings(self) -> dict[str, int | float | None]:
-        """What identifies it, the same as before there were shares where it has none."""
+        """The settings that identify the data; without a share they are the same as in earlier versions."""
         return {key: value for key, value in vars(self).items() if key != "share" or value is not None}
 
     @property
     def name(self) -> str:
-        """For directories: ``len512-from768-20000``, ``len512-share0.01``."""
+        """The name for directories: ``len512-from768-20000``, ``len512-share0.01``."""
         parts = [f"len{self.length}"]
         parts += [f"share{self.share:g}"] if self.share else []
         parts += [f"from{self.min_document_tokens}"] if self.min_document_tokens else []
@@ -49,14 +49,14 @@ class Data:
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One training, or another translation by a trained model: a recipe with changes, data, and a seed.
+    """A training, or another translation by a trained model: a recipe with changes, data, and a seed.
 
     Attributes:
-        changes: those of all runs of a study, ``SECTION.OPTION=VALUE``.
-        model: another architecture than the recipe's.
-        training: what else this run changes.
-        decoding: what it changes in translating with the model that the same run without them trains.
-        start_data, start_seed: of what its training starts from; None: the same.
+        changes: changes of all runs of a study, ``SECTION.OPTION=VALUE``.
+        model: an architecture other than the recipe's.
+        training: further changes of this run.
+        decoding: changes in translation; the model is that of the same run without them.
+        start_data, start_seed: data and seed of the start model; None: the same.
         translate: whether its model translates and is scored.
     """
 
@@ -73,17 +73,17 @@ class StudyRun:
 
     @property
     def all_changes(self) -> list[str]:
-        """What it changes in its recipe."""
+        """All changes of its recipe."""
         model = [f"train.arch={self.model}"] if self.model else []
         return [*self.changes, *model, *self.training, *self.decoding, f"train.seed={self.seed}"]
 
     def settings(self) -> Recipe:
-        """Return the recipe with all changes. Raises UserError for one that cannot be made."""
+        """Return the recipe with all changes. Raises UserError for an invalid change."""
         return load_recipe(self.recipe, self.all_changes)
 
     @cached_property
     def needed(self) -> StudyRun | None:
-        """The run whose model this one translates with, or starts its training from; None: it starts from nothing."""
+        """The run whose model this one translates with, or starts training from; None: no start model."""
         if self.decoding:
             return replace(self, decoding=())
         start = start_of(self.recipe)
@@ -95,19 +95,19 @@ class StudyRun:
 
     @cached_property
     def first(self) -> StudyRun | None:
-        """The run whose model translates first, before its own does; None: none does."""
+        """The run whose model makes the first pass; None: no first pass."""
         if self.settings().sections["generate"].get(FIRST_PASS) != START:
             return None
         return self.needed.needed if self.decoding else self.needed
 
     @property
     def with_needed(self) -> list[StudyRun]:
-        """The run behind those that it needs."""
+        """The run, after the runs that it needs."""
         return [*(self.needed.with_needed if self.needed else []), self]
 
     @property
     def label(self) -> str:
-        """Recipe, model, what else it changes, data (its own, then that of its start) and seed in short."""
+        """A short label: recipe, model, changes, data (its own, then the start's) and seed."""
         recipe = Path(self.recipe).stem if self.recipe.endswith((".yaml", ".yml")) else self.recipe
         values = (change.partition("=")[2] for change in (*self.training, *self.decoding))
         parts = [recipe, *filter(None, [self.model]), *values]
@@ -116,9 +116,10 @@ class StudyRun:
         return f"{name}-{self.data.name}{start}-seed{self.seed}"
 
     def name(self, corpus: str) -> str:
-        """Return the label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
+        """Return the label and a digest of everything that affects the result; ``corpus`` is the digest of the raw
+        files.
 
-        Studies that want the same run find it under the same name; other settings are another run.
+        Studies with the same run share it by its name; other settings are another run.
         """
         needed = [self.needed.name(corpus)] if self.needed else []
         more = [] if self.translate else ["not translated"]
@@ -128,9 +129,9 @@ class StudyRun:
 
 @dataclass
 class Line:
-    """Runs that belong together: the seeds of one point, of a row, or of a line of curves; see ``plan.LineSettings``.
+    """The runs of one point, row, or line of curves, one per seed; see ``plan.LineSettings``.
 
-    ``x``: a point's place on the axis. Of attention, ``curve`` is the side.
+    ``x``: a point's position on the axis. For attention, ``curve`` is the side.
     """
 
     system: str
@@ -145,7 +146,7 @@ class Line:
 class Panel:
     """One diagram of a figure, or a table; see ``plan.PanelSettings``.
 
-    ``axis``: what the axis shows (scores), the curves are, or the rows' labels say.
+    ``axis``: meaning of the axis (scores), of the curves, or of the rows' labels.
     """
 
     kind: str
@@ -159,7 +160,7 @@ class Panel:
 
 @dataclass
 class Study:
-    """A figure or table: its panels, and what its runs share. ``systems``: key -> shown name."""
+    """A figure or table: its panels, and common settings of its runs. ``systems``: key -> shown name."""
 
     figure: str
     description: str
@@ -176,18 +177,18 @@ class Study:
 
     @property
     def lines(self) -> list[Line]:
-        """Those of all panels."""
+        """The lines of all panels."""
         return [line for panel in self.panels for line in panel.lines]
 
     @property
     def is_table(self) -> bool:
-        """Whether nothing is drawn of it."""
+        """Whether it has no figure."""
         return all(panel.kind == TABLE for panel in self.panels)
 
     def runs(self) -> list[StudyRun]:
-        """Return all runs and those that they need, each once; the first seed of everything comes first."""
+        """Return all runs and the runs that they need, each once; first the first seed of all."""
         found = dict.fromkeys(needed for line in self.lines for run in line.runs for needed in run.with_needed)
-        order = {seed: number for number, seed in enumerate(self.seeds)}  # a start's seed may be none of them
+        order = {seed: number for number, seed in enumerate(self.seeds)}  # a start's seed may be another one
         return sorted(found, key=lambda run: order.get(run.seed, -1))
 
     def looked_at(self) -> list[StudyRun]:
@@ -195,9 +196,9 @@ class Study:
         return [run for panel in self.panels if panel.kind == ATTENTION for line in panel.lines for run in line.runs]
 
     def limit(self, instances: Callable[[Data], int | None]) -> list[str]:
-        """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each.
+        """Drop points with more training instances than ``instances``; return a message for each.
 
-        Where that is None, it is not known and nothing is dropped.
+        If ``instances`` is None (unknown), nothing is dropped.
         """
         notes = []
         for panel in self.panels:

@@ -1,4 +1,4 @@
-"""The numbers of a study: mean and spread over seeds, and a table of them."""
+"""The numbers of a study: mean and spread over seeds, and their table."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from typing import Any
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
 
-CHOICES = "accuracy"  # among the numbers: of contrastive choices
-BEST = "best_update"  # among the numbers: after how many updates validation loss was lowest, where the model is from
-WORDS = "word_perplexity"  # among the numbers: of the validation set's words, of that model
-MORE = {  # of tables, where taken
+CHOICES = "accuracy"  # key: accuracy of contrastive choices
+BEST = "best_update"  # key: update of the lowest validation loss, whose model is used
+WORDS = "word_perplexity"  # key: that model's perplexity of the validation set's words
+FURTHER_SCORES = {  # of tables, if computed
     "s_bleu_lc": "s-BLEU lower-cased",
     "ter": "TER",
     CHOICES: "accuracy",
     WORDS: "perplexity of words",
     BEST: "updates",
 }
-DIGITS = {WORDS: 3, BEST: 0}  # behind the point; others have two
-SIGNED = ("s_bleu_lc", "ter")  # of these, what has a signature
+DIGITS = {WORDS: 3, BEST: 0}  # decimal places; others have two
+WITH_SIGNATURE = ("s_bleu_lc", "ter")  # those with a signature
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; of one no errors."""
+    """Return ``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; a single value
+    has no errors.
+    """
     std = statistics.stdev(values) if len(values) > 1 else None
     return {
         "values": list(values),
@@ -42,9 +44,9 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the panels with their numbers.
 
-    Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) ``MORE``; lines
-    with curves the last and lowest value of each seed; accuracies those of all items and of each kind, and the
-    differences from the baseline's, seed by seed.
+    Points and rows get the d-BLEU of the test set and, if all seeds have them, s-BLEU and (rows) ``FURTHER_SCORES``.
+    Lines with curves get the last and lowest value of each seed. Accuracies are for all items and each kind, with the
+    differences from the baseline's by seed.
     """
     return [panel | {"lines": _lines(panel, results)} for panel in panels]
 
@@ -56,7 +58,7 @@ def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str,
 
 
 def _differences(line: dict, base: dict) -> dict[str, Any]:
-    """Return what a row has more than the baseline, by kind of item; of both only if both have as many seeds."""
+    """Return a row's differences from the baseline by kind of item, only if both have the same number of seeds."""
     if not (line["by"] and base["by"]) or len(line["runs"]) != len(base["runs"]):
         return {"difference": None}
     pairs = {name: (line["by"][name]["values"], base["by"][name]["values"]) for name in line["by"]}
@@ -83,12 +85,14 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
     numbers = {
         SCORE: _over_seeds(runs, SCORE),
         "s_bleu": _over_seeds(runs, "s_bleu"),
-        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # none of a model that does not translate
+        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # None if the model does not translate
     }
-    for key in MORE if panel["kind"] == TABLE else [key for key in MORE if key == panel.get("quantity")]:
+    for key in (
+        FURTHER_SCORES if panel["kind"] == TABLE else [key for key in FURTHER_SCORES if key == panel.get("quantity")]
+    ):
         if values := _over_seeds(runs, key):
             numbers[key] = values
-            if key in SIGNED:
+            if key in WITH_SIGNATURE:
                 numbers[f"{key}_signature"] = runs[0]["scores"][key]["signature"]
     return numbers
 
@@ -97,7 +101,7 @@ def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] 
     if kind == CHOICES:
         found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
     elif kind in (BEST, WORDS):
-        # Of equal losses the last: so fairseq keeps its best checkpoint.
+        # The last of equal losses, as fairseq keeps its best checkpoint.
         best = [min(run["curves"].get("valid_loss", ())[::-1], key=itemgetter(1), default=(None,))[0] for run in runs]
         bits = [dict(run["curves"].get("valid_word_nll_loss", ())) for run in runs]
         words = [2 ** one[update] if update in one else None for one, update in zip(bits, best, strict=True)]
@@ -111,7 +115,9 @@ def table(result: Mapping[str, Any]) -> str:
     """Return a line for each point, row or line of every panel, and the signatures of the scores."""
     blocks, signatures = [], set()
     for panel in filter(lambda panel: panel["lines"] and panel["kind"] != ATTENTION, result["panels"]):
-        more = [key for key in MORE if panel["kind"] != ACCURACY and any(key in line for line in panel["lines"])]
+        more = [
+            key for key in FURTHER_SCORES if panel["kind"] != ACCURACY and any(key in line for line in panel["lines"])
+        ]
         kinds = list(next((line["by"] for line in panel["lines"] if line.get("by")), ()))
         rows = [[*_head(panel, more), *kinds]]
         for line in panel["lines"]:
@@ -124,7 +130,9 @@ def table(result: Mapping[str, Any]) -> str:
                 rows.append([line["label"], *map(shown, (line[CHOICES], *((line["by"] or {}).get(k) for k in kinds)))])
                 continue
             signatures |= {f"BLEU: {line['signature']}"} if line["signature"] else set()
-            signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line}
+            signatures |= {
+                f"{FURTHER_SCORES[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line
+            }
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
             scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
@@ -141,11 +149,16 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
     if panel["kind"] == ACCURACY:
         return [panel["axis"], "all items"]
     bleu = ["d-BLEU", "s-BLEU"]
-    return [*([] if panel["kind"] == TABLE else ["system"]), panel["axis"], *bleu, *(MORE[key] for key in more)]
+    return [
+        *([] if panel["kind"] == TABLE else ["system"]),
+        panel["axis"],
+        *bleu,
+        *(FURTHER_SCORES[key] for key in more),
+    ]
 
 
 def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
-    """``30.50 (29.80 to 31.10)``."""
+    """Return ``30.50 (29.80 to 31.10)``."""
     if numbers is None:
         return "-"
     mean, low, high = (f"{numbers[key]:.{digits}f}" for key in ("mean", "min", "max"))

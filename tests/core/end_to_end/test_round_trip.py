@@ -85,7 +85,7 @@ def test_text_comes_back_and_the_command_says_so(raw, own, tmp_path, capsys):
     assert manifest["ceiling"]["test"] | {"signature": ""} == {
         "sentences": 24, "unchanged": 24, "bleu": 100.0, "signature": "",
     }  # fmt: skip
-    assert "test, de: 100.0% of 24 sentences come back from their tokens as they were" in capsys.readouterr().out
+    assert "test, de: 100.0% of 24 sentences are restored exactly from their tokens" in capsys.readouterr().out
     scores = score_translations(own, "test", perfect(own, tmp_path / "p.jsonl"), ["raw", "release"]).scores
     assert scores["raw"].values["s_bleu"].score == pytest.approx(100)
     assert scores["raw"].detokeniser == "gtransformer"

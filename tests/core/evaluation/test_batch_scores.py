@@ -152,8 +152,8 @@ def requests_of(dictionary) -> list[Request]:
         before = tuple(Request(*rows[i], number=batch.first[i]) for i in range(last))
         source, target = rows[last]
         for words in (target[-1], *WRONG):
-            asked = (len(target) - 1,)
-            found.append(Request(source, [*target[:-1], list(words)], asked, before=before, number=batch.first[last]))
+            scored = (len(target) - 1,)
+            found.append(Request(source, [*target[:-1], list(words)], scored, before=before, number=batch.first[last]))
     return found
 
 

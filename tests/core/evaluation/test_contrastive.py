@@ -162,7 +162,7 @@ class Untrained:
     depends_on_length, together = False, 1
 
     def score(self, requests, progress):
-        return [[0.0] * len(request.asked) for request in requests]
+        return [[0.0] * len(request.scored) for request in requests]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_ctxpro_from_documents(tmp_path, capsys):
         (
             [{**counted[0], "scored sentence": 2}, *counted[1:]],
             documents,
-            "document 0 has 2 sentences, but its source 3",
+            "document 0 has 2 sentences, its source 3",
         ),
         ([{**counted[0], "scored sentence": None}, *counted[1:]], documents, "no valid 'scored sentence'"),
     ):

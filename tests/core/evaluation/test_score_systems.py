@@ -192,7 +192,7 @@ def test_text_that_is_not_aligned(plain, run, change, line):
         ("--hypotheses one.txt --reference-file ref.de --paper", "--paper"),
         ("--hypotheses one.txt --reference-file ref.de --test sign", "--test"),
         ("--hypotheses one.txt two.txt --reference-file ref.de --text x", "--text"),
-        ("--hypotheses ref.de --reference-file ref.de", "ref.de: is the reference itself"),
+        ("--hypotheses ref.de --reference-file ref.de", "ref.de: this is the reference itself"),
         ("--hypotheses no.txt --reference-file ref.de", "no.txt: no such file"),
         ("--hypotheses one.txt --reference-file ref.de --comet", "--source-file"),
         ("--hypotheses one.txt --reference-file ref.de --comet-context 1", "--comet"),

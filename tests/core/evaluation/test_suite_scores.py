@@ -139,7 +139,7 @@ FILES = {"voita": VOITA, "contrapro": CONTRAPRO, "else": [1, 2], "own": {"split"
         ("contrapro", ["--context=-1"], "--context -1"),
         ("contrapro", ["--context-right=-1"], "--context-right -1"),
         ("contrapro voita", [], "ContraPro is scored alone"),
-        ("else", [], "else: no contrastive suite"),
+        ("else", [], "else: not a contrastive suite"),
     ],
 )
 def test_wrong_use(fails, items, options, said):

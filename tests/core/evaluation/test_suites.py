@@ -178,7 +178,7 @@ def test_voita_without_distance(tmp_path):
 def test_kinds_are_told_apart(tmp_path):
     own = write_json(tmp_path / "own.json", {"split": "test", "items": []})
     assert is_own_suite(own) and not is_own_suite(tmp_path)
-    with pytest.raises(UserError, match="no contrastive suite"):
+    with pytest.raises(UserError, match="not a contrastive suite"):
         read_suite([own])
 
 

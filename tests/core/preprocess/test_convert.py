@@ -110,7 +110,11 @@ def test_opus(tmp_path, opus):
     """German is the file's first side and our second; links of many sentences, one with nothing, words marked up."""
     shown = opus(LINKS, None, "--returning=first")
     assert converted(tmp_path) == [[("Let us go.", "Gehen wir & los."), ("The end.", "Ende .")]]
-    for note in ("2 links with an empty side", "1 groups without any other", "1 groups of documents that came back"):
+    for note in (
+        "2 links with an empty side",
+        "1 groups without any other",
+        "1 groups of documents that occurred again",
+    ):
         assert note in shown
     opus(LINKS, None, "--returning=new")
     assert converted(tmp_path)[1] == [("Let us", "Auf.")]
@@ -181,7 +185,7 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
     assert [one["scored sentence"] for one in entries] == [3, 0, 1]
     assert [one.get("antecedent sentence") for one in entries] == [1, None, None]
     said = capsys.readouterr().out
-    assert "test: 3 documents, 7 sentences" in said and "note: of 1 items the sentence with the antecedent" in said
+    assert "test: 3 documents, 7 sentences" in said and "note: for 1 items the sentence with the antecedent" in said
 
     translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
     assert ctxpro(ITEMS, INPUTS, f"--context-translations={translated}") == 0
@@ -217,7 +221,10 @@ def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, ca
     other = write("other.json", json.dumps(ITEMS[:1]))
     assert ctxpro(ITEMS, INPUTS, f"--without={other}") == 0
     said = capsys.readouterr().out
-    assert "test: 1 documents, 1 sentences" in said and "note: 2 items of films in other files" in said
+    assert (
+        "test: 1 documents, 1 sentences" in said
+        and "note: 2 items were left out, as their films are in other files" in said
+    )
     assert [one["document id"] for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())] == ["film b"]
     assert ctxpro(ITEMS[:1], INPUTS.splitlines()[0] + "\n", f"--without={other}") == 1
     assert "no item is left" in capsys.readouterr().err

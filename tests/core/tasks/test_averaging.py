@@ -117,7 +117,7 @@ def test_the_command(saved: Path, capsys):
     main([*(str(saved / f"{name}.pt") for name in ("checkpoint_3_10", "checkpoint10")), "-o", str(by_name)])
     assert torch.load(by_name)["model"]["norm"].equal(torch.load(output)["model"]["norm"])
     for arguments, message in (
-        ([str(saved)], "a directory; say with --last N"),
+        ([str(saved)], "a directory; give the number of its checkpoints"),
         ([str(saved), "--last", "0"], "--last 0: give at least 1"),
         ([str(saved / "checkpoint1.pt"), "--or-fewer"], "--or-fewer goes with --last N"),
         ([str(saved), str(saved), "--last", "2"], "and a single folder"),

@@ -85,7 +85,7 @@ def test_what_is_no_sentence(model):
 
 @pytest.mark.parametrize("text", [None, 3, b"x", "x", {"x": 1}, [1], [None], [[1]], [["x"], None], [["x"], b"x"]])
 def test_what_is_no_list_of_sentences(model, text):
-    with pytest.raises(TypeError, match="wanted are a list of sentences, or a list of documents .*, not "):
+    with pytest.raises(TypeError, match="give a list of sentences, or a list of documents .*, not "):
         model.translate(text)
 
 
@@ -132,7 +132,7 @@ def test_search_options_and_mistakes(model):
         model.translate(DOCUMENT, nbest=9)
     with pytest.raises(TypeError, match="not a string"):
         model.translate("The dog.")
-    with pytest.raises(TypeError, match="nbest takes a list of documents, and this is one document"):
+    with pytest.raises(TypeError, match="nbest takes a list of documents, but this is one document"):
         model.nbest(["The old dog sleeps."])
     assert model.nbest([]) == []
     with pytest.raises(UserError, match="document 2, sentence 1: is <d>, which is no sentence; give a list for each"):

@@ -147,9 +147,9 @@ def test_first_translations_of_a_text(parts, tmp_path, capsys):
     ):
         with pytest.raises(UserError, match=message):
             list(model.translate_lines(lines, first_pass=wrong))
-    with pytest.raises(UserError, match="not of the same documents and sentences"):
+    with pytest.raises(UserError, match="its documents and sentences do not match the text"):
         model.translate(TEXT, first_pass=TEXT[:2])
-    with pytest.raises(UserError, match="with --split-sentences leave it out"):
+    with pytest.raises(UserError, match="leave it out with --split-sentences"):
         list(model.translate_lines(lines, split=lambda text: [text], first_pass=given))
     with pytest.raises(UserError, match="translates behind no first translations"):
         sentences.translate(TEXT, first_pass=TEXT)
@@ -167,11 +167,11 @@ def test_single_sentences_in_batches(parts):
 def test_what_cannot_be(parts, saved_model, tmp_path):
     model = GTransformer.from_pretrained(parts / "docflat", device="cpu")
     plain = GTransformer.from_pretrained(saved_model, device="cpu")
-    with pytest.raises(UserError, match="--batch-sentences 2: the model does not translate by two passes"):
+    with pytest.raises(UserError, match="--batch-sentences 2: the model does not translate in two passes"):
         plain.translate(TEXT, batch_sentences=2)
     with pytest.raises(UserError, match="translates behind no first translations; leave it out"):
         GTransformer.from_pretrained(saved_model, device="cpu", first_pass=parts / "sentences.pt")
-    with pytest.raises(UserError, match="--strategy sequential: the model translates by two passes; leave it out"):
+    with pytest.raises(UserError, match="--strategy sequential: the model translates in two passes; leave it out"):
         model.translate(TEXT, strategy="sequential", context_sentences=1)
     with pytest.raises(UserError, match="--batch-sentences 0: must be at least 1"):
         model.translate(TEXT, batch_sentences=0)

@@ -81,7 +81,7 @@ def test_attention_by_sentence_and_gates_by_hand(dictionary, name):
             assert np.allclose(gates[one.part].sentences, gate, rtol=0, atol=1e-12)
     numbers = to_json(found)
     assert len(numbers["maps"]) == len(sides) and "drew_on" not in numbers
-    assert ("what was found in the batch" in gate_table(found)) == bool(gates)
+    assert ("attention across the batch" in gate_table(found)) == bool(gates)
 
 
 def test_datapoints_are_looked_at_as_such(dictionary):
@@ -136,8 +136,8 @@ def test_what_cannot_be_looked_at(checkpoint, tmp_path: Path):
         ((LEN48, tmp_path / "no.pt", "test", 1), "no.pt: no such file"),
         ((tmp_path, path, "test", 1), "not a prepared corpus"),
         ((LEN48, path, "test", 99), "split 'test' has . documents, there is no document 99"),
-        ((LEN48, checkpoint("doc_transformer_mini"), "test", 1), "no model that attends across its batch"),
-        ((LEN48, checkpoint("docflat_mini", "--batch-attention-in", "none"), "test", 1), "no model that attends"),
+        ((LEN48, checkpoint("doc_transformer_mini"), "test", 1), "does not attend across its batch"),
+        ((LEN48, checkpoint("docflat_mini", "--batch-attention-in", "none"), "test", 1), "does not attend across"),
     ):
         with pytest.raises(UserError, match=message):
             look_across(*given)

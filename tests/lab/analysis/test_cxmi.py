@@ -12,7 +12,7 @@ from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.instances import capacity_of, corpus_instances
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.analysis.cxmi import (
-    ALL,
+    ALL_CONTEXT,
     SentenceTokens,
     by_word,
     most_helped,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 def test_every_term_by_hand(system):
     """Nothing, one and all previous sentences that a model of 60 target tokens takes."""
     task, corpus = doc_task(instances="parts", instance_tokens=60), sentences_of("valid")
-    dictionary, contexts = task.target_dictionary, [0, 1, ALL]
+    dictionary, contexts = task.target_dictionary, [0, 1, ALL_CONTEXT]
     model = make_system(system, dictionary)
     instances = corpus_instances(task, PREPARED, "valid", capacity_of(task, PREPARED))
     found = score_contexts(SentenceScorer(model, dictionary, dictionary, 300), instances, contexts)
@@ -57,7 +57,7 @@ def test_models_that_read_their_batch_read_no_farther_back(dictionary):
     spans = [SentenceSpan(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(4)]
     behind = lambda i: tuple(side[max(0, i - 2) : i + 1] for side in (source, target))  # noqa: E731
     corpus = Namespace(spans=spans, read=behind)
-    *_, last = score_contexts(BatchScorer(model, dictionary, dictionary, 16), corpus, [0, 1, ALL])
+    *_, last = score_contexts(BatchScorer(model, dictionary, dictionary, 16), corpus, [0, 1, ALL_CONTEXT])
     spelled, alone = SpelledOut(model, dictionary), lambda i: (source[i : i + 1], target[i : i + 1])
     expected = [
         spelled.score([alone(3)], [4]),
@@ -139,7 +139,7 @@ def test_what_is_counted_as_read_is_read(dictionary, kinds, options):
     def last(changed: int | None = None) -> SentenceTokens:
         texts = [[[4, 4, 4] if i == changed else tokens for i, tokens in enumerate(side)] for side in sides]
         corpus = Namespace(spans=spans, read=lambda i: tuple(side[max(0, i - 2) : i + 1] for side in texts))
-        return score_contexts(scorer, corpus, [0, ALL])[-1]
+        return score_contexts(scorer, corpus, [0, ALL_CONTEXT])[-1]
 
     whole = last()
     read = [4 - i for i in range(4) if last(i).scores[1] != whole.scores[1]]

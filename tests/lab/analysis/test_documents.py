@@ -74,7 +74,7 @@ def test_a_given_translation(inspect, tmp_path):
 
 def test_mistakes_and_pipes(inspect, saved_model, tmp_path, monkeypatch, capsys):
     errors = inspect([*DOCUMENT, "", "Two."], "--document", 3, status=1)[2]
-    assert "has 2 documents, there is no document 3; choose one with --document" in errors
+    assert "has 2 documents, but no document 3; choose one with --document" in errors
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"The dog.\n\xff\n")))
     assert main(["--model", str(saved_model), "-o", str(tmp_path / "x"), "--cpu", "-"]) == 1
     assert "standard input, line 2: byte 0xff" in capsys.readouterr().err

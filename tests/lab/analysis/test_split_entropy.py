@@ -201,7 +201,7 @@ def empty(folder) -> None:
         (["--path", "{tmp}/no.pt"], None, "{tmp}/no.pt: no such file"),
         (["--path", "{tmp}/bad.pt"], lambda folder: (folder.parent / "bad.pt").write_bytes(b"bad"), "{tmp}/bad.pt"),
         ([], lambda folder: shutil.rmtree(folder / "bin"), "{tmp}/prepared: not a prepared corpus"),
-        ([], empty, "{tmp}/prepared/bin/test.en-de.de.bin: holds no text"),
+        ([], empty, "{tmp}/prepared/bin/test.en-de.de.bin: no text in it"),
         (["--path", "{tmp}/learned.pt", "--skip-invalid-size-inputs-valid-test"], None, "none of the 14 instances"),
         (["--translations", "{tmp}/no.jsonl"], None, "{tmp}/no.jsonl: no such file"),
         (["--translations", "{tmp}/some.jsonl", "--split", "valid"], None, "give the split"),

@@ -10,7 +10,7 @@ import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import inspect
-from gtransformer.lab.analysis.words import MOST, SIDES, WEIGHED, Rows, Side, WordWatch, side_of
+from gtransformer.lab.analysis.words import KEYS_KEPT, SIDES, WEIGHED, Rows, Side, WordWatch, side_of
 from tests.support import random_document, tiny_model
 
 LENGTHS = [3, 4]  # tokens between <s> and </s>
@@ -75,8 +75,8 @@ def test_words_are_sums_over_keys_and_means_over_the_queries_that_chose_them(see
     }
     for key, weights in recorder.weights.items():
         wanted = np.rint(65535 * expected(weights, key[0]))
-        assert np.array_equal(unpacked(maps[key].words.packed(MOST), 8), wanted), key
-    decoder = unpacked(maps["decoder", "global", 3].words.packed(MOST), 8)
+        assert np.array_equal(unpacked(maps[key].words.packed(KEYS_KEPT), 8), wanted), key
+    decoder = unpacked(maps["decoder", "global", 3].words.packed(KEYS_KEPT), 8)
     assert not np.triu(decoder, 1).any() and decoder[5:].any(axis=1).all()  # chosen by what stood before
     assert not decoder[0].any()  # the first <s> was given
 
@@ -93,8 +93,8 @@ def test_weighed_by_the_gates(seen):
             gate = expected(np.repeat(recorder.gates[part, layer][:, None] / 11, 11, axis=1), part).sum(axis=1)
             mixed += (gate[:, None] * local + (1 - gate[:, None]) * whole) / len(layers)
         assert len(layers) == 2
-        assert np.abs(unpacked(one.words.packed(MOST), 8) - 65535 * mixed).max() <= 0.5 + 1e-6
-    sentences = unpacked(maps["cross"].sentences.packed(MOST), 2)
+        assert np.abs(unpacked(one.words.packed(KEYS_KEPT), 8) - 65535 * mixed).max() <= 0.5 + 1e-6
+    sentences = unpacked(maps["cross"].sentences.packed(KEYS_KEPT), 2)
     assert np.array_equal(sentences, np.rint(65535 * found.drawn_from()))
 
 
@@ -109,12 +109,12 @@ def test_gates_by_word(seen):
 def test_the_strongest_keys_are_kept():
     weights = np.array([[0.000001, 0.2, 0.6, 0.199999], [0, 0, 0, 1.0], [0, 0, 0, 0]])
     rows = Rows.of(weights)
-    assert unpacked(rows.packed(MOST), 4).tolist() == [[0, 13107, 39321, 13107], [0, 0, 0, 65535], [0, 0, 0, 0]]
+    assert unpacked(rows.packed(KEYS_KEPT), 4).tolist() == [[0, 13107, 39321, 13107], [0, 0, 0, 65535], [0, 0, 0, 0]]
     assert unpacked(rows.packed(2), 4).tolist()[0] == [0, 13107, 39321, 0]
     far = np.zeros((1, 1000))
     far[0, 999] = 1
     assert unpacked(Rows.of(far).packed(1), 1000)[0, 999] == 65535
-    assert len(Rows.of(np.full((1, 40), 1 / 40)).found[0][0]) == MOST
+    assert len(Rows.of(np.full((1, 40), 1 / 40)).found[0][0]) == KEYS_KEPT
     with pytest.raises(UserError, match="65537 words are more than a page shows"):
         Rows.of(np.zeros((0, 65537)))
 
@@ -122,12 +122,12 @@ def test_the_strongest_keys_are_kept():
 def test_the_strongest_keys_of_nearly_flat_attention_are_kept():
     """Where weights differ by less than they are rounded to, and where each is small."""
     flat = np.full((1, 600), 1 / 600)
-    assert [len(keys) for keys, _ in Rows.of(flat).found] == [MOST]
-    assert unpacked(Rows.of(flat).packed(MOST), 600).sum() == MOST * round(65535 / 600)
+    assert [len(keys) for keys, _ in Rows.of(flat).found] == [KEYS_KEPT]
+    assert unpacked(Rows.of(flat).packed(KEYS_KEPT), 600).sum() == KEYS_KEPT * round(65535 / 600)
     rising = flat + 1e-9 * np.arange(600)  # equal when rounded
     ((keys, weights),) = Rows.of(rising).found
-    assert keys.tolist() == list(range(599, 599 - MOST, -1)) and set(weights.tolist()) == {109}
-    assert Rows.of(np.full((1, 1 << 16), 2.0**-16)).found[0][1].tolist() == [1] * MOST
+    assert keys.tolist() == list(range(599, 599 - KEYS_KEPT, -1)) and set(weights.tolist()) == {109}
+    assert Rows.of(np.full((1, 1 << 16), 2.0**-16)).found[0][1].tolist() == [1] * KEYS_KEPT
 
 
 def test_subwords_become_words():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.lab.arena.others import CLOCK, add_others, read_others
+from gtransformer.lab.arena.others import SPEED_SETTINGS, add_others, read_others
 from gtransformer.lab.arena.table import arena_text
 from tests.support import ROOT
 
@@ -76,7 +76,7 @@ def test_other_terms(result, tmp_path, change, option):
 @pytest.mark.parametrize("change", [{"jobs": 9}, {"threads": 9}, {"machine": {"processor": "x", "device": "CPU"}}])
 def test_minutes_are_of_one_machine(result, tmp_path, change):
     result |= {"updates": None, "minutes": 5, "threads": 1}
-    clock, wanted = {key: result[key] for key in CLOCK}, terms(result, minutes=5)
+    clock, wanted = {key: result[key] for key in SPEED_SETTINGS}, terms(result, minutes=5)
     assert read_others([split(result, tmp_path, "sentences", "lst")], wanted, ["sentences"], clock)
     path = split(result | change, tmp_path, "sentences", "lst")
     with pytest.raises(UserError, match=next(iter(change))):

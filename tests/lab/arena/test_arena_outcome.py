@@ -191,7 +191,9 @@ def test_text_of_a_corpus_without_a_set():
             system["target_tokens_per_update"] = 1075.4
         del system["accuracy"]
     text = arena_text(found)
-    assert "distance" not in text and "in brackets" not in text and "corpus letters: it has no items" in text
+    assert (
+        "distance" not in text and "in brackets" not in text and "corpus letters: it has no contrastive items" in text
+    )
     assert "all: 12,345 tokens from random weights" in text
     head, *rows = text.splitlines()
     assert head.split("  ")[-1].strip() == "training MiB" and "updates" in head and "GPU" not in head

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import gtransformer
-from gtransformer.lab.benchmark.names import BATCHED, BESIDE
+from gtransformer.lab.benchmark.names import BATCHED, DOCUMENT_TRANSFORMER
 from gtransformer.lab.benchmark.systems import Setting, System
 
 PACKAGE = Path(gtransformer.__file__).parent
@@ -94,18 +94,20 @@ def test_what_waits(monkeypatch):
 
 # Each layout is read once; models that read their batch count the rows that matter, of the Document Transformer every
 # batch of context is cut to its longest row.
-LAYOUTS = {"packed": 2, "doc_transformer": 2, "lst_transformer": 2, "window_transformer": 2, BESIDE: 3,
+LAYOUTS = {"packed": 2, "doc_transformer": 2, "lst_transformer": 2, "window_transformer": 2, DOCUMENT_TRANSFORMER: 3,
            "pseudo_documents": 2, "docflat": 4, "abd": 3, "mbe": 4}  # fmt: skip
-BESIDES = {BESIDE: {"data/group_tags.py": 3}} | {name: {"data/batch_fields.py": 1} for name in BATCHED}
+FURTHER_WAITS = {DOCUMENT_TRANSFORMER: {"data/group_tags.py": 3}} | {
+    name: {"data/batch_fields.py": 1} for name in BATCHED
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", LAYOUTS)
 def test_a_step_waits_for_its_layouts_and_little_else(system):
-    tokens = 12 if system in (BESIDE, *BATCHED) else 48
+    tokens = 12 if system in (DOCUMENT_TRANSFORMER, *BATCHED) else 48
     sizes = {"arch": "gtransformer_mini", "vocabulary": 60, "sentence": 12, "dropout": 0.1}
     step = System(Setting(system, tokens, 8 * tokens, 2, **sizes)).train_step
     step()  # makes batch and optimizer
     with WouldWait() as counter:
         step()
-    assert counter.found == {"modules/ragged.py": LAYOUTS[system], **BESIDES.get(system, {})}
+    assert counter.found == {"modules/ragged.py": LAYOUTS[system], **FURTHER_WAITS.get(system, {})}

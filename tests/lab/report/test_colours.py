@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.lab.report.pages.colours import FAMILIES, MOST, OTHERS, SYSTEMS, families, system_looks
+from gtransformer.lab.report.pages.colours import FAMILIES, OTHERS, SYSTEMS, SYSTEMS_PER_PANEL, families, system_looks
 
 
 def test_every_system_has_a_look_of_its_own_that_can_be_told_without_colour():
@@ -17,5 +17,5 @@ def test_families_hold_every_system_once_and_few_together():
     names = [*SYSTEMS, *(f"other {number}" for number in range(8))]
     found = families(names)
     assert sorted(name for some in found.values() for name in some) == sorted(names)
-    assert max(map(len, found.values())) <= MOST
+    assert max(map(len, found.values())) <= SYSTEMS_PER_PANEL
     assert list(families(["lst"])) == ["Whole documents"]

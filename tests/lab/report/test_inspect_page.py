@@ -11,7 +11,7 @@ import pytest
 
 from gtransformer.lab.analysis.attention import inspect
 from gtransformer.lab.analysis.documents import InspectedInstance, word_sides
-from gtransformer.lab.analysis.words import MOST, Rows, WordWatch
+from gtransformer.lab.analysis.words import KEYS_KEPT, Rows, WordWatch
 from gtransformer.lab.cli.inspect_document import main
 from gtransformer.lab.report.inspection import keys_kept, write_inspection
 from tests.core.models.test_document_transformer import beside_model
@@ -63,9 +63,9 @@ def test_what_is_in_the_page(page):
         for packed, queries, keys in ((by_word, count[asking], count[asked]), (by_sentence, 3, 3)):
             shares = rows(packed)
             assert len(shares) == queries and max(key for row in shares for key in row) < keys
-            assert all(sum(row.values()) <= 65535 + MOST for row in shares)
+            assert all(sum(row.values()) <= 65535 + KEYS_KEPT for row in shares)
         if part != "decoder":  # every word of a sentence looks somewhere
-            assert all(sum(row.values()) > 65535 - MOST for row in rows(by_sentence))
+            assert all(sum(row.values()) > 65535 - KEYS_KEPT for row in rows(by_sentence))
         if reach == "group":
             assert [list(row) for row in rows(by_sentence)] == [[0], [1], [2]]
     assert [part for part, *_ in instance["gates"]] == ["encoder", "decoder", "cross"]
@@ -126,16 +126,16 @@ def test_numbers_of_the_context_and_gates_of_sentences(dictionary, tmp_path, opt
 
 def test_long_documents_keep_fewer_keys_of_each_word():
     rows = [Rows.of(np.full((100, 20), 0.05))]
-    sizes = [len(rows[0].packed(most)) for most in range(1, MOST + 1)]
-    assert keys_kept(rows) == MOST
-    assert keys_kept(rows, sizes[6]) == 7 and keys_kept(rows, 1) == 1 and keys_kept([]) == MOST
+    sizes = [len(rows[0].packed(most)) for most in range(1, KEYS_KEPT + 1)]
+    assert keys_kept(rows) == KEYS_KEPT
+    assert keys_kept(rows, sizes[6]) == 7 and keys_kept(rows, 1) == 1 and keys_kept([]) == KEYS_KEPT
 
 
 def test_models_that_read_their_batch_have_no_page(tmp_path, capsys):
     (tmp_path / "checkpoint.pt").touch()
     arguments = ["--model", str(tmp_path / "checkpoint.pt"), "-o", str(tmp_path), "--html", "page.html", "prepared"]
     assert main(arguments) == 1
-    assert "--html shows a model that gtransformer export made ready" in capsys.readouterr().err
+    assert "--html needs a directory of gtransformer export" in capsys.readouterr().err
 
 
 STEPS = """() => {

@@ -80,7 +80,7 @@ def refused(logs: Path, capsys, *arguments: str) -> str:
 
 def test_check_fails_when_a_result_changes(logs: Path, capsys):
     page = logs.parent / "docs" / "lab" / "papers" / "bao2021.md"
-    assert str(logs / "README.md") in refused(logs, capsys, "--check"), "not there yet"
+    assert str(logs / "README.md") in refused(logs, capsys, "--check"), "missing"
     assert report.main(["--logs", str(logs)]) == report.main(["--logs", str(logs), "--check"]) == 0
     path, before = logs / "demo" / "results.json", page.read_text()
     path.write_text(path.read_text().replace("55.5", "12.34"))
@@ -271,7 +271,7 @@ def test_folders_must_say_what_they_are_and_files_be_of_a_run(logs: Path, capsys
     assert str(logs / "new" / "a.json") in refused(logs, capsys)
     (logs / "new" / "about.yaml").unlink()
     assert str(logs / "new") in refused(logs, capsys)
-    assert "no folder of results" in refused(logs / "nothing", capsys)
+    assert "not a folder of results" in refused(logs / "nothing", capsys)
 
 
 @pytest.mark.parametrize(

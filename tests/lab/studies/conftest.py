@@ -87,7 +87,7 @@ class Prepared(Corpora):
     def prepared(self, data) -> Path:
         return self.directory / "prepared"
 
-    def asked(self) -> Path:
+    def contrastive_corpus(self) -> Path:
         return self.directory / "set"
 
     def instances(self, data) -> int:

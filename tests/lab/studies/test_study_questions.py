@@ -93,13 +93,13 @@ def test_what_was_asked_before_is_not_taken_for_something_else(suites: Path):
     )
     for noted, refused in ((text.options(recipe), others), ({}, others[:1])):
         write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"], **noted}})
-        text.check_asked(suites, recipe)
-        Questions().check_asked(suites, recipe)
+        text.check_contrastive(suites, recipe)
+        Questions().check_contrastive(suites, recipe)
         for other in refused:
             with pytest.raises(UserError, match="--items text"):
-                other.check_asked(suites, recipe)
+                other.check_contrastive(suites, recipe)
     write_json(suites / "run.json", {})
-    text.check_asked(suites, recipe)
+    text.check_contrastive(suites, recipe)
 
 
 def test_what_can_be_asked(suites: Path):

@@ -12,7 +12,7 @@ from gtransformer.cli import contrastive, score
 from gtransformer.errors import UserError
 from gtransformer.lab.studies import one_run
 from gtransformer.lab.studies.data import Corpora
-from gtransformer.lab.studies.one_run import ask, ordered_run, result_of, score_test
+from gtransformer.lab.studies.one_run import ordered_run, result_of, score_contrastive, score_test
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner, make_figure
 from gtransformer.run.pipeline import Pipeline
@@ -162,7 +162,7 @@ def test_a_run(tmp_path: Path, monkeypatch, translate: bool):
     did = []
     monkeypatch.setattr(Run, "execute", lambda self, stage: did.append(stage))
     monkeypatch.setattr(one_run, "score_test", lambda *_: did.append("score"))
-    monkeypatch.setattr(one_run, "ask", lambda run, **asked: did.append(asked))
+    monkeypatch.setattr(one_run, "score_contrastive", lambda run, **asked: did.append(asked))
     order = ORDER | {"contrastive": {"items": ["x"]}, "translate": translate}
     (tmp_path / "run.json").write_text(json.dumps(order))
     leave(tmp_path, {"raw": {"d_bleu": {"score": 3.0}}})
@@ -195,7 +195,7 @@ def test_what_commands_are_given(tmp_path: Path, monkeypatch):
     changes = ["score.paper=true", "score.metrics=chrf", "score.output=elsewhere.json"]
     run = ordered_run(tmp_path / "runs" / "a", ORDER | {"changes": changes})
     score_test(run, ["bleu"])
-    ask(run, "../../set", ["x.json", "y.json"], batch_sentences=4, documents="d", context=0)
+    score_contrastive(run, "../../set", ["x.json", "y.json"], batch_sentences=4, documents="d", context=0)
     scoring, asking = (" ".join(one) for one in given)
     assert "--paper" in scoring and "--metrics bleu" in scoring and f"--output {run.directory}" in scoring
     assert asking.startswith(str(tmp_path / "set")) and "--items x.json y.json" in asking

@@ -1,1 +1,1 @@
-"""Pages for a browser, each one file that needs nothing beside it: systems side by side, and a look inside a model."""
+"""Self-contained HTML pages: comparison of systems, and inspection of a model."""

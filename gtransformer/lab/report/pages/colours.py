@@ -1,7 +1,7 @@
-"""One colour, marker and line style a system in all pictures, and its colour in all pages.
+"""One colour, marker and line style per system in all figures and pages.
 
-Each can be told from white and from the pages' dark background (contrast of at least 3 with either, as WCAG 2.2 asks of
-graphics). Variants of a system are of one hue. A name that is not listed has one of ``OTHERS``, in their order.
+Each colour has a contrast of at least 3 with white and with the pages' dark background, as WCAG 2.2 requires for
+graphics. Variants of a system have one hue. Names that are not listed get ``OTHERS`` in order.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SYSTEMS = {
     "mbe": "#097f1b",
     "abd": "#3ca541",
 }
-# Systems that are drawn in one panel, at most ``MOST``, by what they see.
+# Systems in one panel, at most ``SYSTEMS_PER_PANEL``, grouped by their context.
 FAMILIES = {
     "No context, or two sentences": ("sentences", "concatenation", "document_transformer", "flat_transformer"),
     "Whole documents": ("documents", "gtransformer", "lst", "window", "window_absolute"),
     "Three sentences, and the batch": ("pseudo_documents", "docflat", "docflat_d", "docflat_i", "mbe", "abd"),
 }
-MOST = 6
-MARKERS = "os^vDPX<>p*dHx." + "+1234|_h8"  # one a system, as colours are not for everyone; then others
-LINES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (9, 2)))  # one a system of a family
-# What pictures, users and studies (configs/studies) call some of them, too; "transformer" is the one over documents in
+SYSTEMS_PER_PANEL = 6
+MARKERS = "os^vDPX<>p*dHx." + "+1234|_h8"  # one per system, for readers who cannot distinguish the colours; then others
+LINES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (9, 2)))  # one per system of a family
+# Other names of systems in figures and studies (configs/studies); "transformer" is the one over documents in
 # demonstration and studies.
 NAMES = {
     "g_transformer": "gtransformer",
@@ -64,10 +64,10 @@ OTHERS = ("#e8605d", "#617209", "#d064b9", "#0b758a", "#ab9104", "#a74a04", "#5b
 
 
 def system_colours(names: Iterable[str]) -> dict[str, str]:
-    """Return ``#rrggbb`` for each name of a picture, all different (as long as there are enough).
+    """Return ``#rrggbb`` for each name in a figure; all are different as long as there are enough.
 
-    A system has the same colour in every picture, unless an earlier name is of the same system. Names that are not
-    listed take theirs in order, so all pictures of one result are to be given the same names.
+    A system has the same colour in every figure, unless an earlier name is of the same system. Names that are not
+    listed get colours in order, so pass the same names for all figures of a result.
     """
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -81,7 +81,7 @@ def system_colours(names: Iterable[str]) -> dict[str, str]:
 def system_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return matplotlib's ``color``, ``marker`` and ``linestyle`` for each name; colours as ``system_colours``.
 
-    A system has the same marker and line style in every picture, as they go by its colour.
+    A system has the same marker and line style in every figure, as they depend on its colour.
     """
     colours = system_colours(names)
     style = {name: number for family in FAMILIES.values() for number, name in enumerate(family)}
@@ -95,15 +95,17 @@ def system_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def families(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return names of systems by what they see, at most ``MOST`` together."""
+    """Return names of systems grouped by their context, at most ``SYSTEMS_PER_PANEL`` per group."""
     found = {title: [name for name in family if name in names] for title, family in FAMILIES.items()}
     others = [name for name in names if name not in SYSTEMS]
-    for start in range(0, len(others), MOST):
-        found[f"Other systems{f' ({start // MOST + 1})' if len(others) > MOST else ''}"] = others[start : start + MOST]
+    for start in range(0, len(others), SYSTEMS_PER_PANEL):
+        found[f"Other systems{f' ({start // SYSTEMS_PER_PANEL + 1})' if len(others) > SYSTEMS_PER_PANEL else ''}"] = (
+            others[start : start + SYSTEMS_PER_PANEL]
+        )
     return {title: some for title, some in found.items() if some}
 
 
 def shades(colour: str, count: int) -> list[str]:
-    """A ``#rrggbb`` and ever darker ones of its hue, for several lines of one system in a picture on white."""
+    """Return a ``#rrggbb`` and darker shades of it, for several lines of one system on white."""
     channels = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
     return ["#" + "".join(f"{round(one * (1 - number / count)):02x}" for one in channels) for number in range(count)]

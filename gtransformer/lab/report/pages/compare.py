@@ -1,4 +1,4 @@
-"""The page that sets systems side by side: source, reference and translations, document by document."""
+"""The page that compares systems: source, reference and translations, by document."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gtransformer.lab.report.pages.colours import system_colours
 from gtransformer.lab.report.pages.page import write_page
 from gtransformer.preprocess.plain_text import Documents
 
-REFERENCE = "raw"  # what a reader sees
-WORD = re.compile(r"\w+|[^\w\s]")  # as the page's script cuts text
+REFERENCE = "raw"  # untouched text
+WORD = re.compile(r"\w+|[^\w\s]")  # as in the page's script
 
 
 def write_comparison(
@@ -33,8 +33,8 @@ def write_comparison(
 
     Args:
         systems: scored against the untouched text.
-        source: documents of sentences, in the shape of the reference; None: there is none to show.
-        items: contrastive items of the split, whose words are marked.
+        source: documents of sentences, in the shape of the reference; None: not shown.
+        items: contrastive items of the split, to mark their words.
 
     Raises UserError for items of another text.
     """
@@ -79,14 +79,15 @@ def write_comparison(
 
 
 def documents(systems: Sequence[Segments], source: Documents | None, marks: Mapping[tuple[int, int], list]) -> list:
-    """``[number, [[position, source, texts, scores, marks], ...]]`` of every document; numbers and positions from 1.
+    """Return ``[number, [[position, source, texts, scores, marks], ...]]`` of every document; numbers and positions
+    from 1.
 
-    ``texts``: the reference, then a translation by system; one that is equal to an earlier one is that one's number.
-    ``scores``: chrF of each translation of the sentence, in tenths. ``marks`` is left out where there are none.
+    ``texts``: the reference, then each system's translation; the number of an earlier text stands for an equal one.
+    ``scores``: chrF of each translation of the sentence, in tenths. ``marks`` is left out if there are none.
     """
     found: dict[int, list] = {}
     statistics = [segments.statistics("chrf", "sentences") for segments in systems]
-    # Which sentences are scored is the split's matter, so the places are the same for all systems.
+    # The split determines the scored sentences, so positions are the same for all systems.
     for index, (document, position) in enumerate(systems[0].positions):
         texts = [systems[0].sentences.references[index], *(one.sentences.hypotheses[index] for one in systems)]
         same = [texts.index(text) for text in texts]
@@ -103,16 +104,16 @@ def documents(systems: Sequence[Segments], source: Documents | None, marks: Mapp
 
 
 def marked(items: Iterable[Item], segments: Segments) -> dict[tuple[int, int], list]:
-    """``[phenomenon, detail, distance, right words, wrong words]`` of the items, by document and sentence, from 0.
+    """Return ``[phenomenon, detail, distance, right words, wrong words]`` of items, by document and sentence, from 0.
 
-    Raises UserError for an item whose sentence is not there, or has another reference.
+    Raises UserError for an item whose sentence is missing, or has another reference.
     """
     references = dict(zip(segments.positions, segments.sentences.references, strict=True))
     known = {(d, s) for d, document in enumerate(segments.text) for s in range(len(document))}
     found: dict[tuple[int, int], list] = {}
     for item in items:
         reference = references.get((item.document, item.sentence + 1))
-        if reference is None and (item.document, item.sentence) in known:  # no instance holds it, so it is not shown
+        if reference is None and (item.document, item.sentence) in known:  # in no instance, so not shown
             continue
         check_right_translation(item, reference)
         mark = [item.phenomenon, item.detail, item.distance, *telling_words(item.correct, item.wrong)]
@@ -121,15 +122,15 @@ def marked(items: Iterable[Item], segments: Segments) -> dict[tuple[int, int], l
 
 
 def read_split_items(path: Path, split: str | None) -> list[Item]:
-    """Contrastive items; UserError if they are of another split than the one that is scored (None: it has no name)."""
+    """Return contrastive items. Raises UserError if they are not of the scored split (None: it has no name)."""
     own, items = read_items(path)
     if split not in (None, own):
-        raise UserError(f"{path}: items of the split '{own}', but '{split}' is scored; give its own")
+        raise UserError(f"{path}: items of the split '{own}', but '{split}' is scored; give that split's items")
     return items
 
 
 def telling_words(correct: str, wrong: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The words by which a right translation differs from wrong ones, and those that only the wrong ones have."""
+    """Return the words by which a right translation differs from wrong ones, and the words only in wrong ones."""
     words, right, others = WORD.findall(correct), {}, {}
     for text in wrong:
         other = WORD.findall(text)

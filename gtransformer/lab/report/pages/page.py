@@ -1,8 +1,7 @@
-"""Writing a page: a template with its styles, its script and the data that the script shows, in one file.
+"""Write a page as one file: a template with styles, script and the script's data.
 
-Nothing of a text is ever put into HTML by hand: the templates escape what they print, the data are JSON in which no tag
-can begin or end (jinja2's ``tojson``), and the scripts make text nodes of them. The page may load nothing from anywhere
-(its Content-Security-Policy).
+Text is never inserted into HTML directly. Templates escape their output. The data are JSON without tags (jinja2's
+``tojson``), and scripts create text nodes from them. The page's Content-Security-Policy forbids loading anything.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ COMPACT = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
 
 
 def write_page(path: str | Path, template: str, data: Any, **values: Any) -> None:
-    """Write a page, which appears under ``path`` only when it is complete.
+    """Write a page; it appears under ``path`` only when it is complete.
 
     Args:
-        template: its file in ``templates/``.
-        data: what its script shows, of what JSON knows.
-        values: what the template itself prints.
+        template: file name in ``templates/``.
+        data: JSON data for its script.
+        values: variables of the template.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -36,4 +35,4 @@ def write_page(path: str | Path, template: str, data: Any, **values: Any) -> Non
     environment.policies["json.dumps_kwargs"] = COMPACT
     text = environment.get_template(template).render(data=data, **values)
     with atomic_write(path, "wb") as stream:
-        stream.write(text.encode("utf-8", "replace"))  # names of files may hold bytes that are no text
+        stream.write(text.encode("utf-8", "replace"))  # file names may have bytes that are not text

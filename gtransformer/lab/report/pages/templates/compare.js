@@ -1,19 +1,19 @@
-const PAGE = 60; // cards or rows made at a time
+const PAGE = 60; // cards or rows per page
 const PLACE = 0, SOURCE = 1, TEXTS = 2, SCORES = 3, MARKS = 4; // of a sentence
-// As telling words are cut, but for scripts without blanks, where a character is a word.
+// The same tokenisation as for marked words; in scripts without blanks a character is a word.
 const WORDS = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]|[\p{L}\p{M}\p{N}_]+|\s+|[^]/gu;
 const chosen = (id) => (byId(id) ? byId(id).value : "");
 const cut = (text) => text.match(WORDS) || [];
 const blank = (word) => !word.trim();
 let shownSystems = [], entries = [], made = 0;
 
-// The n-th text of a sentence: 0 the reference, then the systems; equal ones are kept once.
+// The n-th text of a sentence: 0 the reference, then the systems; equal ones are stored once.
 function text(sentence, number) {
   const found = sentence[TEXTS][number];
   return typeof found === "number" ? sentence[TEXTS][found] : found;
 }
 
-// What is in both of two lists of words, in order: pairs of places (the longest common subsequence).
+// The longest common subsequence of two lists of words, as pairs of positions.
 function common(one, other) {
   const width = other.length + 1, best = new Uint16Array((one.length + 1) * width);
   for (let i = one.length - 1; i >= 0; i--)
@@ -29,7 +29,7 @@ function common(one, other) {
   return pairs;
 }
 
-// A text as nodes: what another text lacks is <ins>, what this one lacks is <del>, telling words are <b>.
+// A text as nodes: words that the other text lacks are <ins>, words that this one lacks <del>, marked words <b>.
 function nodes(own, base, missing, telling) {
   const words = cut(own), solid = words.filter((word) => !blank(word)), parts = [];
   const other = base === null ? solid : cut(base).filter((word) => !blank(word));

@@ -1,8 +1,8 @@
-const SHOWN = 6; // keys listed of each attention
+const SHOWN = 6; // keys listed for each attention
 const LISTED = { source: "source", target: "translation", context: "context" };
-let focus = null, kept = false; // what is shown: {instance, side, kind: "word" | "sentence", index}
+let focus = null, kept = false; // the shown item: {instance, side, kind: "word" | "sentence", index}
 
-// The rows of a map: for each query its keys with their shares, strongest first (Rows.packed says how they lie).
+// The rows of a map: for each query its keys with their shares, strongest first (format: Rows.packed).
 function rows(packed) {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0)), found = [];
   const pair = (at) => bytes[at] + 256 * bytes[at + 1];
@@ -14,7 +14,7 @@ function rows(packed) {
   return found;
 }
 
-// An instance with its maps read when they are first asked for.
+// An instance, whose maps are decoded at first use.
 const instances = data.instances.map((one) => ({
   ...one,
   flat: Object.fromEntries(Object.entries(one.words).map(([side, sentences]) =>
@@ -29,7 +29,7 @@ function row(map, kind, index) {
 }
 
 const queries = (part) => data.sides[part][0], keys = (part) => data.sides[part][1];
-// Sentences are numbered as in the document; where there is no context, its mark is of none.
+// Sentences are numbered as in the document; without context its boundary token has no sentence.
 const none = (instance, side) => instance.starts[side] === null;
 const number = (instance, side, sentence) => (none(instance, side) ? "–" : instance.starts[side] + sentence);
 const where = (instance, side, sentence) => (none(instance, side) ? "no context" : `sentence ${number(instance, side, sentence)}`);
@@ -52,7 +52,7 @@ function title(map) {
   return `${data.names[map.part]}: ${reach}`;
 }
 
-// All attention of what is chosen in the layer that is asked for.
+// All attention of the selected item in a layer.
 function maps() {
   const layer = Number(byId("layer").value);
   return focus.instance.read.filter((map) => map.layer === layer && queries(map.part) === focus.side);
@@ -85,7 +85,7 @@ function shade() {
     row(map, focus.kind, focus.index).forEach(([key, share], place) => {
       const cell = focus.instance.cells[`${keys(map.part)} ${focus.kind} ${key}`];
       if (!cell) return;
-      cell.style.setProperty("--share", 0.9 * Math.sqrt(share)); // so that small shares can be seen
+      cell.style.setProperty("--share", 0.9 * Math.sqrt(share)); // makes small shares visible
       if (place < 3) cell.classList.add("strong");
     });
   }
@@ -100,7 +100,7 @@ function choose(next) {
   shade();
 }
 
-// A word or the number of a sentence; ``at`` is its place for arrow keys: [row, column, place in the cell].
+// A word or the number of a sentence; ``at`` is its position for arrow keys: [row, column, position in the cell].
 function target(tag, instance, side, kind, index, label, words) {
   const element = make(tag, { class: kind, tabindex: "-1", role: "button", "aria-label": label }, words);
   element.found = { instance, side, kind, index };
@@ -113,7 +113,7 @@ function sentenceWords(instance, side, sentence, start) {
   const label = `${LISTED[side]}, ${where(instance, side, sentence)}`;
   cell.append(target("button", instance, side, "sentence", sentence, label, String(number(instance, side, sentence))), " ");
   instance.words[side][sentence].forEach((word, place) => {
-    if (side === "target" && word === "<s>") { // given, not chosen
+    if (side === "target" && word === "<s>") { // forced, not predicted
       const shown = make("span", { class: "word mark" }, word);
       instance.cells[`${side} word ${start + place}`] = shown;
       cell.append(shown, " ");
@@ -139,7 +139,7 @@ function table(instance) {
   for (let sentence = 0; sentence < lead; sentence++) early("source", sentence);
   instance.words.target.forEach((_, sentence) =>
     body.append(make("tr", {}, own("source", lead + sentence), own("target", sentence))));
-  body.querySelector("button").tabIndex = 0; // one stop for the Tab key, from which arrow keys go on
+  body.querySelector("button").tabIndex = 0; // one stop for the Tab key; arrow keys move from there
   const heads = [instance.words.context || lead ? "context, then source" : "source", "translation"];
   return make("table", { class: "text" }, make("thead", {}, make("tr", {}, ...heads.map((one) => make("th", { scope: "col" }, one)))), body);
 }
@@ -165,7 +165,7 @@ function fillControls() {
   if (reaches.includes("global")) byId("reach").value = "global";
 }
 
-// The next word or sentence number in a direction: along the text, or the same place one line up or down.
+// The next word or sentence number in a direction: along the text, or the same position one line up or down.
 function step(from, key) {
   const all = [...from.closest("tbody").querySelectorAll("[role=button]")];
   if (key === "ArrowRight" || key === "ArrowLeft") return all[all.indexOf(from) + (key === "ArrowRight" ? 1 : -1)];

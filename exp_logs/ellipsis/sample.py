@@ -1,4 +1,4 @@
-"""Draw the items of a test: sample.py CORPUS COUNT [FIRST] OUTPUT, of a test split of gtransformer corpus convert ctxpro.
+"""Draw test items: sample.py CORPUS COUNT [FIRST] OUTPUT; CORPUS is of gtransformer corpus convert ctxpro --split test.
 
 Writes OUTPUT.json, their documents OUTPUT.docs.en and their last sentences OUTPUT.last.en; FIRST: of those drawn.
 """

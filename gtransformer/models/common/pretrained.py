@@ -88,8 +88,9 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
-        copied = global_from_local and is_copied(name)
-        given[name] = given[name.replace("_global.", "_local.")] if copied else own[name]
+        local = name.replace("_global.", "_local.")  # of an SSRU, which has other projections, nothing can be copied
+        copied = global_from_local and is_copied(name) and local in given
+        given[name] = given[local] if copied else own[name]
     new = sum(not model.is_pretrained(name) for name in fresh)
     if new:
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"

@@ -1,8 +1,8 @@
 """Make the training corpus: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
 
 The first two are raw corpora that gtransformer corpus convert ctxpro wrote with --context-translations, the third is of
-gtransformer corpus get libreoffice. The last three sentences of each item are kept, and a fourteenth of the documents of
-LibreOffice's help, drawn. The items of 80 films and 12 documents are the validation set.
+gtransformer corpus get libreoffice. The last three sentences of each item are kept, and a fourteenth of LibreOffice's
+documents, drawn. The items of 80 films and 12 documents are the validation set.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Compare systems and seeds: compare.py FOLDER REFERENCE > results.json.
+"""Compare systems and seeds: compare.py FOLDER REFERENCE > accuracy.json.
 
 FOLDER has KIND.json, the items of ctxpro, and for each system and seed NAME.KIND, its translations, whose documents'
 last lines are judged, and NAME.libre, of LibreOffice's test set, whose REFERENCE has documents.

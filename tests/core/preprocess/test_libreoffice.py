@@ -169,7 +169,7 @@ def test_what_users_run_into(tmp_path, packages, monkeypatch, capsys):
     assert main(["libreoffice", "--data", str(tmp_path / "data")]) == 1
     assert "apt-get: is not on this machine; fetch libreoffice-help-en-us" in capsys.readouterr().err
     assert main(["ted", "-t", "de", "--data", str(tmp_path / "data")]) == 1
-    assert "belong to libreoffice" in capsys.readouterr().err
+    assert "are for libreoffice only" in capsys.readouterr().err
 
 
 def test_packages_are_fetched_with_apt_get(tmp_path, packages, monkeypatch, capsys):

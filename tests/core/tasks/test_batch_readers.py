@@ -111,7 +111,7 @@ def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
 def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
     task = tiny_task(dictionary, **DOCFLAT)
     messages = (
-        "the decoder reads the other sentences of its batch .* give --first-pass",
+        "the decoder reads the other sentences of its batch.* give --first-pass",
         "reads the mean of the whole",
     )
     for where in ("both", "decoder"):

@@ -196,7 +196,7 @@ def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypat
     dataset = task.dataset("valid")
     indices, limits = dataset.ordered_indices(), model.max_positions()
     assert limits == (4, 1_000_000)
-    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .* than the \(4, 1000000\)"):
+    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .* the model's limit of \(4, 1000000\)"):
         task.filter_indices_by_size(indices, dataset, limits)
     assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0
     calls, filtered = [], type(dataset).filter_indices_by_size

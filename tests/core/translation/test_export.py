@@ -122,7 +122,7 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
     manifest.write_text(manifest.read_text().replace('"de"', '"fr"'))
     assert "translates en-de, but" in failure(capsys, run, output)
     manifest.write_text("{}")
-    assert "not of a prepared corpus" in failure(capsys, run, output)
+    assert "no manifest of a prepared corpus" in failure(capsys, run, output)
     assert sorted(path.name for path in parts.iterdir()) == ["prepared", "run"]
 
 

@@ -79,7 +79,7 @@ def test_what_is_left_open_the_models_instances_decide(model):
     [
         ({"max_sents": 1}, {"strategy": "sequential"}, "was trained on single sentences"),
         ({"max_instance_tokens": None}, {"strategy": "sliding"}, "give --window-tokens W"),
-        ({}, {"strategy": "sliding", "context_sentences": 2}, "--context-sentences 2 means nothing"),
+        ({}, {"strategy": "sliding", "context_sentences": 2}, "--context-sentences 2 has no effect"),
         ({}, {"strategy": "sliding", "window_tokens": 0}, "--window-tokens 0: give at least 1"),
         ({}, {"window_tokens": 9}, "--window-tokens 9 has no effect with --strategy full"),
         ({}, {"strategy": "sliding", "window_tokens": 6}, "sentence 1 of document 1 has .* --window-tokens 6"),

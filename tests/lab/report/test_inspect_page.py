@@ -76,7 +76,8 @@ def test_what_is_in_the_page(page):
 def looked_at(model, sources: list[str], target: str) -> InspectedInstance:
     """A document's last sentence, with those before it as its context."""
     pieces, dictionary = [text.split() for text in sources], model.encoder.dictionary
-    shown = SimpleNamespace(engine=SimpleNamespace(model=model), directory=SimpleNamespace(sentencepiece=False))
+    directory = SimpleNamespace(sentencepiece=False, source_prefix=None, target_prefix=None)
+    shown = SimpleNamespace(engine=SimpleNamespace(model=model), directory=directory)
     words = WordWatch(word_sides(shown, pieces, [target]))
 
     def read(sentences):

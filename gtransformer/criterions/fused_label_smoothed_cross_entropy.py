@@ -46,11 +46,12 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if MASKED in sample:  # only then real tokens include padding; a search for it would synchronise with the GPU
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
-            forced = torch.isin(targets, targets.new_tensor(getattr(self.task, "unpredicted_symbols", [])))
             product = decoder.output_product(features, targets)
             loss, nll = fused_cross_entropy(*product, self.eps)
-            validation = not model.training and hasattr(self.task, "unpredicted_symbols")
-            of_words = self._of_words(*product, forced, nll) if validation else {}
+            of_words = {}
+            if not model.training and hasattr(self.task, "unpredicted_symbols"):
+                forced = torch.isin(targets, targets.new_tensor(self.task.unpredicted_symbols))
+                of_words = self._of_words(*product, forced, nll)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         own = {OWN + name: binary_loss(*one, self.eps) for name, one in extra.get(LOSSES, {}).items()}
         loss = sum(own.values(), loss)

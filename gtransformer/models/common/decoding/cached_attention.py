@@ -33,9 +33,6 @@ class CachedAttention:
     def promote(self, moves: list) -> None:
         """Move tokens that hypotheses share to the shared prefix; ``moves`` are ``History.agreed``'s."""
 
-    def reorder(self, groups: Tensor, beams: Tensor) -> None:
-        """Let hypotheses change places, for what ``History`` does not say of them: see ``CachedState.reorder``."""
-
     def select(self, groups: Tensor) -> None:
         """Keep only these groups."""
 

@@ -46,5 +46,6 @@ class CachedRecurrence(CachedAttention):
         self.state[forced_prefixes.groups] = new[0].index_select(0, ends).unsqueeze(1).expand(-1, beam, -1)
 
     def reorder(self, groups: Tensor, beams: Tensor) -> None:
+        """Let hypotheses change places; unlike keys and values, states are not found by ``History``."""
         if self.state is not None:
             self.state = self.state[groups[:, None], beams]

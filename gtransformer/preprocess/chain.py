@@ -139,7 +139,7 @@ class TextEncoder:
 
 
 def side_pieces(prepared: Path, settings: Mapping[str, Any], target: bool, prefix: bool = True) -> SentencePieces:
-    """Return what cuts a side of a prepared corpus, or model directory, with these settings by SentencePiece."""
+    """Return the SentencePiece model of one side of a prepared corpus or model directory with these settings."""
     file = TARGET_PIECES if target and settings.get("sentencepiece_target") else SENTENCEPIECE_FILE
     word = settings.get("target_prefix" if target else "source_prefix") if prefix else None
     return SentencePieces(prepared / file, word)

@@ -26,13 +26,13 @@ Entry = dict[str, Any]
 
 
 def is_ctxpro(data: object) -> bool:
-    """Whether this is the content of a file of ctxpro."""
+    """Return whether this is the content of a file of ctxpro."""
     first = data[0] if isinstance(data, list) and data else None
     return isinstance(first, dict) and {"expected", "rule"} <= first.keys()
 
 
 def read_expectations(path: Path) -> list[Entry]:
-    """The entries of a file of ctxpro; UserError, naming the entry, where it is none."""
+    """Return the entries of a file of ctxpro. Raise UserError, naming the entry, for another file."""
     data = read_json(path)
     if not is_ctxpro(data):
         raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")

@@ -163,7 +163,7 @@ def shard_numbers(shard: str | None) -> tuple[int, int]:
 
 
 def with_models_vocabulary(settings: Settings) -> Settings:
-    """Return the settings with what ``vocabulary`` names, where pieces of SentencePiece cut its text.
+    """Return the settings with the SentencePiece models and dictionaries of ``vocabulary``, if it has any.
 
     It is a model directory or a prepared corpus. Raises UserError for one of other languages.
     """

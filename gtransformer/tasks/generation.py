@@ -166,7 +166,7 @@ def generator_maker(
 
 
 def never_text(dictionary: Dictionary, prefix: int | None, pair: tuple[str, str]) -> list[int]:
-    """Indices of what a converted model has besides words of text: rows without a word, and tokens of languages."""
+    """Return the indices of entries that are not text in a converted model: unused rows, and language tokens."""
     found = [index for index, word in enumerate(dictionary.symbols) if NO_WORD.fullmatch(word)]
     if prefix is not None:
         found += [prefix, dictionary.index(dictionary[prefix].replace(pair[1], pair[0]))]

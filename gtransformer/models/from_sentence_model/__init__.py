@@ -27,8 +27,8 @@ def read_sentence_model(
         vocabulary: of Marian's models, the file of both sides, or those of source and target; none: those that are
             in the folder.
 
-    Raises UserError for what is no such model, for one whose layers cannot be had here, for damaged files, for a
-    vocabulary that does not fit, and for languages that it does not translate.
+    Raises UserError for another kind of model, for layers that this package lacks, for damaged files, for a vocabulary
+    that does not fit, and for languages that the model does not translate.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; give the model's")

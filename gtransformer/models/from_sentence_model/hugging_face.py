@@ -188,7 +188,7 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
 def _marian_vocabularies(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
 ) -> tuple[Vocabulary, Vocabulary]:
-    """``vocab.json`` numbers the words, of the target in a file of its own where they differ; two .spm files cut."""
+    """Return the vocabularies: ``vocab.json``, a target file if the sides differ, and two ``.spm`` models."""
     names = "vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"
     sides = []
     for name, pieces in zip(names, ("source.spm", "target.spm"), strict=True):
@@ -211,7 +211,7 @@ def _marian_vocabularies(
 def _many_languages(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
 ) -> tuple[Vocabulary, Vocabulary]:
-    """The words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (the pieces, one number on), then the languages."""
+    """Return the words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (pieces, one number on), then languages."""
     pieces = folder / PIECES
     if not pieces.is_file():
         raise UserError(f"{pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
@@ -240,7 +240,7 @@ def _many_languages(
 
 
 def _is_language(word: str) -> bool:
-    """Whether a symbol is a language's: ``__en__``, ``en_XX``, ``eng_Latn``."""
+    """Return whether a symbol is a language's: ``__en__``, ``en_XX``, ``eng_Latn``."""
     bare = word.removeprefix("__").removesuffix("__")
     if word != bare:
         return bare.isalpha()
@@ -249,7 +249,7 @@ def _is_language(word: str) -> bool:
 
 
 def _added(folder: Path, behind: int) -> dict[int, str]:
-    """Symbols that a tokeniser has besides its pieces, by row; those that are listed without one follow the words."""
+    """Return a tokeniser's additional symbols by row; symbols that are listed without a row follow the words."""
 
     def content(name: str) -> dict[str, Any]:
         return read_json_file(folder / name) if (folder / name).is_file() else {}
@@ -274,7 +274,7 @@ def _added(folder: Path, behind: int) -> dict[int, str]:
 
 
 def _numbered(path: Path, content: Mapping[str, Any]) -> list[str]:
-    """The words of ``{word: number}`` in the order of the numbers. Raises UserError where these leave gaps."""
+    """Return the words of ``{word: number}`` in the order of the numbers. Raises UserError where these leave gaps."""
     by_number = {number: word for word, number in content.items() if isinstance(number, int)}
     if sorted(by_number) != list(range(len(content))):
         raise UserError(f"{path}: its numbers are not those from 0 to {len(content) - 1}; fetch it again")

@@ -20,7 +20,12 @@ import yaml
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.models.from_sentence_model.sentence_model import ZERO, SentenceModel, Vocabulary, read_vocabulary_size
+from gtransformer.models.from_sentence_model.sentence_model import (
+    ZERO,
+    SentenceModel,
+    Vocabulary,
+    check_vocabulary_size,
+)
 
 CONFIG = "special:model.yml"
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
@@ -39,7 +44,7 @@ OTHERWISE = (
 )  # fmt: skip
 # What the configuration must say: the sizes.
 SIZES = ("dim-emb", "transformer-heads", "transformer-dim-ffn", "enc-depth", "dec-depth")
-# What reading a file that is none, or is cut off, raises; AttributeError: an archive without arrays.
+# Exceptions of reading a truncated file, or a file of another kind; AttributeError: an archive without arrays.
 DAMAGED = (
     ValueError, KeyError, OSError, EOFError, AttributeError, NotImplementedError, OverflowError, struct.error,
     zipfile.BadZipFile,
@@ -67,7 +72,7 @@ def find_marian(path: Path) -> Path:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file begins as a model does, not as a list of likely translations (``lex.*.bin``)."""
+    """Return whether a file begins like a model, not like a lexical shortlist (``lex.*.bin``)."""
     with open(path, "rb") as stream:
         begin = stream.read(8)
     return begin[:4] == b"PK\x03\x04" or begin == struct.pack("<Q", VERSION)
@@ -76,7 +81,7 @@ def _is_model(path: Path) -> bool:
 def read_marian(
     path: Path, target_lang: str, pieces_of: Callable[[Path], list[str]], vocabulary: Sequence[Path] = ()
 ) -> SentenceModel:
-    """Read a model file and the vocabulary beside it; arguments and errors as of ``read_sentence_model``."""
+    """Read a model file and its vocabulary; arguments and errors as of ``read_sentence_model``."""
     parameters, config = read_file(path)
     structure = read_structure(path, config)
     names = Names(path, parameters, biases=not config.get("transformer-no-bias"))
@@ -134,7 +139,7 @@ def _read_npz(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
 
 
 def _read_binary(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
-    """The binary format: a head for each item, all names, all shapes, then all data (common/binary.cpp).
+    """Read the binary format: a head for each item, all names, all shapes, then all data (common/binary.cpp).
 
     int8 matrices are dequantised: value = q / multiplier. They are stored transposed, but for embeddings.
     """
@@ -298,12 +303,12 @@ def read_vocabularies(
     rows: tuple[int, int],
     target_lang: str,
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return the vocabularies of both sides, from files that are given or lie beside the model.
+    """Return the vocabularies of both sides, from given files or from the model's folder.
 
-    A ``.spm`` file numbers its pieces itself; with ``.yml``, which numbers words, ``source.spm`` and ``target.spm``
-    cut the text.
+    A ``.spm`` file numbers its pieces itself. A ``.yml`` file numbers words; ``source.spm`` and ``target.spm`` split
+    text.
     """
-    files = [Path(one) for one in given] or _beside(path.parent, target_lang)
+    files = [Path(one) for one in given] or _find_vocabularies(path.parent, target_lang)
     if not 1 <= len(files) <= 2:
         raise UserError(f"{path.parent}: {len(files)} vocabularies; name that of both sides, or of each, with --vocab")
     sides = []
@@ -317,7 +322,7 @@ def read_vocabularies(
             if not pieces.is_file():
                 raise UserError(f"{pieces}: not there, but {file.name} alone cuts no text; put it there")
             words = _read_yaml_words(file)
-        read_vocabulary_size(file, len(words), rows[number])
+        check_vocabulary_size(file, len(words), rows[number])
         special = {"start": ZERO, "pad": ZERO, "eos": _row(words, EOS, file), "unk": _row(words, UNK, file)}
         sides.append(Vocabulary(words, special, pieces))
     source, target = sides
@@ -326,7 +331,7 @@ def read_vocabularies(
 
 
 def target_token(path: Path, words: Sequence[str], target_lang: str) -> str | None:
-    """Return ``>>LANG<<``, which a model for several target languages reads in front of the source; None: it has one.
+    """Return ``>>LANG<<``, which a model for several target languages reads before the source; None for one language.
 
     Raises UserError for a language that the model does not know.
     """
@@ -344,8 +349,8 @@ def _row(words: Sequence[str], word: str, file: Path) -> int:
     return words.index(word)
 
 
-def _beside(folder: Path, target_lang: str) -> list[Path]:
-    """The vocabularies in a folder, source first: as a configuration there names them, else by their names."""
+def _find_vocabularies(folder: Path, target_lang: str) -> list[Path]:
+    """Return the vocabularies in a folder, source first: those that a configuration there names, else by file name."""
     for file in sorted((*folder.glob("*.yml"), *folder.glob("*.yaml"))):
         try:
             content = _load_texts(file)
@@ -370,7 +375,7 @@ def _load_texts(file: Path) -> Any:
 
 
 def _read_yaml_words(file: Path) -> list[str]:
-    """The words of a vocabulary in YAML, ``word: number`` a line, in the order of the numbers."""
+    """Return the words of a YAML vocabulary, ``word: number`` a line, in the order of the numbers."""
     try:
         content = _load_texts(file)
         numbers = {int(number): word for word, number in content.items()}

@@ -26,7 +26,7 @@ class Vocabulary:
         words: SentencePiece's pieces and the model's own symbols; as many as rows.
         special: the row of each of ``SPECIAL``, ZERO where the model has none. What ``start`` names is the vector that
             the decoder begins with.
-        pieces: the SentencePiece model that cuts this side.
+        pieces: the SentencePiece model that splits this side.
         prefix: the word that its sentences begin with; None: none.
     """
 
@@ -44,9 +44,9 @@ class Vocabulary:
         return [*first, *(row for row in range(len(self.words)) if row not in named)]
 
     def entries(self, symbols: Sequence[str]) -> list[str]:
-        """Return the words behind the special ones as a dictionary of fairseq can hold them; ``symbols`` follow them.
+        """Return the words after the special ones, as a dictionary of fairseq can hold them; ``symbols`` follow.
 
-        What it cannot hold, no text is cut into either: pieces with blanks in them, and names of symbols.
+        Pieces with blanks and names of symbols are renamed: no text is split into them.
         """
         taken, found = {*RESERVED, *symbols}, []
         for row in self.order()[len(SPECIAL) :]:
@@ -97,7 +97,7 @@ class SentenceModel:
                 )
 
     def state(self) -> dict[str, Tensor]:
-        """Return all parameters, the tables in this package's order, without the symbols that it adds behind."""
+        """Return all parameters, the tables in this package's order, without the symbols that it appends."""
         encoder, decoder, output = self.tables
         found = dict(self.parameters)
         source = target = reordered(encoder, self.source)  # of many languages a table has a gigabyte: once if shared
@@ -118,7 +118,7 @@ def reordered(table: Tensor, vocabulary: Vocabulary) -> Tensor:
     return found
 
 
-def read_vocabulary_size(path: Path, words: int, rows: int) -> None:
+def check_vocabulary_size(path: Path, words: int, rows: int) -> None:
     """Raise UserError where a vocabulary has not as many words as the model has rows."""
     if words != rows:
         raise UserError(f"{path}: {words} words, but the model has {rows}; give the vocabulary that belongs to it")

@@ -104,6 +104,8 @@ class BucketPlan:
         if not (outputs or self.buckets):  # zeros, but with gradients for all inputs
             return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
         if self.buckets:
+            if relative is not None:  # its gradient is a sum over buckets and clipped distances
+                relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
             queries = _cut(q.index_select(0, self.query_index), self.query_shapes)
             keys, values = (_cut(x.index_select(0, self.key_index), self.key_shapes) for x in (k, v))
             for bucket, *sides in zip(self.buckets, queries, keys, values, strict=True):

@@ -25,8 +25,9 @@ from tqdm import tqdm
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, is_replaceable, sha256
-from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
+from gtransformer.preprocess.corpus import NONE, text_lines
 from gtransformer.preprocess.parallel import progress
+from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory

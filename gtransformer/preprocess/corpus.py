@@ -7,14 +7,13 @@ line is an empty sentence. All commands that read text follow these rules.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import COMPRESSED, atomic_write, decode_lines, read_lines
+from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
 DOCUMENT = "<d>"
@@ -138,13 +137,6 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
 def text_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text. Raises UserError as ``read_lines``, and for markup."""
     return without_markup(read_lines(path), path)
-
-
-def input_lines(name: str) -> Iterator[str]:
-    """Yield ``text_lines`` of a file, or of standard input for ``-``."""
-    if name != "-":
-        return text_lines(name)
-    return without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:

@@ -33,13 +33,13 @@ class Side(NamedTuple):
         """Return it as in messages: ``reference refA (de)``."""
         return " ".join(filter(None, (self.role or "text", self.name, self.lang and f"({self.lang})")))
 
+    def is_in(self, lang: str) -> bool:
+        """Return whether it may be in this language; "" is any."""
+        return not self.lang or not lang or same_language(self.lang, lang)
+
     def matches(self, wanted: Side) -> bool:
         """Return whether it is ``wanted``, whose language and name may be "" (any)."""
-        return (
-            self.role == wanted.role
-            and (not self.lang or not wanted.lang or same_language(self.lang, wanted.lang))
-            and wanted.name in ("", self.name)
-        )
+        return self.role == wanted.role and self.is_in(wanted.lang) and wanted.name in ("", self.name)
 
 
 @dataclass
@@ -74,20 +74,25 @@ class Document:
     def find(self, wanted: Side) -> Text | None:
         """Return the text of a side, None if it is missing.
 
-        A text whose role the format does not tell is found by its language. If the document has one side only, it is
-        taken for any, unless a name is wanted. Raises UserError, listing the sides, if several match.
+        A text whose role the format does not tell is found by its language. The only side of a document is taken where
+        role or language are not known; a reference or hypothesis stands for the other. Raises UserError, listing the
+        sides, if several match.
         """
         found = [side for side in self.sides if side.matches(wanted)]
         if not found and wanted.lang:
             found = [side for side in self.sides if side.matches(wanted._replace(role=""))]
         if not found and len(self.sides) == 1 and not wanted.name:
-            found = list(self.sides)
+            found = [side for side in self.sides if side.is_in(wanted.lang) and self._stands_for(side, wanted)]
         if len(found) > 1:
             listed = ", ".join(map(str, found))
             raise fault(
                 self.path, self.line, f"{self.title} has several texts of the {wanted.role} ({listed}); name one"
             )
         return self.sides[found[0]] if found else None
+
+    @staticmethod
+    def _stands_for(side: Side, wanted: Side) -> bool:
+        return not side.role or not wanted.role or SOURCE not in (side.role, wanted.role)
 
     def get(self, wanted: Side) -> Text:
         """Return the text of a side. Raises UserError as ``find``, and if it is missing."""

@@ -38,6 +38,7 @@ NAMES = ("translator", "system", "sysid", "refid")  # attributes with the name o
 UNCLOSED = ("p", "hl")  # may lack their end tags in SGM
 TEXTLESS = {*SETS, *SIDES, *UNCLOSED, "doc", "dataset", "collection", "mteval"}  # have text in segments only
 FOLDERS = {"sources": SOURCE, "references": REFERENCE, "system-outputs": HYPOTHESIS}
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_]|\Z)")  # of a language; IWSLT also writes its name
 IDS = "documents"  # folder of the document ids
 
 
@@ -114,8 +115,9 @@ class _Reader:
         if not self.strict:
             role = self.set.get("role", "")
             lang = self.set.get("srclang" if role == SOURCE else "trglang", "")
+            lang = lang if _CODE.match(lang) and lang != "any" else ""
             name = "" if role == SOURCE else _first({**self.set, **given}, NAMES)
-            self._open_side(event, Side(role, "" if lang == "any" else lang, name))
+            self._open_side(event, Side(role, lang, name))
 
     def _open_side(self, event: Event, side: Side) -> None:
         if side in self.document.sides:
@@ -217,6 +219,7 @@ def _of_pair(folder: Path, pair: str) -> list[Path]:
     """Return the files of a folder, or of its folders, that belong to a language pair."""
     word = re.compile(rf"(?<![A-Za-z]){re.escape(pair)}(?![A-Za-z])")
     found = sorted(one for one in folder.rglob("*") if one.is_file() and not one.name.startswith("."))
+    found = [one for one in found if one.suffix != ".json"]  # scores that lie there
     return [one for one in found if word.search(one.relative_to(folder).as_posix())]
 
 

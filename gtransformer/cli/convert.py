@@ -1,4 +1,4 @@
-"""Convert corpora to the raw format: WMT, IWSLT, Europarl, OPUS, TMX, tables, or ctxpro's items with context."""
+"""Convert corpora to the raw format: WMT, IWSLT, Europarl, OPUS, TMX, tables, or items of ctxpro and ContraPro."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.suite_files import LANGS, contrapro_documents
 from gtransformer.preprocess.corpus import SPLITS
 from gtransformer.preprocess.ctxpro import (
     ANTECEDENT,
+    SCORED,
     film,
     read_expectations,
     read_items,
@@ -37,7 +39,7 @@ from gtransformer.preprocess.formats.opus import read_opus
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus convert", description=__doc__.splitlines()[0])
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|ids|opus|ctxpro")
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|ids|opus|ctxpro|contrapro")
     files = kinds.add_parser(
         "files",
         help="WMT's XML, SGM or folder, IWSLT, Europarl, TMX, TSV, JSON lines: the format is told by the content",
@@ -93,15 +95,26 @@ def build_parser() -> argparse.ArgumentParser:
         help="translation of the source that this command writes; then the target side is also written, with the "
         "references of the last sentence and of the sentence with the antecedent",
     )
+    pronouns = kinds.add_parser("contrapro", help="ContraPro: items as documents, for generative accuracy")
+    pronouns.add_argument(
+        "--items", type=Path, required=True, metavar="PATH", help="contrapro.json, or the folder of its text form"
+    )
+    pronouns.add_argument(
+        "--documents", type=Path, metavar="DIR", help="of contrapro.json: the documents of OpenSubtitles2018"
+    )
+    pronouns.add_argument(
+        "--context", type=int, metavar="N", help="sentences before each item (contrapro.json: 1; text form: all)"
+    )
     for kind, returning, what in (
         (files, RETURNING_ID, "an id that occurs again"),
         (ids, RETURNING_ID, "an id that occurs again"), (links, RETURNING_OPUS, "a document that occurs again"),
-        (suite, (), ""),
+        (suite, (), ""), (pronouns, (), ""),
     ):  # fmt: skip
         kind.add_argument("output", type=Path, help="directory of the raw corpus")
         kind.add_argument("--split", choices=list(SPLITS), required=True, help="which split of it this is")
-        kind.add_argument("-s", "--source-lang", default="en", help="(%(default)s)")
-        kind.add_argument("-t", "--target-lang", default="de", help="(%(default)s)")
+        if kind is not pronouns:
+            kind.add_argument("-s", "--source-lang", default="en", help="(%(default)s)")
+            kind.add_argument("-t", "--target-lang", default="de", help="(%(default)s)")
         if returning:
             kind.add_argument("--returning", choices=returning, default=REFUSE, help=f"{what} later (%(default)s)")
     return parser
@@ -111,6 +124,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read, write, print counts."""
     args = build_parser().parse_args(argv)
+    if args.kind == "contrapro":
+        return convert_contrapro(args)
     langs = (args.source_lang, args.target_lang)
     if args.kind == "ctxpro":
         return convert_ctxpro(args, langs)
@@ -143,6 +158,22 @@ def main(argv: list[str] | None = None) -> None:
     ):
         if count:
             print(f"note: {count} {what}")
+
+
+def convert_contrapro(args: argparse.Namespace) -> None:
+    """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
+    if args.context is not None and args.context < 0:
+        raise UserError(f"--context {args.context}: give 0 or more")
+    if args.documents is not None and not args.context and args.context is not None:
+        raise UserError(f"{args.documents}: with --context 0 no documents are read; leave out --documents")
+    entries, documents = contrapro_documents(args.items, args.context, args.documents)
+    for path in write_sources(args.output, args.split, LANGS, entries, documents, "contrapro"):
+        print(f"written: {path}")
+    print(f"{args.split}: {len(documents)} documents, {sum(map(len, documents))} sentences")
+    far = sum(entry.get("ante distance", 0) > entry[SCORED] for entry in entries)
+    if far:
+        print(f"note: for {far} items the sentence with the antecedent is not in the context")
+    print("to score: translate the source and give the translation to gtransformer generative with these items")
 
 
 def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:

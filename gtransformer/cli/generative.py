@@ -1,28 +1,31 @@
 """Generative accuracy: does a system's translation contain the form that the context requires?
 
 ``gtransformer generative PREPARED --items contrastive.json --hypotheses X.jsonl`` scores items in the demo's format in
-translations of their split. With ctxpro's JSON as ``--items`` no prepared corpus is needed, and the hypotheses are
-plain text. They have a line per entry, or a document per entry, whose last sentence is scored.
+translations of their split. With ctxpro's JSON as ``--items`` (or ContraPro's, as ``gtransformer corpus convert``
+writes it) no prepared corpus is needed, and the hypotheses are plain text. They have a line per entry, or a document
+per entry, whose last sentence is scored. Of several systems, the first is the baseline of sign tests.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import name_systems
-from gtransformer.evaluation.text_table import align, with_error
+from gtransformer.evaluation.text_table import align, difference_cell, with_error
 from gtransformer.files import check_output, read_json, sha256, write_json
 from gtransformer.preprocess.ctxpro import is_ctxpro, read_expectations
 
 RULES = {
     "phenomenon": "the right translation's counts of all words whose counts differ between right and wrong ones, and "
     "of what else context decides in the sentence if the words are the same",
-    "rule": "ctxpro: the expected word in the sentence, lower-cased, without punctuation",
+    "rule": "ctxpro, ContraPro: the expected word in the sentence, lower-cased, without punctuation",
 }
 
 
@@ -31,7 +34,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
-    add("--items", type=Path, required=True, metavar="JSON", help="a set in the demo's format, or a file of ctxpro")
+    add(
+        "--items",
+        type=Path,
+        required=True,
+        metavar="JSON",
+        help="a set in the demo's format, a file of ctxpro, or ContraPro as gtransformer corpus convert writes it",
+    )
     add(
         "--hypotheses",
         nargs="+",
@@ -56,7 +65,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
 
     from gtransformer.evaluation.contrastive import read_items
-    from gtransformer.evaluation.generative import judge_lines, judge_translations, report
+    from gtransformer.evaluation.generative import judge_lines, judge_translations, report, sign_tests
 
     check_output(args.output)
     if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():
@@ -83,25 +92,35 @@ def main(argv: list[str] | None = None) -> None:
         }
         for name, path in named
     }
-    result = head | {"rule": RULES[kind], "systems": systems}
+    (_, first), *others = judged.items()
+    unit = ("groups", "documents")[kind == "rule" and any("document id" in entry for entry in expected)]
+    tests = {name: sign_tests(first, one, kind, unit) for name, one in others}
+    result = head | {"rule": RULES[kind], "systems": systems} | ({"significance": tests} if tests else {})
     write_json(args.output, result | provenance("generative", argv))
-    print(table(systems, kind))
+    print(table(systems, kind, tests))
     print(f"\nresults: {args.output}")
 
 
-def table(systems: dict, kind: str) -> str:
-    """Return a row per kind and system: accuracy, the three outcomes, accuracy by the nearest disclosing sentence."""
+def table(systems: dict, kind: str, tests: Mapping[str, Mapping] = MappingProxyType({})) -> str:
+    """Return a row per kind and system: accuracy, the three outcomes, accuracy by the nearest disclosing sentence.
+
+    ``tests``: of every system but the first, its sign tests, which are the last column.
+    """
     from gtransformer.evaluation.generative import OUTCOMES
 
     distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", {}))
     rows = [["system", kind, "accuracy", *OUTCOMES, *(f"at {distance}" for distance in distances)]]
+    if tests:
+        rows[0].append(f"sign test, {next(iter(tests.values()))['total']['unit']}")
     for name, system in systems.items():
         within = {**system.get(f"by_{kind}_and_distance", {}), "all": system.get("by_distance", {})}
+        test = {**tests[name][f"by_{kind}"], "all": tests[name]["total"]} if name in tests else {}
         for part, found in {**system[f"by_{kind}"], "all": system["total"]}.items():
             cells = [within.get(part, {}).get(distance) for distance in distances]
             shown = [f"{cell['right']}/{cell['items']}" if cell else "-" for cell in cells]
             counts = [str(found[outcome]) for outcome in OUTCOMES]
-            rows.append([name, part, with_error(found), *counts, *shown])
+            tested = [difference_cell(test[part]) if test else "-"] if tests else []
+            rows.append([name, part, with_error(found), *counts, *shown, *tested])
     return align(rows, range(2, len(rows[0])))
 
 

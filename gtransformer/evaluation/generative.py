@@ -11,7 +11,8 @@ Context may decide something else in the same sentence. If a word can belong to 
 For ctxpro (Wicks and Post 2023), sentences of real text, a translation is right if it contains the expected word,
 lower-cased and without punctuation. There are no wrong answers. Its files are JSON lists with an entry per sentence:
 ``expected``, ``rule``, ``ante distance``, ``document id``. The translation is a line, or the last sentence of a
-translated document, which is the sentence with its context.
+translated document, which is the sentence with its context. ContraPro in this form (``suite_files``) has
+``wrong forms``, too: a translation with one of them and without the expected word is wrong, not neither.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from gtransformer.evaluation.contrastive import Item, check_right_translation
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
+from gtransformer.evaluation.significance import MIN_UNITS, SignTest, binomial_p_value
 from gtransformer.files import read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
-from gtransformer.preprocess.ctxpro import SCORED
+from gtransformer.preprocess.ctxpro import SCORED, film
+from gtransformer.preprocess.ctxpro import WRONG as WRONG_FORMS
 from gtransformer.preprocess.plain_text import Documents, bare, read_plain
 
 RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
@@ -135,15 +138,21 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
     """Return the outcomes in a file with a document per entry, or with the translation of each entry's sentence per
     line.
 
-    Entries of one film are a group. Raises UserError if the number of documents or lines differs from that of entries,
+    Entries of one film are a group. An output is wrong if it has one of the entry's ``WRONG_FORMS`` only.
+
+    Raises UserError if the number of documents or lines differs from that of entries,
     or if a document's number of sentences differs from its entry's.
     """
     judged = []
     for number, (entry, line) in enumerate(zip(expectations, _outputs(expectations, hypotheses), strict=True)):
-        found = RIGHT if f" {bare(entry['expected'])} " in f" {bare(line)} " else NEITHER
+        words = f" {bare(line)} "
+
+        def has(form: str, words: str = words) -> bool:
+            return f" {bare(form)} " in words
+
+        found = RIGHT if has(entry["expected"]) else WRONG if any(map(has, entry.get(WRONG_FORMS, []))) else NEITHER
         distances = {} if entry.get("ante distance") is None else {"distance": entry["ante distance"]}
-        document = str(entry.get("document id", number))
-        judged.append(Judged(number, entry["rule"], found, line, distances, document))
+        judged.append(Judged(number, entry["rule"], found, line, distances, film(entry)))
     return judged
 
 
@@ -182,6 +191,26 @@ def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict[str, Any]
         within = result[f"by_{kind}_and_{key}"]
         result[f"by_{kind}_and_{key}"] = {name: found for name, found in within.items() if found}
     return result
+
+
+def sign_tests(baseline: Sequence[Judged], system: Sequence[Judged], kind: str, unit: str) -> dict[str, Any]:
+    """Return a sign test of two systems in total, by kind and by distance, as JSON objects.
+
+    A unit is a group of dependent items; without one, an item. It is better if the system has more of its items right.
+    """
+    pairs = list(zip(baseline, system, strict=True))
+
+    def test(items: Sequence[tuple[Judged, Judged]]) -> dict[str, Any]:
+        gains: Counter[tuple] = Counter()
+        for number, (old, new) in enumerate(items):
+            key = ("item", number) if new.group is None else ("group", new.group)
+            gains[key] += (new.outcome == RIGHT) - (old.outcome == RIGHT)
+        better, worse = (sum(sign * gain > 0 for gain in gains.values()) for sign in (1, -1))
+        p_value = binomial_p_value(better, worse) if len(gains) >= MIN_UNITS else None
+        return SignTest(unit, better, worse, len(gains) - better - worse, p_value).to_json()
+
+    kinds = {kind: lambda pair: pair[0].kind, "distance": lambda pair: pair[0].distances.get("distance")}
+    return accuracy_report(pairs, test, kind, kinds, kinds, ())
 
 
 def accuracy(judged: Sequence[Judged]) -> dict[str, Any]:

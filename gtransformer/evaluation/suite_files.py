@@ -29,9 +29,13 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import are_texts
 from gtransformer.evaluation.suites import Example
 from gtransformer.files import check_entry, read_json, read_lines
+from gtransformer.preprocess.characters import clean_line
+from gtransformer.preprocess.corpus import check_reserved
+from gtransformer.preprocess.ctxpro import SCORED, WRONG, Entry
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 TEXTS = ("src segment", "ref segment", "src pronoun", "ref pronoun")
+OTHER = "other"
 MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 # Names of the published files of Voita et al., and what they test.
@@ -97,6 +101,46 @@ def read_suite(
 
 def _has_key(data: object, key: str) -> bool:
     return isinstance(data, list) and bool(data) and isinstance(data[0], dict) and key in data[0]
+
+
+def contrapro_documents(
+    path: Path, context: int | None = None, documents: Path | None = None
+) -> tuple[list[Entry], list[list[str]]]:
+    """Return ContraPro for generation: entries in the form of ctxpro's, and each one's source document.
+
+    The document is the context and the sentence, which is last. The expected form is the word of the
+    reference that differs in the candidates (*ihn*, where the suite's ``ref pronoun`` is *er*). Their words are
+    ``WRONG``. Arguments and errors are as in ``read_suite``.
+    """
+    suite = read_suite([path], context, documents)
+    if suite.name != CONTRAPRO:
+        raise UserError(f"{path}: not ContraPro (contrapro.json, or a directory with contrapro.text.en)")
+    data = [{}] * len(suite.examples) if path.is_dir() else read_json(path)
+    entries, sources = [], []
+    for example, given in zip(suite.examples, data, strict=True):
+        *before, sentence = map(clean_line, example.source)
+        for one in (*before, sentence):
+            check_reserved(path, f"entry {example.id}", one)
+        right, *wrong = (text[-1] for text in example.candidates)
+        source = [*filter(None, before), sentence]
+        expected = next((word for text in wrong if (word := differing_word(right, text)) != OTHER), None)
+        if expected is None:
+            raise UserError(f"{path}: entry {example.id}: all candidates have the same words; leave this entry out")
+        distance = given.get("ante distance")
+        entries.append(
+            {
+                "src segment": sentence,
+                "ref segment": right,
+                "rule": example.groups["phenomenon"],
+                "expected": expected,
+                WRONG: [differing_word(text, right) for text in wrong],
+                **({} if distance_name(distance) == "unknown" else {"ante distance": distance}),
+                **{key: given[key] for key in ("document id", "segment id") if key in given},
+                SCORED: len(source) - 1,
+            }
+        )
+        sources.append(source)
+    return entries, sources
 
 
 # ContraPro as JSON
@@ -255,9 +299,9 @@ def _read_groups(path: Path, lines: int) -> list[int]:
 
 
 def differing_word(right: str, wrong: str) -> str:
-    """Return the first word, lower-cased, of ``right`` that differs in ``wrong``; ``"other"`` if there is none."""
+    """Return the first word, lower-cased, of ``right`` that differs in ``wrong``; ``OTHER`` if there is none."""
     pairs = zip(re.findall(r"\w+", right.lower()), re.findall(r"\w+", wrong.lower()), strict=False)
-    return next((first for first, second in pairs if first != second), "other")
+    return next((first for first, second in pairs if first != second), OTHER)
 
 
 def _example(

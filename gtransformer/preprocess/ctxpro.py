@@ -21,6 +21,7 @@ from gtransformer.preprocess.plain_text import bare, read_shaped
 SEPARATOR = "<eos>"
 # What is added to an entry: the numbers of the sentence that is judged and of the one with the antecedent, from 0.
 SCORED, ANTECEDENT = "scored sentence", "antecedent sentence"
+WRONG = "wrong forms"  # optional key of an entry, for suites that know them
 
 Entry = dict[str, Any]
 
@@ -42,6 +43,7 @@ def read_expectations(path: Path) -> list[Entry]:
         valid = {
             "expected": isinstance(expected, str) and bool(bare(expected)),
             "rule": isinstance(given.get("rule"), str),
+            WRONG: isinstance(given.get(WRONG, []), list) and all(isinstance(one, str) for one in given.get(WRONG, [])),
             "ante distance": given.get("ante distance") is None or _is_number(given["ante distance"]),
             **{key: _is_number(given[key]) for key in (SCORED, ANTECEDENT) if key in given},
         }
@@ -94,20 +96,21 @@ def _same(sentence: str, segment: str) -> bool:
     return sentence.split() == clean_line(segment).split()
 
 
-def items_file(output: Path, split: str) -> Path:
-    """Return where the entries of a split lie beside its text."""
-    return output / f"ctxpro_{split}.json"
-
-
 def write_sources(
-    output: Path, split: str, langs: Sequence[str], entries: Sequence[Entry], documents: Sequence[Sequence[str]]
+    output: Path,
+    split: str,
+    langs: Sequence[str],
+    entries: Sequence[Entry],
+    documents: Sequence[Sequence[str]],
+    suite: str = "ctxpro",
 ) -> list[Path]:
-    """Write the source side of a split and its entries; returns both files."""
+    """Write the source side of a split and, beside it, its entries, in a file named after ``suite``."""
+    items = output / f"{suite}_{split}.json"
     source = raw_file(output, langs, split, langs[0])
     with atomic_write(source) as stream:
         stream.writelines(document_lines(documents))
-    write_json(items_file(output, split), list(entries))
-    return [source, items_file(output, split)]
+    write_json(items, list(entries))
+    return [source, items]
 
 
 def with_translations(

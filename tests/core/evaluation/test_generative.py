@@ -167,3 +167,34 @@ def test_ctxpro_from_documents(tmp_path, capsys):
         text.write_text(lines, encoding="utf-8")
         capsys.readouterr()
         assert main(line) == 1 and said in capsys.readouterr().err
+
+
+def test_sign_tests_over_documents(tmp_path, capsys):
+    """Against a count by hand: a film counts once, however many of its items differ."""
+    items, output = tmp_path / "items.json", tmp_path / "out.json"
+    films = "aabbccddeeffgg"
+    write_json(
+        items,
+        [
+            {"expected": "sie", "rule": "xy"[number % 2], "ante distance": number % 2, "document id": film}
+            | {"wrong forms": ["er"]}
+            for number, film in enumerate(films)
+        ],
+    )
+    # Right items by film: a +2, b +1, c 0 (one each way), d +1, e +1, f +2, g -1.
+    old, new = "00100100100011", "11111001111101"
+    for name, right in (("old", old), ("new", new)):
+        text = "".join("Sie.\n" if one == "1" else "Er.\n" for one in right)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = [str(tmp_path / "old"), str(tmp_path / "new")]
+    assert main([f"--items={items}", f"--output={output}", "--hypotheses", *files]) == 0
+    result = json.loads(output.read_text(encoding="utf-8"))
+    found = result["significance"]["new"]
+    counts = {key: found["total"][key] for key in ("unit", "better", "worse", "equal")}
+    assert counts == {"unit": "documents", "better": 5, "worse": 1, "equal": 1}
+    assert found["total"]["p_value"] == pytest.approx(2 * (6 + 1) / 2**6)  # binomial: five or six of six, two sides
+    # The first item of every film: a, c, f better, g worse. The second: a, b, d, e, f better, c worse.
+    assert [found["by_rule"]["x"][key] for key in ("better", "worse", "equal")] == [3, 1, 3]
+    assert [found["by_distance"]["1"][key] for key in ("better", "worse", "equal")] == [5, 1, 1]
+    assert result["systems"]["old"]["total"]["wrong"] == old.count("0")
+    assert "+5 -1 p 0.2188" in capsys.readouterr().out

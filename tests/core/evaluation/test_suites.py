@@ -7,8 +7,11 @@ import lzma
 
 import pytest
 
+from gtransformer.cli.convert import main as convert
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suite_files import is_own_suite, read_suite
+from gtransformer.evaluation.generative import judge_lines
+from gtransformer.evaluation.suite_files import contrapro_documents, is_own_suite, read_suite
+from gtransformer.preprocess.ctxpro import read_expectations
 from tests.support import SHARED
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
@@ -199,3 +202,35 @@ def test_the_published_sets_of_voita():
     assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] == "deixis"} == {2}
     assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] != "deixis"} == {2, 3, 4, 5}
     assert {example.groups["distance"] for example in suite.examples} == {"1", "2", "3"}
+
+
+def test_contrapro_for_generation(tmp_path):
+    """Both forms: documents end in the item's sentence, empty context is left out, forms are as in the texts."""
+    entries, documents = contrapro_documents(write_text_form(tmp_path / "c"))
+    assert documents == [["one", "two", "It was old."], ["three", "I see it."]]
+    assert [(one["expected"], one["wrong forms"], one["rule"]) for one in entries] == [
+        ("es", ["sie", "er"], "es"),
+        ("ihn", ["es"], "ihn"),
+    ]
+    assert [one["scored sentence"] for one in entries] == [2, 1] and "ante distance" not in entries[0]
+    wrong = {"ref segment": "Ich sehe ihn", "errors": [{"contrastive": "Ich sehe sie"}]}
+    path = write_json(tmp_path / "contrapro.json", [contrapro_entry(**wrong, **{"ref pronoun": "er"})])
+    (entry,), documents = contrapro_documents(path, 0)
+    assert documents == [["line 2"]] and (entry["expected"], entry["wrong forms"]) == ("ihn", ["sie"])
+    assert (entry["rule"], entry["ante distance"], entry["document id"]) == ("it:er", 1, "d")
+    with pytest.raises(UserError, match="entry 0: all candidates have the same words"):
+        contrapro_documents(write_json(path, [contrapro_entry(errors=[{"contrastive": "zeile, 2!"}])]), 0)
+
+
+@pytest.mark.skipif(not CONTRAPRO.is_dir(), reason="the suite is not part of the repository")
+def test_the_references_of_the_published_contrapro_are_right(tmp_path, capsys):
+    """Each reference has its expected form; few wrong candidates have it elsewhere in the sentence."""
+    assert convert(["contrapro", str(tmp_path), "--split=test", f"--items={CONTRAPRO}", "--context=0"]) == 0
+    items, (references, wrong) = tmp_path / "contrapro_test.json", (tmp_path / name for name in ("right", "wrong"))
+    examples = read_suite([CONTRAPRO], 0).examples
+    for path, at in ((references, 0), (wrong, 1)):
+        path.write_text("".join(f"{one.candidates[at][0]}\n" for one in examples), encoding="utf-8")
+    entries = read_expectations(items)
+    assert {one.outcome for one in judge_lines(entries, references)} == {"right"}
+    found = [one.outcome for one in judge_lines(entries, wrong)]
+    assert "neither" not in found and found.count("right") < 0.1 * len(found)

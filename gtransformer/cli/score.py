@@ -15,11 +15,11 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.comet import DEFAULT_MODEL
+from gtransformer.evaluation.comet import COMET, DEFAULT_MODELS, LEARNED, SLIDE, LearnedMetrics, parse_models
 from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
+from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, by_pieces
 from gtransformer.evaluation.reference_texts import GivenText, References, read_references, read_test_set
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
@@ -94,15 +94,31 @@ def build_parser() -> argparse.ArgumentParser:
         help="for another number of sentences than in the source: order: missing ones are empty, surplus ones "
         "joined to the last; mwer: documents are cut again with minimal word edit distance (%(default)s)",
     )
-    add("--comet", action="store_true", help="also compute COMET (raw reference; pip install '.[comet]')")
+    add(
+        "--align-pieces",
+        type=Path,
+        metavar="MODEL",
+        help="with --align mwer, for languages without blanks: a SentencePiece model, whose pieces are the words "
+        "(default: characters)",
+    )
+    add(
+        "--comet",
+        nargs="*",
+        choices=LEARNED,
+        metavar="METRIC",
+        help=f"also compute learned metrics (raw reference): {', '.join(LEARNED)} (without a name: {COMET}); needs "
+        "--comet-python",
+    )
+    add("--comet-python", metavar="PATH", help="the Python of an environment that has unbabel-comet")
     add(
         "--comet-context",
         type=int,
         default=0,
         metavar="N",
-        help="with --comet: each sentence with N previous ones (Vernikos et al. 2022: 2); only the last one is pooled",
+        help="with --comet: each sentence with N previous ones (Vernikos et al. 2022: 2); not for slide",
     )
-    add("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
+    models = ", ".join(f"{metric}={model}" for metric, model in DEFAULT_MODELS.items())
+    add("--comet-model", nargs="+", default=[], metavar="[METRIC=]MODEL", help=f"names or .ckpt files ({models})")
     add("--by", nargs="+", choices=list(BREAKDOWNS), default=[], help="scores by document, by position in the document")
     add(
         "--test",
@@ -141,8 +157,13 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
+    learned = None
+    if args.comet is not None:
+        metrics = list(dict.fromkeys(args.comet or [COMET]))
+        learned = LearnedMetrics(args.comet_python, parse_models(args.comet_model, metrics), args.comet_context)
     named: list[tuple[str, Path | GivenText]] = list(name_systems(args.hypotheses))
-    options = {"tokenizer": args.tokenize, "alignment": args.align}
+    alignment = by_pieces(args.align_pieces) if args.align_pieces else args.align
+    options = {"tokenizer": args.tokenize, "alignment": alignment}
     if args.prepared:
         references = TOGETHER if args.reference == "both" else (args.reference,)
         score = partial(
@@ -169,8 +190,7 @@ def main(argv: list[str] | None = None) -> None:
         check_output(args.html)
         items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
         shown = sources() if args.prepared or args.source_file or args.test_set else None
-    comet = args.comet_model if args.comet else None
-    systems = score_systems(named, score, args.metrics, comet, args.comet_context, sources)
+    systems = score_systems(named, score, args.metrics, learned, sources)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
     own_name = f"{first.hypotheses.name.removesuffix('.jsonl')}.scores.json"
@@ -233,6 +253,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         if Path(args.hypotheses[-1]).is_dir():
             args.prepared = Path(args.hypotheses.pop())
         given = args.prepared, None, None
+    comet = args.comet is not None
     raw, several = args.reference in ("raw", "both"), len(args.hypotheses) > 1 or bool(args.test_set)
     for wrong, said in (
         (
@@ -246,13 +267,19 @@ def check_arguments(args: argparse.Namespace) -> None:
             "--langs, --references and --systems are for --test-set",
         ),
         (args.test_set and args.source_file, "--test-set has the source; leave out --source-file"),
+        (args.align_pieces and args.align != MWER, "--align-pieces is for --align mwer; add it"),
         (args.prepared is None and args.reference != "raw", "--reference and --paper need a prepared corpus"),
-        (args.comet and not raw, "COMET reads plain text; score against the raw reference"),
+        (comet and not raw, "COMET reads plain text; score against the raw reference"),
         (
-            args.comet_context < 0 or (args.comet_context and not args.comet),
-            "--comet-context: give 1 or more, and --comet",
+            args.comet_context < 0 or (args.comet_context and (not comet or args.comet == [SLIDE])),
+            "--comet-context: give 1 or more, and --comet with another metric than slide",
         ),
-        (args.comet and args.reference_file and not args.source_file, "COMET needs the source; give --source-file"),
+        (comet and not args.comet_python, "--comet: name the Python that has unbabel-comet with --comet-python"),
+        (
+            not comet and (args.comet_python or args.comet_model),
+            "--comet-python and --comet-model are for --comet; add it, or leave them out",
+        ),
+        (comet and args.reference_file and not args.source_file, "COMET needs the source; give --source-file"),
         (args.test and not several, "--test compares systems; give another file after --hypotheses"),
         (args.text and several, "--text names one file; leave it out for several systems"),
         (args.items and not args.html, "--items marks words on a page; name its file with --html"),

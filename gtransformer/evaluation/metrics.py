@@ -21,6 +21,8 @@ from gtransformer.errors import UserError
 SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
 # Chunks of consecutive sentences of a document; the last one of a document may have fewer.
 CHUNKS = {f"chunks of {size} sentences": size for size in (2, 4, 8)}
+WINDOW = 6  # sentences (Raunak et al. 2023)
+WINDOWS = f"windows of {WINDOW} sentences"  # SLIDE
 # sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
 UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})
 NO_FOURGRAM = "no translated segment has four words, so it is 0 however good they are"
@@ -149,6 +151,11 @@ METRICS = {
     "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, lower_is_better=True),
     "comet": Metric({SENTENCES: ("comet", "COMET")}, None, digits=4),
     "comet_context": Metric({SENTENCES: ("comet_context", "COMET with context")}, None, digits=4),
+    "comet_kiwi": Metric({SENTENCES: ("comet_kiwi", "COMETKiwi")}, None, digits=4),
+    "comet_kiwi_context": Metric({SENTENCES: ("comet_kiwi_context", "COMETKiwi with context")}, None, digits=4),
+    "xcomet": Metric({SENTENCES: ("xcomet", "XCOMET")}, None, digits=4),
+    "xcomet_context": Metric({SENTENCES: ("xcomet_context", "XCOMET with context")}, None, digits=4),
+    "slide": Metric({WINDOWS: ("slide", "SLIDE")}, None, digits=4),
 }
 
 

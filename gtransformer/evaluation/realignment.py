@@ -5,12 +5,15 @@ reference has. The cuts minimise the sum of the sentences' edit distances (inser
 words, 1 each). That minimum is the edit distance of the whole document, so one dynamic programme over its words finds
 it. Among several optima, the one with most cuts at the translation's own boundaries is taken, then the earliest (our
 choice).
+
+In languages without blanks a word is a character, or a piece of a SentencePiece model.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +22,12 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.corpus import BLANK, NONE
 from gtransformer.preprocess.formats.documents import Side
+from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.preprocess.plain_text import ANY, Documents, read_plain, read_sentences, read_shaped
 
+# An alignment is one of these, or ``by_pieces``: mwer over the pieces of a model.
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
+BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece's byte fallback
 MAX_BYTES = 1 << 31  # bytes of back pointers
 INFINITE_COST = 1 << 60  # larger than any path's cost
 
@@ -80,23 +86,88 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     return found[::-1]
 
 
-def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
+def by_pieces(model: str | Path) -> str:
+    """Return the name of the alignment over the pieces of a SentencePiece model. Raises UserError for another file."""
+    _pieces(str(model))
+    return f"{MWER}:{model}"
+
+
+def is_mwer(alignment: str) -> bool:
+    """Return whether an alignment cuts documents again, over words or pieces."""
+    return alignment.partition(":")[0] == MWER
+
+
+def signed_as(alignment: str) -> str:
+    """Return an alignment's name in signatures, which has no folder."""
+    model = alignment.partition(":")[2]
+    return f"{MWER}|pieces:{Path(model).name}" if model else alignment
+
+
+def check_alignment(alignment: str, tokenizer: str) -> None:
+    """Raise UserError for pieces in a language with blanks: sentences would begin inside words."""
+    if alignment.startswith(f"{MWER}:") and tokenizer not in UNSPACED:
+        raise UserError(
+            f"--align-pieces: the reference is scored by words (sacrebleu's tokeniser {tokenizer}), which blanks "
+            "separate; leave it out"
+        )
+
+
+@lru_cache(2)
+def _pieces(model: str) -> Callable[[str], list[tuple[int, int]]]:
+    """Return a function from a sentence to the spans of its pieces, without blanks."""
+    processor = SentencePieces(model).processor
+
+    def spans(sentence: str) -> list[tuple[int, int]]:
+        # Pieces make up the normalised sentence, whose characters have offsets in the original one.
+        normal, offsets = processor.normalize(sentence, with_offsets=True)
+        found, at, given = [], 0, b""
+        for piece in processor.encode(sentence, out_type=str):
+            end = at + len(piece)
+            if BYTE.fullmatch(piece) and not normal.startswith(piece, at):  # of a character without a piece
+                given += bytes.fromhex(piece[3:5])
+                end = at + len(given.decode("utf-8", "ignore"))
+                if end == at:
+                    continue
+                given = b""
+            surface = sentence[offsets[at] : offsets[end]]
+            begin = offsets[at] + len(surface) - len(surface.lstrip())
+            if surface.strip():  # not only the mark of a beginning
+                found.append((begin, begin + len(surface.strip())))
+            at = end
+        return found
+
+    return spans
+
+
+def realign(
+    sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a", alignment: str = MWER
+) -> list[str]:
     """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
 
-    Words are separated by white space; with sacrebleu's tokenisers for languages without it, they are characters.
+    Words are separated by white space; with sacrebleu's tokenisers for languages without it, they are characters, or
+    the pieces of ``alignment``. Each sentence is cut into pieces by itself.
     """
-    unit = re.compile(r"\S" if tokenizer in UNSPACED else r"\S+")
-    text = " ".join(sentences)
-    spans = [found.span() for found in unit.finditer(text)]
-    own = np.cumsum([len(unit.findall(sentence)) for sentence in sentences], dtype=np.int64).tolist()
+    check_alignment(alignment, tokenizer)
+    model, unit = alignment.partition(":")[2], re.compile(r"\S" if tokenizer in UNSPACED else r"\S+")
+    split = _pieces(model) if model else lambda one: [found.span() for found in unit.finditer(one)]
+    text, spans, own, start = " ".join(sentences), [], [], 0
+    for sentence in sentences:
+        spans += [(start + first, start + last) for first, last in split(sentence)]
+        own.append(len(spans))
+        start += len(sentence) + 1
     words = [text[first:last] for first, last in spans]
-    cuts = cut_points(words, [unit.findall(one) for one in references], own)
+    cuts = cut_points(words, [[one[first:last] for first, last in split(one)] for one in references], own)
     pairs = zip(cuts[:-1], cuts[1:], strict=True)
     return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairs]
 
 
 def read_realigned(
-    path: str | Path, reference: Documents, like: str | Path, tokenizer: str = "13a", wanted: Side = ANY
+    path: str | Path,
+    reference: Documents,
+    like: str | Path,
+    tokenizer: str = "13a",
+    wanted: Side = ANY,
+    alignment: str = MWER,
 ) -> tuple[Documents, int]:
     """Return plain text in the shape of its reference, and how many documents had to be cut again.
 
@@ -116,7 +187,7 @@ def read_realigned(
         )
     other = [len(document) != count for document, count in zip(documents, shape, strict=True)]
     aligned = [
-        realign(document, wanted, tokenizer) if needed else document
+        realign(document, wanted, tokenizer, alignment) if needed else document
         for document, wanted, needed in zip(documents, reference, other, strict=True)
     ]
     return aligned, sum(other)

@@ -14,10 +14,10 @@ from typing import Any
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
-from gtransformer.evaluation.comet import comet_of_segments, load_comet
+from gtransformer.evaluation.comet import LearnedMetrics
 from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, INSTANCES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
-from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
+from gtransformer.evaluation.realignment import ORDER, check_alignment, is_mwer, read_realigned
 from gtransformer.evaluation.reference_texts import GivenText, References, has_hypothesis, read_references
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
@@ -219,8 +219,9 @@ def _plain_segments(
 ) -> tuple[Segments, int]:
     """Return segments of plain text, and how many of its documents had to be cut again (as the first reference)."""
     wanted = Side(HYPOTHESIS)
-    if alignment == MWER:
-        text, misaligned = read_realigned(path, reference, like, tokenizer, wanted)
+    check_alignment(alignment, tokenizer)
+    if is_mwer(alignment):
+        text, misaligned = read_realigned(path, reference, like, tokenizer, wanted, alignment)
     else:
         text, misaligned = read_shaped(path, [len(document) for document in reference], like, wanted), 0
     return segments_of_text(text, reference, tokenizer, instance_index, alignment, more), misaligned
@@ -266,8 +267,7 @@ def score_systems(
     named: Iterable[tuple[str, Path | GivenText]],
     score: Callable[..., Evaluation],
     metrics: Sequence[str],
-    comet: str | None = None,
-    context: int = 0,
+    learned: LearnedMetrics | None = None,
     sources: Callable[[], Documents] | None = None,
 ) -> list[Evaluation]:
     """Score every system.
@@ -275,19 +275,20 @@ def score_systems(
     Args:
         named: names and files, or texts that have been read.
         score: ``score_translations`` or ``score_text``; called with ``hypotheses`` and ``metrics``.
-        comet: a COMET model, whose score is added; it is loaded first, so that errors appear at once.
-        context: number of previous sentences that COMET reads.
-        sources: reads the source documents, which COMET needs.
+        learned: learned metrics, whose scores are added; checked first, so that errors appear at once.
+        sources: reads the source documents, which these need.
     """
-    loaded = load_comet(comet) if comet else None
+    if learned is not None:
+        learned.check()
     systems = []
     for name, path in named:
         found = score(hypotheses=path, metrics=tuple(dict.fromkeys(metrics)))
         found.name = name
-        if loaded is not None:
-            scores, key = found.scores["raw"], "comet_context" if context else "comet"
-            scores.values[key] = comet_of_segments(loaded, comet, sources(), scores.segments, context)
         systems.append(found)
+    if learned is not None:
+        scores = [system.scores["raw"] for system in systems]
+        for one, more in zip(scores, learned.score([one.segments for one in scores], sources()), strict=True):
+            one.values |= more
     return systems
 
 

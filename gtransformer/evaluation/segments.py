@@ -23,7 +23,7 @@ from gtransformer.evaluation.metrics import (
     SegmentStatistics,
     check_metrics,
 )
-from gtransformer.evaluation.realignment import MWER, ORDER, realign
+from gtransformer.evaluation.realignment import MWER, ORDER, check_alignment, is_mwer, realign, signed_as
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
 
@@ -55,6 +55,7 @@ class Segments:
         text: the whole translation, with an empty string for a sentence that is in no instance.
         tokenizer: sacrebleu's, for BLEU.
         realigned: the levels whose segments may have been cut again (``realignment``).
+        alignment: how, for signatures.
     """
 
     sentences: Pairs
@@ -65,6 +66,7 @@ class Segments:
     text: Documents
     tokenizer: str
     realigned: tuple[str, ...] = ()
+    alignment: str = MWER
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
@@ -93,7 +95,8 @@ class Segments:
 
     def signed(self, signature: str, level: str) -> str:
         """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
-        return f"{signature}|align:{MWER}" if (SENTENCES if level in CHUNKS else level) in self.realigned else signature
+        cut_again = (SENTENCES if level in CHUNKS else level) in self.realigned
+        return f"{signature}|align:{self.alignment}" if cut_again else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
         """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
@@ -182,12 +185,12 @@ def segments_of_translations(
     overlapping = {translation.document for translation in translations if not translation.whole}
 
     def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
-        by_instance = alignment == MWER and translation.document in overlapping
+        by_instance = is_mwer(alignment) and translation.document in overlapping
         if not (by_instance and translation.misaligned):
             return translation.aligned(text)
         first = translation.first_sentence
         wanted = reference[translation.document][first : first + translation.sentences]
-        return realign(text, wanted, tokenizer)
+        return realign(text, wanted, tokenizer, alignment)
 
     taken = [
         translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
@@ -200,10 +203,12 @@ def segments_of_translations(
         document, first, _ = translation.span
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
-    if alignment == MWER:
+    check_alignment(alignment, tokenizer)
+    if is_mwer(alignment):
         for number in {one.document for one in translations if one.misaligned} - overlapping:
             there = [position for position, sentence in enumerate(placed[number]) if sentence is not None]
-            found = realign(produced[number], [reference[number][position] for position in there], tokenizer)
+            cut_like = [reference[number][position] for position in there]
+            found = realign(produced[number], cut_like, tokenizer, alignment)
             for position, sentence in zip(there, found, strict=True):
                 placed[number][position] = sentence
     instances = None
@@ -242,7 +247,8 @@ def segments_of_translations(
         numbers=filled,
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
-        realigned=levels if alignment == MWER else (),
+        realigned=levels if is_mwer(alignment) else (),
+        alignment=signed_as(alignment),
     )
 
 
@@ -267,7 +273,8 @@ def segments_of_text(
     # Instances are parts of resegmented documents, and so are documents with dropped sentences.
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
     instances = None if instance_index is None else found.instances
-    return replace(found, instances=instances, realigned=levels if alignment == MWER else ())
+    realigned = levels if is_mwer(alignment) else ()
+    return replace(found, instances=instances, realigned=realigned, alignment=signed_as(alignment))
 
 
 def _pairs(hypotheses: list[str], references: list[list[str]]) -> Pairs:

@@ -35,9 +35,9 @@ class SentencePieces:
         from sentencepiece import SentencePieceProcessor
 
         if not Path(model).is_file():
-            raise UserError(f"{model}: no such file; give the SentencePiece model that came with the pretrained model")
+            raise UserError(f"{model}: no such file; give a SentencePiece model, as it comes with a pretrained model")
         try:
-            self._processor = SentencePieceProcessor(model_file=str(model))
+            self.processor = SentencePieceProcessor(model_file=str(model))
         except RuntimeError:
             raise UserError(f"{model}: not a SentencePiece model") from None
         self._prefix = "" if prefix is None else f"{prefix} "
@@ -49,13 +49,13 @@ class SentencePieces:
         piece like ``<mask>`` or ``[de_DE]`` is split further (``disarm``), so that it is no control symbol.
         """
         plain = [" ".join(line.split()) for line in lines]
-        cut = self._processor.encode(plain, out_type=str)
+        cut = self.processor.encode(plain, out_type=str)
         found = (disarm(" ".join(pieces)) or one_token(line) for pieces, line in zip(cut, plain, strict=True))
         return [self._prefix + line for line in found]
 
     def words(self) -> list[str]:
         """Return all pieces in their order."""
-        return [self._processor.id_to_piece(number) for number in range(self._processor.get_piece_size())]
+        return [self.processor.id_to_piece(number) for number in range(self.processor.get_piece_size())]
 
     def join(self, lines: Sequence[str]) -> list[str]:
         """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
@@ -63,7 +63,7 @@ class SentencePieces:
         Line breaks among the bytes become blanks. Blanks before pieces that are not the model's count, too.
         """
         pieces = [f"{line} ".removeprefix(self._prefix).split() for line in lines]
-        plain = self._processor.decode(pieces) if lines else []
+        plain = self.processor.decode(pieces) if lines else []
         return [" ".join(line.replace(SPACE, " ").split()) for line in plain]
 
 

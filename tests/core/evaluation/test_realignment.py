@@ -8,12 +8,13 @@ import time
 from itertools import combinations_with_replacement, pairwise
 
 import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import ALIGNED
-from gtransformer.evaluation.realignment import cut_points, realign
+from gtransformer.evaluation.realignment import by_pieces, cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
 from gtransformer.evaluation.segments import segments_of_text
 
@@ -72,6 +73,88 @@ def test_a_document_of_ten_thousand_words():
 )
 def test_text_is_cut_not_changed(sentences, references, tokenizer, expected):
     assert realign(sentences, references, tokenizer) == expected
+
+
+@pytest.fixture
+def pieces(tmp_path):
+    """A SentencePiece model for words of one to three characters without blanks between them, and those words."""
+    draw = random.Random(4)
+    letters = "天地人日月水火木金土山川"
+    words = ["".join(draw.choices(letters, k=draw.randint(1, 3))) for _ in range(12)]
+    lines = ["".join(draw.choices(words, k=8)) for _ in range(300)]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    options = {"vocab_size": 40, "hard_vocab_limit": False, "minloglevel": 2, "num_threads": 1}
+    SentencePieceTrainer.train(input=str(tmp_path / "text"), model_prefix=str(tmp_path / "spm"), **options)
+    return tmp_path / "spm.model", words
+
+
+def test_pieces_of_languages_without_blanks(pieces):
+    """Exhaustive search over the pieces of another reading of the model; no sentence begins inside a piece."""
+    model, words = pieces
+    processor, draw, inside = SentencePieceProcessor(model_file=str(model)), random.Random(5), 0
+
+    def split(sentence: str) -> list[str]:
+        return [one.strip("▁") for one in processor.encode(sentence, out_type=str) if one != "▁"]
+
+    for _ in range(40):
+        references = ["".join(draw.choices(words, k=draw.randint(1, 3))) for _ in range(3)]
+        text = draw.choices(words, k=7)
+        border = draw.randint(1, 6)
+        own = ["".join(text[:border]), "".join(text[border:])]
+        given = [split(one) for one in own]
+        every, wanted = given[0] + given[1], [split(one) for one in references]
+        best = min(
+            cost(every, wanted, [0, *inner, len(every)], [len(given[0])])
+            for inner in combinations_with_replacement(range(len(every) + 1), 2)
+        )
+        found = realign(own, references, "zh", by_pieces(model))
+        assert "".join(found).replace(" ", "") == "".join(own)
+        borders = [0]
+        for sentence in found:  # where its pieces end
+            rest = len(sentence.replace(" ", ""))
+            at = borders[-1]
+            while rest > 0:
+                rest, at = rest - len(every[at]), at + 1
+            assert rest == 0
+            borders.append(at)
+        assert cost(every, wanted, borders, [len(given[0])]) == best
+        inside += realign(own, references, "zh") != found
+    assert inside, "characters give other cuts"
+
+
+def test_normalised_text_and_bytes(pieces):
+    """What is cut is the text as given: half a width, one letter for two, and letters without a piece."""
+    model, _ = pieces
+    name = str(model).removesuffix(".model")
+    options = {"byte_fallback": True, "vocab_size": 300, "hard_vocab_limit": False, "minloglevel": 2}
+    SentencePieceTrainer.train(input=str(model.parent / "text"), model_prefix=f"{name}-bytes", **options)
+    for used in (model, f"{name}-bytes.model"):
+        found = realign(["天龍ＡＢ㍻ 山水", "é木"], ["天龍", "ＡＢ㍻", "山水é木"], "zh", by_pieces(used))
+        assert "".join(found).replace(" ", "") == "天龍ＡＢ㍻山水é木"
+    assert found == ["天龍", "ＡＢ㍻", "山水 é木"]
+
+
+def test_pieces_in_the_command(pieces, tmp_path, capsys):
+    model, _ = pieces
+    german = f"--reference-file={tmp_path / 'de'}"
+    for name, text in (("ref", "天地人\n日月\n山\n"), ("out", "天地人日月\n山\n"), ("de", "Es ist.\nEs war.\nNa.\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    line = [f"--reference-file={tmp_path / 'ref'}", "--hypotheses", str(tmp_path / "out"), "--align=mwer"]
+    assert main([*line, f"--align-pieces={model}"]) == 0
+    result = json.loads((tmp_path / "out.scores.json").read_text())
+    assert result["scores"]["raw"]["s_bleu"]["signature"].endswith("|align:mwer|pieces:spm.model")
+    assert result["alignment"] == f"mwer:{model}"
+    for words, said in (
+        ([*line, f"--align-pieces={tmp_path / 'ref'}"], "ref: not a SentencePiece model"),
+        ([*line, "--align-pieces=no.model"], "no.model: no such file"),
+        ([*line[:-1], f"--align-pieces={model}"], "--align-pieces is for --align mwer"),
+        (
+            [german, *line[1:], f"--align-pieces={model}"],
+            "blanks separate; leave it out",
+        ),
+    ):
+        capsys.readouterr()
+        assert main(words) == 1 and said in capsys.readouterr().err
 
 
 def test_equal_numbers_are_left_alone(prepared, hypotheses):

@@ -1,10 +1,8 @@
-"""The score command over several systems, plain text, breakdowns, tests and COMET."""
+"""The score command over several systems, plain text, breakdowns and tests."""
 
 from __future__ import annotations
 
 import json
-import sys
-import types
 
 import pytest
 import sacrebleu
@@ -194,8 +192,15 @@ def test_text_that_is_not_aligned(plain, run, change, line):
         ("--hypotheses one.txt two.txt --reference-file ref.de --text x", "--text"),
         ("--hypotheses ref.de --reference-file ref.de", "ref.de: this is the reference itself"),
         ("--hypotheses no.txt --reference-file ref.de", "no.txt: no such file"),
-        ("--hypotheses one.txt --reference-file ref.de --comet", "--source-file"),
+        ("--hypotheses one.txt --reference-file ref.de --comet", "--comet-python"),
+        ("--hypotheses one.txt --reference-file ref.de --comet --comet-python x", "--source-file"),
         ("--hypotheses one.txt --reference-file ref.de --comet-context 1", "--comet"),
+        ("--hypotheses one.txt --reference-file ref.de --comet-model a", "--comet"),
+        ("prepared --hypotheses one.txt --comet slide --comet-python x --comet-context 1", "another metric than slide"),
+        ("prepared --hypotheses one.txt --comet comet kiwi --comet-python x --comet-model a", "as comet=a"),
+        ("prepared --hypotheses one.txt --comet --comet-python x --comet-model kiwi=a", "kiwi is not computed"),
+        ("prepared --hypotheses one.txt --comet --comet-python x --comet-model a.ckpt", "a.ckpt: no such file"),
+        ("prepared --hypotheses one.txt --comet --comet-python no/such", "no/such: no such program"),
         ("--hypotheses one.txt --reference-file ref.de --samples 0", "--samples 0"),
         ("--hypotheses one.txt --reference-file ref.de --samples 9", "--samples"),
         ("prepared --reference tokenised --hypotheses one.txt", "raw reference"),
@@ -204,73 +209,3 @@ def test_text_that_is_not_aligned(plain, run, change, line):
 )
 def test_options_that_do_not_go_together(plain, prepared, run, line, said):
     assert said in run(line, status=1)
-
-
-COMET = "prepared --hypotheses out.jsonl --comet --comet-model some/model"
-
-
-def test_without_comet(prepared, hypotheses, run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "comet", None)  # an import of it fails, installed or not
-    assert "pip install '.[comet]'" in run(COMET, status=1)
-    assert not hypotheses.with_suffix(".scores.json").exists()
-
-
-@pytest.fixture
-def comet(monkeypatch, tmp_path):
-    """A stand-in for the package, beside a torchaudio for another PyTorch; what it is given; its answer is 0.8125."""
-    monkeypatch.setitem(sys.modules, "torchaudio", None)  # put back at the end
-    del sys.modules["torchaudio"]
-    (tmp_path / "torchaudio.py").write_text("raise RuntimeError('compiled with another CUDA')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    seen = []
-
-    class Model:
-        encoder = types.SimpleNamespace(tokenizer=types.SimpleNamespace(sep_token="</s>"))
-        use_context = False
-
-        def enable_context(self):
-            self.use_context = True
-
-        def predict(self, data, **options):
-            seen.extend(data)
-            return types.SimpleNamespace(system_score=0.8125)
-
-    module = types.ModuleType("comet")
-    module.download_model, module.load_from_checkpoint = lambda name: f"{name}.ckpt", lambda path: Model()
-    module.seen, module.Model = seen, Model
-    monkeypatch.setitem(sys.modules, "comet", module)
-    return module
-
-
-def test_comet_gets_source_translation_and_reference(prepared, hypotheses, run, comet, helpers):
-    printed, result = run(COMET, "out.scores.json")
-    found = result["scores"]["raw"]["comet"]
-    assert (found["score"], found["segments"]) == (0.8125, 5) and "0.8125" in printed
-    assert found["signature"].startswith("comet:some/model|version:")
-    assert sys.modules["torchaudio"] is None, "as good as not there: what COMET is built upon imports what it finds"
-    sources, references = (sum(helpers.TEXT[lang], []) for lang in ("en", "de"))
-    assert [entry["src"] for entry in comet.seen] == sources
-    assert [entry["ref"] for entry in comet.seen] == references and comet.seen[0]["mt"] == "Das Haus ist neu."
-
-
-def test_comet_with_context(prepared, hypotheses, run, comet):
-    """What stands before a sentence is the reference's; a model without such pooling is refused."""
-    scores = run(f"{COMET} --comet-context 1", "out.scores.json")[1]["scores"]["raw"]
-    assert scores["comet_context"]["score"] == 0.8125 and "comet" not in scores
-    assert scores["comet_context"]["signature"].endswith("|context:1|of:reference")
-    assert comet.seen[0]["mt"] == "Das Haus ist neu." and comet.seen[3]["src"] == "I see the small dog."
-    assert comet.seen[1] == {
-        "src": "The house is old. </s> It is big, too.",
-        "mt": "Das Haus ist alt. </s> Er ist auch groß.",
-        "ref": "Das Haus ist alt. </s> Es ist auch groß.",
-    }
-    del comet.Model.enable_context
-    assert "some/model" in run(f"{COMET} --comet-context 1", status=1)
-
-
-def test_comet_model_that_cannot_be_had(prepared, hypotheses, run, comet):
-    def download(name):
-        raise KeyError(f"no model {name}")
-
-    comet.download_model = download
-    assert "some/model" in run(COMET, status=1)

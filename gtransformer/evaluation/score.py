@@ -278,7 +278,9 @@ def score_systems(
         learned: learned metrics, whose scores are added; checked first, so that errors appear at once.
         sources: reads the source documents, which these need.
     """
+    read = None
     if learned is not None:
+        read = sources()
         learned.check()
     systems = []
     for name, path in named:
@@ -287,7 +289,7 @@ def score_systems(
         systems.append(found)
     if learned is not None:
         scores = [system.scores["raw"] for system in systems]
-        for one, more in zip(scores, learned.score([one.segments for one in scores], sources()), strict=True):
+        for one, more in zip(scores, learned.score([one.segments for one in scores], read), strict=True):
             one.values |= more
     return systems
 

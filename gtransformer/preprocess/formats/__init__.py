@@ -21,6 +21,7 @@ from gtransformer.preprocess.formats.documents import (
     REFERENCE,
     SOURCE,
     Document,
+    LeftOut,
     Reading,
     Side,
     matched,
@@ -151,6 +152,18 @@ def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") 
         for path, lang, kind in zip(paths, reading.langs, kinds, strict=True)
     )
     return matched(*sides, source, target)
+
+
+def read_split(
+    files: tuple[Path, Path], langs: tuple[str, str], sentence_pairs: bool = False, left_out: LeftOut | None = None
+) -> Iterator[list[Pair]]:
+    """Yield the documents of a raw corpus's split (``corpus.find_splits``): two plain texts, or a file with both sides.
+
+    ``left_out``: counts of what is left out. Raises UserError as ``corpus.read_pairs`` and ``read_parallel``.
+    """
+    if files[0] == files[1]:
+        return read_parallel(files[:1], Reading(langs, left_out=left_out or LeftOut()))
+    return read_documents(*files, sentence_pairs)
 
 
 def _unknown(path: Path, files: int) -> str:

@@ -84,10 +84,8 @@ class Document:
         if not found and len(self.sides) == 1 and not wanted.name:
             found = [side for side in self.sides if side.is_in(wanted.lang) and self._stands_for(side, wanted)]
         if len(found) > 1:
-            listed = ", ".join(map(str, found))
-            raise fault(
-                self.path, self.line, f"{self.title} has several texts of the {wanted.role} ({listed}); name one"
-            )
+            what = f"{self.title} has several texts of the {wanted.role} ({', '.join(map(str, found))})"
+            raise fault(self.path, self.line, f"{what}; name one: corpus convert --reference, score --test-set")
         return self.sides[found[0]] if found else None
 
     @staticmethod

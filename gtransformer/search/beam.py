@@ -7,6 +7,7 @@ stored only for candidates. Hypotheses are chains of back pointers instead of ro
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,42 @@ from gtransformer.search.rules import SentenceRule
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """A search that draws every word at random; it has one hypothesis of each document (``beam`` is 1).
+
+    Attributes:
+        topk: words are drawn from the ``topk`` most probable ones, by their probabilities; 0: from all.
+        seed: at least 0. What is drawn depends on the seed and on the document's source, not on its batch.
+    """
+
+    topk: int
+    seed: int
+
+    def generator(self, source: Tensor) -> np.random.Generator:
+        """Return the random numbers for a document whose source is (length,) int64, without padding."""
+        words = hashlib.sha256(source.cpu().numpy().astype("<i8").tobytes()).digest()
+        return np.random.default_rng([self.seed, *np.frombuffer(words, dtype="<u4").tolist()])
+
+    def draw(self, lprobs: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log probability and index of a drawn word, (n, 1) each.
+
+        Args:
+            lprobs: (n, vocabulary), -inf at words that are not allowed.
+            numbers: (n,) float64, uniform between 0 and 1.
+        """
+        values, index = lprobs.topk(min(self.topk or lprobs.shape[1], lprobs.shape[1]), dim=1)
+        cumulated = values.double().softmax(dim=1).cumsum(dim=1)
+        below = (1 - 1e-12) * numbers.unsqueeze(1) * cumulated[:, -1:]  # always less than the sum
+        drawn = (cumulated <= below).sum(dim=1, keepdim=True)
+        return values.gather(1, drawn), index.gather(1, drawn)
+
+
+@dataclass(frozen=True)
 class Scoring:
     """The width of the search and the scores of hypotheses.
 
     A hypothesis of n tokens after the given one has the score sum / n ** lenpen, or the sum without ``normalise``;
-    ``unkpen`` is subtracted from the log probability of ``unk``.
+    ``unkpen`` is subtracted from the log probability of ``unk``. With ``sampling`` words are drawn.
     """
 
     beam: int
@@ -34,6 +66,7 @@ class Scoring:
     unkpen: float = 0.0
     temperature: float = 1.0
     normalise: bool = True
+    sampling: Sampling | None = None
 
 
 @dataclass
@@ -73,6 +106,7 @@ class BeamSearch:
         at_once: documents translated at a time; the others wait. 0 means all.
         forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
             possibly none. Hypotheses are what follows the ``<s>`` after them. Only with ``at_once`` 0.
+        random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
     """
 
     def __init__(
@@ -85,7 +119,9 @@ class BeamSearch:
         sentences: Tensor,
         at_once: int = 0,
         forced_prefixes: Sequence[Tensor] | None = None,
+        random: Sequence[np.random.Generator] = (),
     ):
+        self.random = random
         self.device = memories[0].states.device
         self.rule, self.scoring, self.beam = rule.on(self.device), scoring, scoring.beam
         self.limits, self.sentences = limits.cpu().numpy(), sentences.cpu().numpy()[:, None]
@@ -137,6 +173,8 @@ class BeamSearch:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log probability and index of the best 2 * beam continuations of the hypotheses ``inside``, best first.
 
+        With sampling it is one continuation, drawn.
+
         ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
         scoring = self.scoring
@@ -157,7 +195,11 @@ class BeamSearch:
         self.rule.restrict(
             lprobs, *(torch.from_numpy(np.flatnonzero(which)).to(self.device) for which in (short, full))
         )
-        best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
+        if scoring.sampling:
+            numbers = [self.random[self.active[slot].number].random() for slot in inside.tolist()]
+            best, index = scoring.sampling.draw(lprobs, torch.tensor(numbers, dtype=torch.float64, device=self.device))
+        else:
+            best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
         best = best.double().cpu().numpy()
         if np.isnan(best).any():
             raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")

@@ -27,6 +27,7 @@ from gtransformer.preprocess.corpus import Pair, check_reserved, find_splits
 from gtransformer.preprocess.formats import Written, write_split
 from gtransformer.preprocess.observed import GAP, SEPARATOR, is_plain, without_observed
 from gtransformer.preprocess.settings import shard_numbers
+from gtransformer.work import read_record
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
 WORK = "augment"  # the folder in the output with what the model reads and writes,
@@ -77,11 +78,14 @@ def main(argv: list[str] | None = None) -> None:
     check(args)
     origin = provenance("augment", argv)
     counts = observe(args) if args.kind == OBSERVE else translate(args)
-    write_json(args.output / WORK / MADE, {"version": 1, **origin, "selected": vars(counts)})
+    write_json(args.output / WORK / MADE, {"version": 1, "kind": args.kind, **origin, "selected": vars(counts)})
 
 
 def check(args: argparse.Namespace) -> None:
     """Raise UserError for values that cannot be."""
+    before = read_record(args.output / WORK / MADE).get("kind", args.kind)
+    if before != args.kind:
+        raise UserError(f"{args.output}: was made by gtransformer augment {before}; name another directory")
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is no directory; name one to write to")
     if any(args.output.glob("concatenated_*")) and not (args.output / WORK).is_dir():

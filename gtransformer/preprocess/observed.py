@@ -37,7 +37,8 @@ def draw_ngrams(words: int, random: np.random.Generator) -> Ngrams:
 
     The number of observed words is the share times ``words``, rounded up or down at random so that its mean is exact.
     Lengths are uniform from 1 to 3; the last one drawn is shortened if too few words are left. All arrangements of
-    n-grams and other words are equally probable. (Our choice; the paper gives shares and lengths.)
+    n-grams and other words are equally probable, so words at the ends are observed less often. (Our choice; the paper
+    gives shares and lengths.)
     """
     left = int(random.beta(*BETA) * words + random.random())
     pieces = [0] * (words - left)  # words that are not observed

@@ -45,11 +45,11 @@ class Sampling:
             lprobs: (n, vocabulary), -inf at words that are not allowed.
             numbers: (n,) float64, uniform between 0 and 1.
         """
-        values, index = lprobs.topk(min(self.topk or lprobs.shape[1], lprobs.shape[1]), dim=1)
+        values, index = lprobs.topk(self.topk, dim=1) if 0 < self.topk < lprobs.shape[1] else (lprobs, None)
         cumulated = values.double().softmax(dim=1).cumsum(dim=1)
         below = (1 - 1e-12) * numbers.unsqueeze(1) * cumulated[:, -1:]  # always less than the sum
         drawn = (cumulated <= below).sum(dim=1, keepdim=True)
-        return values.gather(1, drawn), index.gather(1, drawn)
+        return values.gather(1, drawn), drawn if index is None else index.gather(1, drawn)
 
 
 @dataclass(frozen=True)

@@ -106,12 +106,14 @@ class SearchOptions:
     def changed(self, **values: Any) -> SearchOptions:
         """Return these options with some replaced. Others: TypeError.
 
-        Another strategy takes none of the former's, and sampling takes no beam.
+        Another strategy takes none of the former's, and sampling takes no beam. Raises UserError as ``__init__``.
         """
         if "strategy" in values:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
             values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
         if values.get("sampling_topk") is not None:
+            if values.get("lenpen") is not None:
+                raise UserError(f"--lenpen {values['lenpen']}: --sampling-topk compares no translations; leave it out")
             values = {"beam": 1, "nbest": 1, **values}
         return replace(self, **values)
 

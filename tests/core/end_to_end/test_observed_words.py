@@ -1,4 +1,4 @@
-"""Observed words in a prepared corpus: each sign is one token, and the words are cut as on the target side."""
+"""Observed words in a prepared corpus: each sign is one token, and words are those of the target."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def split_lines(path) -> list[list[str]]:
     """The words of each sentence of a file of instances."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [sentence.split()[:-1] for line in lines for sentence in line.split("<s>")[1:]]
+
+
+def words_of(subwords: list[str]) -> list[str]:
+    """Whole words; only the first one of a line is truecased."""
+    return " ".join(subwords).replace("@@ ", "").lower().split()
 
 
 @pytest.mark.parametrize("options", [[], ["--moses-rules"]], ids=["default", "moses"])
@@ -31,7 +36,6 @@ def test_signs_are_tokens(raw, tmp_path, options):
     observed = found = 0
     for line, source, target in zip(text, *sides, strict=True):
         assert source.count(SEPARATOR) == 1 and source.count(GAP) == line.count(GAP)
-        shown = [word.lower() for word in source[source.index(SEPARATOR) + 1 :] if word != GAP]
-        words = [word.lower() for word in target]  # only a first word is truecased
-        observed, found = observed + len(shown), found + sum(word in words for word in shown)
+        shown = [word for word in words_of(source[source.index(SEPARATOR) + 1 :]) if word != GAP]
+        observed, found = observed + len(shown), found + sum(word in words_of(target) for word in shown)
     assert found > 0.95 * observed > 1000

@@ -29,7 +29,7 @@ MAP = {
         Command("corpus get", "cli.download", "download a corpus and verify it"),
         Command("corpus convert", "cli.convert", "convert WMT files with document ids, OPUS XML, or ctxpro"),
         Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
-        Command("augment", "cli.augment", "more training documents: back-translation, target-side augmentation"),
+        Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),

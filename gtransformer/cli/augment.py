@@ -26,6 +26,7 @@ from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import Pair, check_reserved, find_splits
 from gtransformer.preprocess.formats import Written, write_split
 from gtransformer.preprocess.observed import GAP, SEPARATOR, is_plain, without_observed
+from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.settings import shard_numbers
 from gtransformer.work import read_record
 
@@ -147,6 +148,7 @@ def observe(args: argparse.Namespace) -> Selection:
     (args.output / WORK).mkdir(parents=True, exist_ok=True)
     counts, of_dev = Selection(), Selection()
     documents = select(train, held_out(args), counts, skip=args.skip_held_out, **options)
+    documents = progress(documents, "select", unit=" documents")
     report(write_split(args.output, "train", langs, with_observed_words(documents, args.copies, args.seed)), counts)
     documents = select(dev, HeldOut([], langs), of_dev, **options)
     report(write_split(args.output, "dev", langs, with_observed_words(documents, 1, args.seed)), of_dev)
@@ -165,6 +167,7 @@ def translate(args: argparse.Namespace) -> Selection:
     check_model(args, run)
     counts = Selection()
     documents = select(files, forbidden, counts, share, args.skip_held_out, args.kind == TARGET, args.sentence_pairs)
+    documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:
         read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed)
     else:
@@ -185,7 +188,7 @@ def arranged(args: argparse.Namespace, translated: Iterable[list[Pair]]) -> Iter
             pairs = [(written, read) for read, written in document]
         elif args.kind == TARGET:
             pairs = [(without_observed(read), written) for read, written in document]
-        yield [(f"{source}{behind}", target) for source, target in pairs]
+        yield [(source if is_blank(source) else f"{source}{behind}", target) for source, target in pairs]
 
 
 def check_model(args: argparse.Namespace, run: Run) -> None:

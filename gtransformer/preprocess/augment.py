@@ -21,7 +21,6 @@ from gtransformer.preprocess.corpus import (
     read_documents,
 )
 from gtransformer.preprocess.observed import is_plain, random_numbers, with_observed
-from gtransformer.preprocess.parallel import progress
 
 HELD_OUT = ("dev", "test")
 # Shorter sentences are in many documents. A document is refused if more than half of it are longer ones of held-out
@@ -66,16 +65,16 @@ class HeldOut:
                 self._sentences[fingerprint(sentence)] = where
 
     def find(self, sentences: Sequence[str]) -> str | None:
-        """Return where a document is held out; None if it is not."""
+        """Return how a document is held out, for messages; None if it is not."""
         whole = self._documents.get(fingerprint("".join(sentences)))
         if whole is not None:
-            return whole
+            return f"it is {whole}"
         shared, where, total = 0, None, 0
         for sentence in sentences:
             size = len("".join(sentence.split()))
             found = self._sentences.get(fingerprint(sentence)) if is_telling(sentence) else None
             shared, where, total = shared + size * (found is not None), found or where, total + size
-        return where if 2 * shared > total else None
+        return f"most of it is in {where}" if 2 * shared > total else None
 
 
 def is_telling(sentence: str) -> bool:
@@ -120,14 +119,13 @@ def select(
     Raises UserError as ``read_documents``, if nothing is left, and for a held-out document without ``skip``.
     """
     own, shards = share
-    read = progress(read_documents(*files, sentence_pairs), "select", unit=" documents")
-    documents = clean_documents(read, CleanReport(), share)
+    documents = clean_documents(read_documents(*files, sentence_pairs), CleanReport(), share)
     for number, document in enumerate(documents):
         number = own + number * shards
         where = next(filter(None, map(held_out.find, zip(*document, strict=True))), None)
         if where is not None and not skip:
             raise UserError(
-                f"{files[0]}: document {number + 1}, which begins '{document[0][0][:40]}', is held out: it is {where}; "
+                f"{files[0]}: document {number + 1}, which begins '{document[0][0][:40]}', is held out: {where}; "
                 "remove it, or leave such documents out with --skip-held-out"
             )
         if where is not None:

@@ -41,12 +41,18 @@ def held_out(corpus) -> HeldOut:
 @pytest.mark.parametrize(
     ("sentences", "found"),
     [
-        (LONG, "document 1 of the test set"),
-        ([f"Übersetzt: {sentence}" for sentence in LONG], "document 1 of the test set"),
-        (SHORT, "document 2 of the test set"),
-        (["some other text", "stands in the  DEV SET."], "document 1 of the dev set"),  # cut elsewhere, other case
-        ([*LONG, "And this is how the whole story ends, some days later."], "document 1 of the test set"),
-        ([LONG[1], "Hm."], "document 1 of the test set"),  # a part
+        (LONG, "it is document 1 of the test set"),
+        ([f"Übersetzt: {sentence}" for sentence in LONG], "it is document 1 of the test set"),
+        (SHORT, "it is document 2 of the test set"),
+        (
+            ["some other text", "stands in the  DEV SET."],
+            "it is document 1 of the dev set",
+        ),  # cut elsewhere, other case
+        (
+            [*LONG, "And this is how the whole story ends, some days later."],
+            "most of it is in document 1 of the test set",
+        ),
+        ([LONG[1], "Hm."], "most of it is in document 1 of the test set"),  # a part
         ([*SHORT, "Goodbye!"], None),  # short sentences are everywhere
         ([LONG[0], "But this document is about some other things, with one quotation."], None),
         (["Yes."], None),

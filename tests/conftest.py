@@ -4,6 +4,8 @@ import os
 
 # Models here are tiny: one thread is faster, and results do not depend on the number of cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Counting GPUs must not begin CUDA: a process that has begun it cannot fork one that uses it, as processes.py does.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -16,6 +16,7 @@ import numpy
 import omegaconf
 import torch
 from fairseq import checkpoint_utils, options
+from fairseq import utils as fairseq_utils
 from fairseq.distributed import utils as distributed
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.logging import meters
@@ -25,6 +26,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.trainer import Trainer
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from gtransformer import errors
@@ -49,6 +51,7 @@ def patch() -> None:
     _wrap(options, "add_model_args", _add_checked_architecture)
     _wrap(options, "parse_args_and_arch", _parse_and_check)
     _wrap(distributed, "call_main", _call_main)
+    _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
     _wrap(Trainer, "get_train_iterator", _keep_train_iterator)
     _wrap(Trainer, "train_step", _train_step)
 
@@ -176,6 +179,22 @@ def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
             "AMP: overflow detected, setting scale to %s", self.next_loss_scale
         )
     return grad_norm
+
+
+def _clip_where_gradients_are(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
+    """Clip gradients on the CPU where they are, also on a machine with a GPU (``--cpu``).
+
+    fairseq moves the norm to the GPU as soon as there is one, and multiplying gradients on the CPU by it fails.
+    """
+    params = [params] if isinstance(params, Tensor) else list(params)
+    grads = [p.grad.detach() for p in params if p.grad is not None]
+    if not torch.cuda.is_available() or not grads or grads[0].device.type != "cpu":
+        return clip(params, max_norm, aggregate_norm_fn)
+    norm = torch.nn.utils.get_total_norm(grads).to(torch.float32)
+    norm = norm if aggregate_norm_fn is None else aggregate_norm_fn(norm)
+    if max_norm > 0:
+        torch._foreach_mul_(grads, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))
+    return norm
 
 
 def _restore_running(self, state_dict) -> None:

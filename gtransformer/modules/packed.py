@@ -104,6 +104,8 @@ class BucketPlan:
         if not (outputs or self.buckets):  # zeros, but with gradients for all inputs
             return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
         if self.buckets:
+            if relative is not None:  # its gradient is a sum over buckets and clipped distances
+                relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
             queries = _cut(q.index_select(0, self.query_index), self.query_shapes)
             keys, values = (_cut(x.index_select(0, self.key_index), self.key_shapes) for x in (k, v))
             for bucket, *sides in zip(self.buckets, queries, keys, values, strict=True):
@@ -200,19 +202,24 @@ class PackedPattern:
         return BucketPlan(self.reach, self._buckets(recurring=True))
 
     @cached_property
-    def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan] | None:
-        """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom."""
+    def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan | None] | None:
+        """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom.
+
+        The plan restores the order of the queries; it is None if they are in order.
+        """
         if len(set(self._kinds.tolist())) != 1 or self._kinds[0] == SOME_KEYS:
             return None
         causal, device = self._kinds[0] == CAUSAL_KEYS, self.reach.queries.device
-        segments = varlen.VarlenSegments(self._queries, self.reach.order, self._segments, causal, device)
-        return segments, BucketPlan(self.reach, [], segments.query_index)
+        tokens = self.reach.queries.total, self.reach.keys.total
+        segments = varlen.VarlenSegments(self._queries, self.reach.order, self._segments, tokens, causal, device)
+        return segments, None if segments.query is None else BucketPlan(self.reach, [], segments.query_index)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
         """See ``Pattern.attend``."""
         if relative is None and q.is_cuda and varlen.is_usable(q, dropout) and self.unpadded is not None:
             segments, plan = self.unpadded
-            return plan.attend(q, k, v, dropout, before=(segments.attend(q, k, v).flatten(1),))
+            found = segments.attend(q, k, v).flatten(1)
+            return found if plan is None else plan.attend(q, k, v, dropout, before=(found,))
         # For plain products in bfloat16; with relative positions scores are in float32.
         few_shapes = relative is None and q.dtype == torch.bfloat16 and compiles_shapes(q.device)
         return (self.recurring if few_shapes else self.bucketed).attend(q, k, v, dropout, relative)

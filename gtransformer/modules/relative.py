@@ -37,7 +37,7 @@ def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
     Returns:
         (segments, heads, Lq, Lk).
     """
-    scores = torch.matmul(q, table.to(q.dtype).t())
+    scores = _by_row(q, table)
     return scores.gather(3, rows.unsqueeze(1).expand(-1, q.shape[1], -1, -1))
 
 
@@ -54,9 +54,20 @@ def skewed_scores(q: Tensor, table: Tensor, nearest: int, furthest: int) -> Tens
     Returns:
         (segments, heads, Lq, Lk) with Lk = Lq + furthest - nearest.
     """
-    clip = table.shape[0] // 2
-    distances = torch.arange(nearest, furthest + 1, device=q.device).clamp(-clip, clip)
-    scores = torch.matmul(q, table.index_select(0, distances + clip).to(q.dtype).t())
+    clip, scores = table.shape[0] // 2, _by_row(q, table)
+    if nearest < -clip or furthest > clip:
+        distances = torch.arange(nearest, furthest + 1, device=q.device).clamp(-clip, clip)
+        scores = scores.index_select(-1, distances + clip)
+    else:
+        scores = scores[..., nearest + clip : furthest + clip + 1]
     rows, keys = q.shape[2], q.shape[2] + furthest - nearest
     wide = functional.pad(scores, (0, rows)).flatten(2)
     return wide[..., : rows * keys].unflatten(2, (rows, keys))
+
+
+def _by_row(q: Tensor, table: Tensor) -> Tensor:
+    """Return q . r for all rows of the table, (segments, heads, Lq, 2c + 1), in float32 (float64 stays).
+
+    Many pairs of queries and keys have the same row. In half precision their gradients would not add up.
+    """
+    return torch.matmul(q, table.to(q.dtype).t()).to(torch.promote_types(q.dtype, torch.float32))

@@ -36,17 +36,28 @@ class VarlenSegments:
     Args:
         query_order, key_order: token indices; segments are slices of them.
         segments: (pairs, 4) query start, query length, key start, key length.
+        tokens: number of queries and of keys. Where all are in order already, they are not gathered.
         causal: query i of a segment sees its keys up to i.
         device: of the tokens.
     """
 
     def __init__(
-        self, query_order: np.ndarray, key_order: np.ndarray, segments: np.ndarray, causal: bool, device: torch.device
+        self,
+        query_order: np.ndarray,
+        key_order: np.ndarray,
+        segments: np.ndarray,
+        tokens: tuple[int, int],
+        causal: bool,
+        device: torch.device,
     ):
         query_start, query_length, key_start, key_length = segments.T
         self.query_index = _indices(query_order, query_start, query_length)
-        self.query = on_device(self.query_index, device)
-        self.key = on_device(_indices(key_order, key_start, key_length), device)
+        self.query, self.key = (
+            None if np.array_equal(index, np.arange(number)) else on_device(index, device)
+            for index, number in zip(
+                (self.query_index, _indices(key_order, key_start, key_length)), tokens, strict=True
+            )
+        )
         self.bounds = [
             on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
             for lengths in (query_length, key_length)
@@ -56,7 +67,10 @@ class VarlenSegments:
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (queries of all segments, heads, dim)."""
-        gathered = q.index_select(0, self.query), k.index_select(0, self.key), v.index_select(0, self.key)
+        gathered = [
+            side if index is None else side.index_select(0, index)
+            for side, index in ((q, self.query), (k, self.key), (v, self.key))
+        ]
         return kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window)
 
 
@@ -90,7 +104,7 @@ def _works(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
             generator = torch.Generator(device).manual_seed(1)
             x = torch.randn(3, 12, 2, dim, device=device, dtype=dtype, generator=generator)
             segments = np.array([[0, 5, 0, 5], [5, 7, 5, 7]])
-            fused = VarlenSegments(np.arange(12), np.arange(12), segments, True, device).attend
+            fused = VarlenSegments(np.arange(12), np.arange(12), segments, (12, 12), True, device).attend
             found, expected = (_with_gradients(attend, x) for attend in (fused, _written_out))
         if all(
             torch.allclose(a.float(), b.float(), atol=0.05, rtol=0.05) for a, b in zip(found, expected, strict=True)

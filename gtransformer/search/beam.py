@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule
 
 
@@ -149,7 +150,7 @@ class BeamSearch:
 
     def _step(self) -> None:
         rule, prefixes, width = self.rule, self.prefixes, 2 * self.beam
-        last = torch.from_numpy(prefixes.newest.ravel()).to(self.device)
+        last = on_device(prefixes.newest.ravel(), self.device)
         opens, tags = prefixes.newest == rule.bos, rule.tags(prefixes)
         features = [state.step(last, opens, tags) for state in self.states]
 
@@ -178,7 +179,7 @@ class BeamSearch:
         ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
         scoring = self.scoring
-        hypotheses = torch.from_numpy(inside).to(self.device)
+        hypotheses = on_device(inside, self.device)
         everything = len(inside) == len(features[0])
         scores = []
         for state, x in zip(self.states, features, strict=True):
@@ -192,18 +193,16 @@ class BeamSearch:
             lprobs = torch.stack(scores).logsumexp(dim=0) - np.log(len(scores))
         if scoring.unkpen:
             lprobs[:, scoring.unk] -= scoring.unkpen
-        self.rule.restrict(
-            lprobs, *(torch.from_numpy(np.flatnonzero(which)).to(self.device) for which in (short, full))
-        )
+        self.rule.restrict(lprobs, *(on_device(np.flatnonzero(which), self.device) for which in (short, full)))
         if scoring.sampling:
-            numbers = [self.random[self.active[slot].number].random() for slot in inside.tolist()]
-            best, index = scoring.sampling.draw(lprobs, torch.tensor(numbers, dtype=torch.float64, device=self.device))
+            numbers = np.array([self.random[self.active[slot].number].random() for slot in inside.tolist()])
+            best, index = scoring.sampling.draw(lprobs, on_device(numbers, self.device))
         else:
             best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
-        best = best.double().cpu().numpy()
+        best, index = torch.stack([best.double(), index.double()]).cpu().numpy()  # the step's only wait for a GPU
         if np.isnan(best).any():
             raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
-        return best, index.cpu().numpy()
+        return best, index.astype(np.int64)
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
         """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have ended."""
@@ -249,11 +248,11 @@ class BeamSearch:
         normal = score / len(tokens) ** self.scoring.lenpen if self.scoring.normalise else score
         document.finished.append(
             {
-                "tokens": torch.tensor(tokens, device=self.device),
-                "score": torch.tensor(normal, device=self.device),
+                "tokens": on_device(np.array(tokens), self.device),
+                "score": torch.full((), normal, device=self.device),
                 "attention": torch.empty(0),
                 "alignment": torch.empty(0),
-                "positional_scores": torch.tensor(np.diff(sums, prepend=0.0), dtype=torch.float32, device=self.device),
+                "positional_scores": on_device(np.diff(sums, prepend=0.0).astype(np.float32), self.device),
             }
         )
 

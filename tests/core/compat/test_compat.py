@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils, options
+from fairseq import utils as fairseq_utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import meters
@@ -130,3 +131,16 @@ def test_errors_of_checkpoints_name_the_file(tmp_path):
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
         read.__wrapped__(str(path))
     assert "cut.pt" not in str(caught.value)
+
+
+def test_gradients_on_the_cpu_are_clipped_beside_a_gpu(monkeypatch):
+    """As PyTorch clips them; fairseq moves the norm to the GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for most in (0.0, 0.5, 100.0):
+        ours, theirs = ([torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, 2))] for _ in range(2))
+        for one in (*ours, *theirs):
+            one.grad = torch.arange(float(one.numel())).view_as(one)
+        norm = fairseq_utils.clip_grad_norm_(ours, most)
+        expected = torch.nn.utils.clip_grad_norm_(theirs, most or torch.inf)
+        assert torch.equal(norm, expected)
+        assert all(torch.allclose(a.grad, b.grad) for a, b in zip(ours, theirs, strict=True))

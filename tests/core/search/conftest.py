@@ -19,11 +19,11 @@ class Translator:
 
     def __call__(self, documents, prefixes=None):
         """Hypotheses (best first) of each document, a list of token indices."""
-        pad = self.dictionary.pad()
-        source = pad_batch(documents, pad, left=True)
+        pad, device = self.dictionary.pad(), next(self.models[0].parameters()).device
+        source = pad_batch(documents, pad, left=True).to(device)
         net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1)}
         sample = {"id": torch.arange(len(documents)), "net_input": net_input}
-        prefix_tokens = None if prefixes is None else pad_batch(prefixes, pad, left=False)
+        prefix_tokens = None if prefixes is None else pad_batch(prefixes, pad, left=False).to(device)
         return self.task.inference_step(self.generator, self.models, sample, prefix_tokens=prefix_tokens)
 
     def sentences(self, hypothesis):

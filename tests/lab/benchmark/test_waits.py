@@ -111,3 +111,16 @@ def test_a_step_waits_for_its_layouts_and_little_else(system):
     with WouldWait() as counter:
         step()
     assert counter.found == {"modules/ragged.py": LAYOUTS[system], **FURTHER_WAITS.get(system, {})}
+
+
+@pytest.mark.parametrize("system", ["packed", "doc_transformer", "lst_transformer", "window_transformer"])
+def test_a_decoding_step_waits_once(system):
+    """Documents of the same sentences, twice as long: the difference is that of the steps."""
+    waited = []
+    for sentence in (12, 24):
+        sizes = {"arch": "gtransformer_mini", "vocabulary": 60, "sentence": sentence}
+        with WouldWait() as counter:
+            System(Setting(system, 4 * sentence, 4 * sentence, 2, **sizes)).decode(1, 2)
+        waited.append(counter.found)
+    more = waited[1] - waited[0]
+    assert more == {"search/beam.py": 4 * 12}

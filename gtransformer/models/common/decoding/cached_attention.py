@@ -110,7 +110,7 @@ class CachedTokens(CachedPrefix):
         if self.relative is not None:
             # Keys are ordered by slot, then hypothesis; all queries are at the newest slot.
             slots = torch.arange(first, history.slots, device=q.device).repeat_interleave(history.beam)
-            newest = torch.tensor([history.slots - 1], device=q.device)
+            newest = torch.full((1,), history.slots - 1, device=q.device)
             rows = clipped_distance(newest, slots, self.relative)[0]
             scores = torch.matmul(q, self.relative.to(q.dtype).t()).index_select(-1, rows) / math.sqrt(q.shape[-1])
             mask = scores if mask is None else scores + mask

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Ragged, on_device
 
 FIRST_CAPACITY = 64
 SHARED_BLOCK = 16  # tokens that hypotheses must share before these move to the shared prefix; steps between checks
@@ -233,4 +233,4 @@ def visible_to_score(visible: np.ndarray, device: torch.device, dtype: torch.dty
     if visible.all():
         return None
     score = np.where(visible, np.float32(0), np.float32(-np.inf))
-    return torch.from_numpy(score).to(device=device, dtype=dtype)
+    return on_device(score, device).to(dtype)

@@ -295,7 +295,7 @@ def regrouped(order: Tensor, beam: int) -> tuple[np.ndarray, np.ndarray]:
 
     Raises ValueError if hypotheses of several documents would become one group.
     """
-    host = order.cpu().numpy()
+    host = order.numpy(force=True)
     origin, beams = (host // beam).reshape(-1, beam), (host % beam).reshape(-1, beam)
     groups = origin[:, 0]
     if (origin != groups[:, None]).any():

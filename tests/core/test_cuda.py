@@ -1,0 +1,332 @@
+"""What runs on a GPU against the CPU, with the same weights: training and search of every system, and the commands.
+
+GTRANSFORMER_TEST_DEVICE=cpu rehearses without a GPU: then nothing differs but what a GPU alone can do.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import random
+import re
+from argparse import Namespace
+from contextlib import nullcontext
+from itertools import chain
+
+import pytest
+import torch
+from fairseq import optim
+from omegaconf import OmegaConf
+
+from gtransformer.cli.translate import main as translate
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.lab.benchmark.systems import to_device
+from gtransformer.modules import varlen
+from gtransformer.optim.fused_adam import NAME
+from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
+from gtransformer.translation.api import GTransformer
+from tests import in_process
+from tests.commands import SMALL, TRAINING, binarise, line, losses, write_copy_corpus
+from tests.core.models import test_docflat as docflat
+from tests.core.models.batch_documents import document, made
+from tests.core.models.test_document_transformer import beside_model, pairs
+from tests.core.models.test_flat_transformer import flat_model
+from tests.core.optim.test_fused_adam import SHAPES, assert_alike, options
+from tests.core.search import test_second_pass as second_pass
+from tests.core.search import test_sequential as sequential
+from tests.core.search.conftest import Translator
+from tests.core.search.systems import SYSTEMS
+from tests.support import pad_batch, random_document, tiny_model
+
+DEVICE = os.environ.get("GTRANSFORMER_TEST_DEVICE", "cuda")
+GPU = DEVICE == "cuda"
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,
+    pytest.mark.skipif(GPU and not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+ONLY_GPU = pytest.mark.skipif(not GPU, reason="for GPUs alone")
+
+CONVERTED = {"positions": "sentence", "sentence_marks": "end", "sinusoids": "marian", "output_bias": True}
+UNTIED = {"share_all_embeddings": False, "share_decoder_input_output_embed": True}
+OPTIONS = {
+    "dense": {"group_attention": "dense"},
+    "global alone": {"context_attention": "global"},
+    "all global": {"no_language_locality": True, "no_translation_locality": True},
+    "converted": {**CONVERTED, **UNTIED},
+    "converted with SSRU": {**CONVERTED, "decoder_unit": "ssru"},
+    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "encoder_normalize_before": True},
+}
+DOCUMENTS = SYSTEMS | {
+    name: (lambda dictionary, own=own: tiny_model(dictionary, **own)) for name, own in OPTIONS.items()
+}
+BESIDE = {
+    "document_transformer": beside_model,
+    "document_transformer, residual": lambda dictionary: beside_model(dictionary, context_join="residual"),
+    "flat_transformer": flat_model,
+}
+BATCHES = {name: (lambda d, name=name: docflat.system(d, name)) for name in docflat.SYSTEMS}
+SECOND_PASSES = second_pass.SYSTEMS | {"ABD": (*docflat.ABD, {}), "D": (*docflat.DOCFLAT, {})}
+SECOND_PASSES["D"][2]["context_gate"] = "discrete"
+SHAPES_OF = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3]]  # words of each sentence of each document
+SEARCH = {"max_len_a": 1.2, "max_len_b": 2}
+
+
+def on_device(model, device: str = DEVICE):
+    """A copy in float32 there."""
+    return copy.deepcopy(model).float().to(device)
+
+
+def in_precision(model, precision: str):
+    """The model converted to float16 as a whole, or with --autocast bfloat16."""
+    if precision == "float16":
+        return model.half()
+    for part in model.modules():
+        if hasattr(part, "cfg"):
+            part.cfg.autocast = precision
+    return model
+
+
+def batch_for(dictionary, name: str) -> dict:
+    """A training batch as the system reads it."""
+    draw, pad, language = random.Random(1), dictionary.pad(), dictionary.index("[de]")
+    if name in BATCHES:
+        inputs = document(dictionary, begin=3).inputs()
+        if name == "MBE classifier":
+            inputs["in_order"] = torch.ones(len(inputs["src_tokens"]), dtype=torch.bool)
+    else:
+        sources, targets = ([random_document(draw, dictionary, shape) for shape in SHAPES_OF] for _ in range(2))
+        if name in BESIDE:
+            sources, targets = zip(*pairs(dictionary), strict=True)
+        source, read = pad_batch(sources, pad, left=True), pad_batch(targets, pad, left=False)
+        inputs = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1), "prev_output_tokens": read}
+    read = inputs["prev_output_tokens"]
+    rows = [[*row[row.ne(pad)].tolist()[1:], language] for row in read]
+    target = pad_batch(rows, pad, left=False, extra=read.shape[1] - max(map(len, rows)))
+    return {"net_input": inputs, "target": target, "ntokens": int(target.ne(pad).sum())}
+
+
+def trained(dictionary, model, name: str, device: str, precision: str = "float32"):
+    """Loss and gradients of the batch, in float64 on the CPU; a scaled loss in float16, as fairseq's."""
+    model, scale = on_device(model, device).train(), 1.0
+    if precision == "fp16":
+        model, scale = model.half(), 16.0
+    elif precision == "bfloat16":
+        in_precision(model, precision)
+    criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, 0.1)
+    with torch.autocast(device, torch.float16) if precision == "amp" else nullcontext():
+        loss, size, _ = criterion(model, to_device(batch_for(dictionary, name), device))
+    (loss * (scale / size)).backward()
+    found = {key: one.grad.cpu().double() / scale for key, one in model.named_parameters() if one.grad is not None}
+    return loss.item() / size, found
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, *BESIDE, *BATCHES])
+def test_loss_and_gradients(dictionary, name):
+    """In float32 of every parameter; in half precision of all together, each way that fairseq trains."""
+    model = (DOCUMENTS | BESIDE | BATCHES)[name](dictionary)
+    loss, gradients = trained(dictionary, model, name, "cpu")
+    found_loss, found = trained(dictionary, model, name, DEVICE)
+    assert found_loss == pytest.approx(loss, rel=1e-5) and found.keys() == gradients.keys()
+    scale = max(one.abs().max() for one in gradients.values())
+    for key, one in gradients.items():
+        assert (found[key] - one).abs().max() <= 1e-4 * max(one.abs().max(), 0.01 * scale), key
+    with torch.no_grad():  # of narrower weights, else rounding changes too much
+        for parameter in model.parameters():
+            parameter.mul_(0.5 if parameter.dim() == 2 else 1)
+    loss, gradients = trained(dictionary, model, name, "cpu")
+    whole, errors = torch.cat([one.flatten() for one in gradients.values()]), {}
+    for precision in ("bfloat16", "amp", "fp16"):
+        found_loss, found = trained(dictionary, model, name, DEVICE, precision)
+        assert found_loss == pytest.approx(loss, rel=3e-2), precision
+        other = torch.cat([found[key].flatten() for key in gradients])
+        errors[precision] = float((other - whole).norm() / whole.norm())
+    assert max(errors.values()) < 4e-2, errors  # on the CPU at most 2.5e-2
+
+
+@ONLY_GPU
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_kernel_for_unequal_lengths_is_in_use(dtype):
+    """Else segments are attended in buckets, and the tests above have not tried it."""
+    assert varlen.is_usable(torch.zeros(1, 2, 8, dtype=dtype, device=DEVICE), 0.0)
+
+
+@pytest.mark.parametrize("name", ["adam", NAME])
+def test_steps_of_adam(name):
+    """The same gradients, several steps, clipped."""
+    results = []
+    for device in ("cpu", DEVICE):
+        draw = torch.Generator().manual_seed(1)
+        parameters = [torch.nn.Parameter(torch.randn(shape, generator=draw).to(device)) for shape in SHAPES]
+        optimiser = optim.build_optimizer(OmegaConf.create(options(name)), parameters)
+        norms = []
+        for number in range(8):
+            optimiser.zero_grad()
+            for parameter in parameters:
+                parameter.grad = (10.0**-number * torch.randn(parameter.shape, generator=draw)).to(device)
+            optimiser.multiply_grads(1 / 7)
+            norms.append(float(optimiser.clip_grad_norm(0.05)))
+            optimiser.step()
+        results.append((norms, [parameter.detach().cpu() for parameter in parameters]))
+    assert results[1][0] == pytest.approx(results[0][0], rel=1e-5)
+    assert_alike(results[1][1], results[0][1], rtol=1e-5)
+
+
+def whole(dictionary, model, sources, fast: bool = True, at_once: int = 0, **more):
+    translator = Translator(dictionary, [model], {"documents_at_once": at_once}, **SEARCH, **more)
+    translator.generator.fast = translator.generator.fast and fast
+    return translator(sources)
+
+
+def uncached(dictionary, model, sources, **more):
+    model.decoder.caches = False
+    return whole(dictionary, model, sources, **more)
+
+
+def by_strategy(*strategy, **more):
+    chosen = Strategy(*strategy, **more)
+    return lambda dictionary, model, sources, beam: [
+        [one] for one in sequential.translated(dictionary, [model], chosen, sources, **SEARCH, beam=beam)
+    ]
+
+
+WAYS = {
+    "whole": whole,
+    "some at a time": lambda *given, **more: whole(*given, **more, at_once=2),
+    "fairseq's loop": lambda *given, **more: whole(*given, **more, fast=False),
+    "n-grams": lambda *given, **more: whole(*given, **more, no_repeat_ngram_size=2),
+    "uncached": uncached,
+    "sequential": by_strategy(SEQUENTIAL, context=2),
+    "sliding": by_strategy(SLIDING, tokens=15),
+}
+
+
+def check_search(model, find):
+    """``find(model, beam=beam)`` on both devices; in half precision what is found has scores."""
+    for beam in (1, 3):
+        expected, found = (find(on_device(model, device), beam=beam) for device in ("cpu", DEVICE))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
+            for one, other in zip(ours, theirs, strict=True):
+                assert one["tokens"].device.type == DEVICE
+                assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-3)
+    for precision in ("float16", "bfloat16"):
+        found = find(in_precision(on_device(model), precision), beam=3)
+        assert all(one["score"].isfinite() for nbest in found for one in nbest) and all(found)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_search(dictionary, name, way):
+    draw = random.Random(31)
+    sources = [random_document(draw, dictionary, shape) for shape in SHAPES_OF]
+    check_search(DOCUMENTS[name](dictionary), lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["whole", "some at a time", "fairseq's loop", "uncached"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_search_of_a_sentence_beside_others(dictionary, name, way):
+    sources = [source for source, _ in pairs(dictionary)]
+    check_search(BESIDE[name](dictionary), lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", SECOND_PASSES)
+def test_second_pass(dictionary, name):
+    kind, config, own = SECOND_PASSES[name]
+    batch = document(dictionary)
+    check_search(
+        made(dictionary, kind, config, **own),
+        lambda model, beam: second_pass.translated(dictionary, [model], batch, beam=beam),
+    )
+
+
+TEXT = "The old dog sleeps.\nMary finds her book under two trees.\nThe river sleeps near a house.\n" * 2
+STRATEGIES = [[], ["--strategy=sequential", "--context-sentences=1"], ["--strategy=sliding", "--window-tokens=40"]]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=["full", "sequential", "sliding"])
+def test_translate_command_and_python(saved_model, tmp_path, capfd, strategy):
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+
+    def output(*arguments) -> str:
+        assert not translate(["--model", str(saved_model), str(tmp_path / "text"), *strategy, *arguments])
+        return capfd.readouterr().out
+
+    expected = output("--cpu")
+    assert output("--precision", "float32") == output() == expected and len(set(expected.splitlines())) > 1
+    for precision in ("float16", "bfloat16") if GPU else ():
+        assert output("--precision", precision).count("\n") == expected.count("\n")
+
+
+@pytest.mark.parametrize("precision", ["float32", *(["float16", "bfloat16"] if GPU else [])])
+def test_scores_from_python(saved_model, precision):
+    """The device is chosen, and n-best lists are the CPU's."""
+    documents = [TEXT.splitlines()[:2], TEXT.splitlines()[2:]]
+    expected = GTransformer.from_pretrained(saved_model, device="cpu").nbest(documents)
+    model = GTransformer.from_pretrained(saved_model, precision=precision)
+    assert model.engine.device.type == DEVICE
+    exact = precision == "float32"
+    for ours, theirs in zip(chain(*model.nbest(documents)), chain(*expected), strict=True):
+        assert not exact or [one.text for one in ours] == [one.text for one in theirs]
+        assert ours[0].score == pytest.approx(theirs[0].score, abs=1e-3 if exact else 0.3)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("copy")
+    write_copy_corpus(folder, words=16, train=200, valid=5, test=5)
+    binarise(folder)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path, caplog):
+    """run(command, *arguments): fairseq's in this process, where CUDA has begun, without --cpu; what it says."""
+
+    def run(command: str, *arguments) -> str:
+        log = tmp_path / f"{command}.log"
+        log.unlink(missing_ok=True)
+        caplog.clear()
+        words = [*(word for word in map(str, arguments) if word != "--cpu"), *([] if GPU else ["--cpu"])]
+        with caplog.at_level(logging.INFO), caplog.at_level(logging.INFO, logger="fairseq"):
+            status = in_process.run_module(line(command, *words), log)
+        said = log.read_text(encoding="utf-8")
+        assert status == 0, said[-3000:]
+        return said + caplog.text
+
+    return run
+
+
+PRECISIONS = {"float32": [], "bfloat16": ["--autocast=bfloat16"], "fp16": ["--fp16"], "amp": ["--amp"]}
+PRECISIONS["fp16, memory"] = ["--memory-efficient-fp16"]
+
+
+@pytest.mark.parametrize("optimiser", ["adam", NAME])
+@pytest.mark.parametrize("precision", PRECISIONS if GPU else ["float32", "bfloat16"])
+def test_training_resumed_then_generating(corpus, run, tmp_path, precision, optimiser):
+    """Losses fall, validation measures all it can, a resumed run goes on, and its checkpoint translates."""
+    half = (
+        ["--fp16-init-scale=128"] if {"--fp16", "--amp", "--memory-efficient-fp16"} & {*PRECISIONS[precision]} else []
+    )
+    training = [
+        corpus / "bin", *TRAINING, *SMALL, *PRECISIONS[precision], *half, f"--optimizer={optimiser}",
+        "--criterion=fused_label_smoothed_cross_entropy", "--label-smoothing=0.1", "--dropout=0.1", "--clip-norm=1",
+        "--attention-dropout=0.1", "--max-tokens=500", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints",
+        "--eval-bleu", '--eval-bleu-args={"beam": 2, "max_len_b": 3}', "--doc-attn-entropy", f"--save-dir={tmp_path}",
+    ]  # fmt: skip
+    first = losses(run("train", *training, "--max-update=6"))
+    said = run("train", *training, "--max-update=12")
+    second = losses(said)
+    assert list(first) == [*range(1, 7)] and list(second) == [*range(7, 13)]
+    assert second[12] < first[1] and re.search(r"\bbleu [\d.]+", said) and "entropy" in said
+    generated = run(
+        "generate", corpus / "bin", "--task=translation_doc", "--source-lang=en",
+        "--target-lang=de", "--langs=en,de", "--beam=3", f"--path={tmp_path / 'checkpoint_last.pt'}", "--max-len-b=5",
+        *(["--fp16"] if precision.startswith("fp16") else []),
+    )  # fmt: skip
+    scores = [float(score) for score in re.findall(r"^H-\d+\t(\S+)", generated, re.MULTILINE)]
+    assert len(scores) == 5 and all(-100 < score <= 0 for score in scores)

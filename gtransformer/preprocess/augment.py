@@ -138,7 +138,8 @@ def select(
             counts.sentences += len(kept)
             yield number, kept
     if not counts.documents:
-        raise UserError(f"{files[0]}: no document is left to augment; check the text")
+        advice = "in this shard; give a smaller N (--shard I/N)" if shards > 1 else "; check the text"
+        raise UserError(f"{files[0]}: no document is left to augment {advice}".replace(" ;", ";"))
 
 
 def with_observed_words(documents: Iterable[tuple[int, list[Pair]]], copies: int, seed: int) -> Iterator[list[Pair]]:

@@ -24,7 +24,7 @@ from gtransformer.search.rules import SentenceRule
 
 @dataclass(frozen=True)
 class Sampling:
-    """A search that draws every word at random; it has one hypothesis of each document (``beam`` is 1).
+    """A search that draws every word at random, never ``unk``; it has one hypothesis of a document (``beam`` is 1).
 
     Attributes:
         topk: words are drawn from the ``topk`` most probable ones, by their probabilities; 0: from all.
@@ -195,6 +195,7 @@ class BeamSearch:
             lprobs[:, scoring.unk] -= scoring.unkpen
         self.rule.restrict(lprobs, *(on_device(np.flatnonzero(which), self.device) for which in (short, full)))
         if scoring.sampling:
+            lprobs[:, scoring.unk] = -torch.inf  # no text
             numbers = np.array([self.random[self.active[slot].number].random() for slot in inside.tolist()])
             best, index = scoring.sampling.draw(lprobs, on_device(numbers, self.device))
         else:

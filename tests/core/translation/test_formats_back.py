@@ -104,9 +104,9 @@ def test_interrupted(translate, expected, tmp_path, write, monkeypatch, saved_mo
         (XML, ["-o", "/dev/null"], "name it with --output FILE"),
         (XML, ["-o", "out", "--nbest=2"], "leave out --nbest"),
         (
-            XML.replace('lang="en"', 'lang="fr"'),
+            XML.replace('lang="en"', 'lang="es"'),
             ["-o", "out"],
-            "in, line 3: document a has no source (en); it has source (fr)",
+            "in, line 3: document a has no source (en); it has source (es)",
         ),
         (XML.replace("</seg>", "", 1), ["-o", "out"], "in, line 3: damaged XML"),
         (TSV.replace("\tx\n", "\n"), ["-o", "out"], "in, line 2: 2 columns, but 3 are expected"),

@@ -1,13 +1,14 @@
-"""Compare systems and seeds: compare.py FOLDER REFERENCE > accuracy.json.
+"""Compare systems and seeds: compare.py FOLDER REFERENCE TRAINING > accuracy.json.
 
 FOLDER has KIND.json, the items of ctxpro, and for each system and seed NAME.KIND, its translations, whose documents'
-last lines are judged, and NAME.libre, of LibreOffice's test set, whose REFERENCE has documents.
+last lines are judged, and NAME.libre, of LibreOffice's test set, whose REFERENCE has documents. TRAINING was made by
+corpus.py.
 """
 
 import json
 import statistics
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
-PAIRS = (("s", "g"), ("gs", "g"))
+PAIRS = (("s", "g"), ("gs", "g"), ("c", "g"), ("b", "s"))  # baseline, system
 
 
 def documents(path):
@@ -39,7 +40,7 @@ def judged(entries, path):
     return [f" {bare(e['expected'])} " in f" {bare(line)} " for e, line in zip(entries, lines, strict=True)]
 
 
-def film_rows(entries, verdicts):
+def by_film(entries, verdicts):
     """(films, 2): right ones and items, both summed over seeds."""
     sums = defaultdict(lambda: [0, 0])
     for one in verdicts:
@@ -54,11 +55,13 @@ def accuracy(verdicts, chosen):
     return 100 * statistics.fmean(values)
 
 
-def of_items(entries, verdicts):
+def of_items(entries, verdicts, known):
     """By system: accuracy of each seed, their mean, and of groups of items the mean."""
     groups = {f"rule {rule}": [e["rule"] == rule for e in entries] for rule in sorted({e["rule"] for e in entries})}
     for name, (first, last) in DISTANCES.items():
         groups[f"distance {name}"] = [first <= (e.get("ante distance") or 0) <= last for e in entries]
+    groups["form in training"] = [bare(e["expected"]) in known for e in entries]
+    groups["form not in training"] = [not seen for seen in groups["form in training"]]
     groups = {name: chosen for name, chosen in groups.items() if any(chosen)}
     return {
         system: {
@@ -70,9 +73,21 @@ def of_items(entries, verdicts):
     }
 
 
+def majority(entries, training):
+    """Share of items whose form is the most frequent one of the same sentence in training, or of all sentences."""
+    forms, alone = Counter(), defaultdict(Counter)
+    for entry in training:
+        forms[bare(entry["expected"])] += 1
+        alone[bare(entry["src segment"])][bare(entry["expected"])] += 1
+    hits = [
+        (alone.get(bare(e["src segment"])) or forms).most_common(1)[0][0] == bare(e["expected"]) for e in entries
+    ]
+    return 100 * statistics.fmean(hits)
+
+
 def of_text(paths, reference):
-    """By score: that of each seed, and the mean."""
-    found = defaultdict(list)
+    """By score: that of each seed, and the mean; and BLEU's counts of each document, summed over seeds."""
+    found, counts = defaultdict(list), 0
     references = [line for document in reference for line in document]
     for path in paths:
         texts = documents(path)
@@ -82,27 +97,45 @@ def of_text(paths, reference):
         joined = [[" ".join(document) for document in side] for side in (texts, reference)]
         found["d-BLEU"].append(BLEU().corpus_score(joined[0], [joined[1]]).score)
         found["chrF"].append(CHRF().corpus_score(lines, [references]).score)
-    return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}
+        each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
+        counts = counts + np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1])
+    return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}, counts
 
 
-def main(folder, reference):
+def bleu(sums):
+    metric = BLEU()
+    return np.array([[metric._compute_score_from_stats(list(one)).score] for one in sums])
+
+
+def main(folder, reference, training):
     names = defaultdict(list)
     for path in sorted(folder.glob("*.libre")):
         names[path.stem.rstrip("0123456789")].append(path.stem)
+    sources = [training / part / "concatenated_en2pt_train_pt.txt" for part in ("help", "items")]
+    known = {word for path in sources for word in bare(path.read_text(encoding="utf-8")).split()}
     result = {"systems": names, "tests": {}}
     for kind in KINDS:
         entries = json.loads((folder / f"{kind}.json").read_text(encoding="utf-8"))
         verdicts = {s: [judged(entries, folder / f"{name}.{kind}") for name in seeds] for s, seeds in names.items()}
-        result[kind] = of_items(entries, verdicts)
+        result[kind] = of_items(entries, verdicts, known)
+        path = folder / f"{kind}.train.json"
+        if path.is_file():
+            result[kind]["most frequent form"] = majority(entries, json.loads(path.read_text(encoding="utf-8")))
         for one, other in PAIRS:
             if {one, other} <= verdicts.keys():
                 seeds = min(len(verdicts[one]), len(verdicts[other]))
-                rows = (film_rows(entries, verdicts[system][:seeds]) for system in (one, other))
-                (test,) = paired_test(*rows, lambda sums: 100 * sums[:, :1] / sums[:, 1:], "films")
+                sums = (by_film(entries, verdicts[system][:seeds]) for system in (one, other))
+                (test,) = paired_test(*sums, lambda sums: 100 * sums[:, :1] / sums[:, 1:], "films")
                 result["tests"][f"{kind}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
-    texts = documents(reference)
-    result["libreoffice"] = {s: of_text([folder / f"{n}.libre" for n in seeds], texts) for s, seeds in names.items()}
+    texts, counts = documents(reference), {}
+    result["libreoffice"] = {}
+    for system, seeds in names.items():
+        result["libreoffice"][system], counts[system] = of_text([folder / f"{n}.libre" for n in seeds], texts)
+    for one, other in PAIRS:
+        if {one, other} <= counts.keys() and len(names[one]) == len(names[other]):
+            (test,) = paired_test(counts[one], counts[other], bleu, "documents")
+            result["tests"][f"s-BLEU, {other} minus {one}"] = {"seeds": len(names[one])} | test.to_json()
     print(json.dumps(result, indent=1))
 
 
-main(Path(sys.argv[1]), Path(sys.argv[2]))
+main(*map(Path, sys.argv[1:]))

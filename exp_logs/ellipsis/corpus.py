@@ -1,8 +1,8 @@
-"""Make the training corpus: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
+"""Make the training corpora: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
 
 The first two are raw corpora that gtransformer corpus convert ctxpro wrote with --context-translations, the third is of
-gtransformer corpus get libreoffice. The last three sentences of each item are kept, and a fourteenth of LibreOffice's
-documents, drawn. The items of 80 films and 12 documents are the validation set.
+gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/some a fourteenth of them, drawn, and
+OUTPUT/items the last three sentences of each item. The items of 80 films and 12 documents are the validation set.
 """
 
 import json
@@ -30,19 +30,19 @@ ellipsis, formality, libreoffice, output = map(Path, sys.argv[1:])
 entries = json.loads((ellipsis / "ctxpro_train.json").read_text(encoding="utf-8"))
 films = sorted({entry["document id"] for entry in entries})
 random.Random(1).shuffle(films)
-held_out, train, valid = set(films[:FILMS]), [], []
+held_out, items, valid = set(films[:FILMS]), [], []
 for document, entry in zip(documents(ellipsis, "train"), entries, strict=True):
-    (valid if entry["document id"] in held_out else train).append(document[-KEPT:])
-train += [document[-KEPT:] for document in documents(formality, "train")]
+    (valid if entry["document id"] in held_out else items).append(document[-KEPT:])
+items += [document[-KEPT:] for document in documents(formality, "train")]
+random.Random(3).shuffle(items)
 pages = documents(libreoffice, "train")
 random.Random(2).shuffle(pages)
-train += pages[: len(pages) // SHARE]
-random.Random(3).shuffle(train)
-output.mkdir(parents=True)
-for split, chosen in (
-    ("train", train),
-    ("dev", valid + documents(libreoffice, "dev")[:VALID]),
-    ("test", documents(libreoffice, "test")),
-):
-    for _ in write_pairs(files(output, split), chosen):
-        pass
+for name, train in (("help", pages), ("some", pages[: len(pages) // SHARE]), ("items", items)):
+    (output / name).mkdir(parents=True)
+    for split, chosen in (
+        ("train", train),
+        ("dev", valid + documents(libreoffice, "dev")[:VALID]),
+        ("test", documents(libreoffice, "test")),
+    ):
+        for _ in write_pairs(files(output / name, split), chosen):
+            pass

@@ -27,8 +27,9 @@ MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
         Command("corpus get", "cli.download", "download a corpus and verify it"),
-        Command("corpus convert", "cli.convert", "convert WMT files with document ids, OPUS XML, or ctxpro"),
+        Command("corpus convert", "cli.convert", "convert WMT, IWSLT, Europarl, OPUS, TMX, tables, or ctxpro"),
         Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
+        Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
@@ -79,6 +80,6 @@ LAB = {
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}
 # Console scripts of earlier versions, gtransformer-LASTWORD, and their new names. Commands in NEW had no such script.
-NEW = ("train", "corpus get", "model convert", "lab benchmark-commits", "lab gpu-check")
+NEW = ("train", "augment", "corpus get", "model convert", "lab benchmark-commits", "lab gpu-check")
 FORMER = {f"gtransformer-{name.split()[-1]}": name for name in COMMANDS if name not in NEW}
 FORMER["gtransformer-download"] = "corpus get"

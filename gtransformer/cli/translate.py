@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property, partial
 from itertools import islice
@@ -52,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="plain text, or the source of WMT's XML, SGM, TSV and the like (.xz, .gz, too); - or nothing is a pipe; "
         "several need -o DIR",
     )  # fmt: skip
-    add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
+    add_model_options(parser)
     add(
         "-o", "--output", metavar="FILE", help="output file, which can be resumed (default: standard output). For "
         "several files a directory, for files of the same names; finished ones are kept"
@@ -70,6 +70,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="of models of two passes: the checkpoint (.pt) of a sentence model, or first translations of the text, "
         "line for line, in place of the directory's",
     )  # fmt: skip
+    return parser
+
+
+def add_model_options(parser: CommandParser) -> None:
+    """Add the options of a model that translates, and of its run."""
+    add = parser.add_argument
+    add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
@@ -82,7 +89,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     add("--restart", action="store_true", help="discard an interrupted run and start again")
     add("--quiet", action="store_true", help="no progress on standard error")
-    return parser
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -99,8 +105,6 @@ def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
     args = parse(sys.argv[1:] if argv is None else argv)
     outputs = check_outputs(args)
-    for name in ("fairseq", "gtransformer.tasks"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     run = Run(args)
     for name, output in zip(args.input, outputs, strict=True):
         run.check_format(name, output)
@@ -112,12 +116,18 @@ def main(argv: list[str] | None = None) -> None:
             record.unlink()
         run.translate(*texts[0])
         return
-    known = [Finished(name, Path(output), run.key) for name, output in zip(args.input, outputs, strict=True)]
-    kept = [not args.restart and one.is_there() for one in known]
+    translate_missing(run, texts)
+
+
+def translate_missing(run: Run, texts: Sequence[tuple[str, str, int | None]]) -> None:
+    """Translate texts (name, output, lines) whose translations are not finished, or all with ``--restart``."""
+    restart = run.args.restart
+    known = [Finished(name, Path(output), run.key) for name, output, _ in texts]
+    kept = [not restart and one.is_there() for one in known]
     for one, keep in zip(known, kept, strict=True):
         if keep:
             print(f"{one.output}: there already, kept (--restart makes it again)", file=sys.stderr)
-        elif args.restart:
+        elif restart:
             one.begin()  # of all, before the first is made
     for text, one, keep in zip(texts, known, kept, strict=True):
         if not keep:
@@ -159,7 +169,10 @@ class Run:
     def __init__(self, args: argparse.Namespace):
         from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 
+        for name in ("fairseq", "gtransformer.tasks"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         directory = ModelDirectory.open(args.model)
+        self.langs = directory.source_lang, directory.target_lang
         self.args, self.options = args, directory.search.given(vars(args))
         self.split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
         # What a translation depends on besides its text.

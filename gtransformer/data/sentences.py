@@ -151,6 +151,35 @@ class RunDataset(FairseqDataset):
         return np.maximum.reduceat(lengths, self.ranges.ravel())[::2] if len(self) else lengths[:0]
 
 
+class Chosen(FairseqDataset):
+    """Some instances of one side.
+
+    Args:
+        instances: a ``RunDataset`` or an ``InstanceDataset``.
+        index: (n,) int64, those that are chosen.
+    """
+
+    def __init__(self, instances: FairseqDataset, index: np.ndarray):
+        self.instances, self.index = instances, index
+        self.sizes = instances.sizes[index]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, number: int) -> Tensor:
+        return self.instances[int(self.index[number])]
+
+    def num_tokens(self, number: int) -> int:
+        """Return the tokens of one instance."""
+        return int(self.sizes[number])
+
+    size = num_tokens
+
+    def longest_sentences(self) -> np.ndarray:
+        """Return (instances,) int64, tokens of the longest sentence of each."""
+        return self.instances.longest_sentences()[self.index]
+
+
 def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     """Return (n,) int64 tokens of the sentences [first, last) of ``ranges`` (n, 2); ``lengths`` (sentences,) are of
     all.

@@ -7,6 +7,7 @@ stored only for candidates. Hypotheses are chains of back pointers instead of ro
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,11 +23,42 @@ from gtransformer.search.rules import SentenceRule
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """A search that draws every word at random, never ``unk``; it has one hypothesis of a document (``beam`` is 1).
+
+    Attributes:
+        topk: words are drawn from the ``topk`` most probable ones, by their probabilities; 0: from all.
+        seed: at least 0. What is drawn depends on the seed and on the document's source, not on its batch.
+    """
+
+    topk: int
+    seed: int
+
+    def generator(self, source: Tensor) -> np.random.Generator:
+        """Return the random numbers for a document whose source is (length,) int64, without padding."""
+        words = hashlib.sha256(source.cpu().numpy().astype("<i8").tobytes()).digest()
+        return np.random.default_rng([self.seed, *np.frombuffer(words, dtype="<u4").tolist()])
+
+    def draw(self, lprobs: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log probability and index of a drawn word, (n, 1) each.
+
+        Args:
+            lprobs: (n, vocabulary), -inf at words that are not allowed.
+            numbers: (n,) float64, uniform between 0 and 1.
+        """
+        values, index = lprobs.topk(self.topk, dim=1) if 0 < self.topk < lprobs.shape[1] else (lprobs, None)
+        cumulated = values.double().softmax(dim=1).cumsum(dim=1)
+        below = (1 - 1e-12) * numbers.unsqueeze(1) * cumulated[:, -1:]  # always less than the sum
+        drawn = (cumulated <= below).sum(dim=1, keepdim=True)
+        return values.gather(1, drawn), drawn if index is None else index.gather(1, drawn)
+
+
+@dataclass(frozen=True)
 class Scoring:
     """The width of the search and the scores of hypotheses.
 
     A hypothesis of n tokens after the given one has the score sum / n ** lenpen, or the sum without ``normalise``;
-    ``unkpen`` is subtracted from the log probability of ``unk``.
+    ``unkpen`` is subtracted from the log probability of ``unk``. With ``sampling`` words are drawn.
     """
 
     beam: int
@@ -35,6 +67,7 @@ class Scoring:
     unkpen: float = 0.0
     temperature: float = 1.0
     normalise: bool = True
+    sampling: Sampling | None = None
 
 
 @dataclass
@@ -74,6 +107,7 @@ class BeamSearch:
         at_once: documents translated at a time; the others wait. 0 means all.
         forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
             possibly none. Hypotheses are what follows the ``<s>`` after them. Only with ``at_once`` 0.
+        random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
     """
 
     def __init__(
@@ -86,7 +120,9 @@ class BeamSearch:
         sentences: Tensor,
         at_once: int = 0,
         forced_prefixes: Sequence[Tensor] | None = None,
+        random: Sequence[np.random.Generator] = (),
     ):
+        self.random = random
         self.device = memories[0].states.device
         self.rule, self.scoring, self.beam = rule.on(self.device), scoring, scoring.beam
         self.limits, self.sentences = limits.cpu().numpy(), sentences.cpu().numpy()[:, None]
@@ -138,6 +174,8 @@ class BeamSearch:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log probability and index of the best 2 * beam continuations of the hypotheses ``inside``, best first.
 
+        With sampling it is one continuation, drawn.
+
         ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
         scoring = self.scoring
@@ -156,7 +194,12 @@ class BeamSearch:
         if scoring.unkpen:
             lprobs[:, scoring.unk] -= scoring.unkpen
         self.rule.restrict(lprobs, *(on_device(np.flatnonzero(which), self.device) for which in (short, full)))
-        best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
+        if scoring.sampling:
+            lprobs[:, scoring.unk] = -torch.inf  # no text
+            numbers = np.array([self.random[self.active[slot].number].random() for slot in inside.tolist()])
+            best, index = scoring.sampling.draw(lprobs, on_device(numbers, self.device))
+        else:
+            best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
         best, index = torch.stack([best.double(), index.double()]).cpu().numpy()  # the step's only wait for a GPU
         if np.isnan(best).any():
             raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from gtransformer.data.group_tags import pad_context
 from gtransformer.data.instances import BOUNDARY_TOKENS
+from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.beam import BeamSearch, Scoring, decodes_stepwise
+from gtransformer.search.beam import BeamSearch, Sampling, Scoring, decodes_stepwise
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_length_limits
 
@@ -37,6 +38,9 @@ class DocumentGenerator(SequenceGenerator):
         rule: the sentence rule; None: the model is not restricted.
         documents_at_once: how many documents of a batch are translated at a time; 0 means all.
         nbest: requested hypotheses of each document (``--nbest``); all that were found are returned.
+        sampling: draw the words of each document instead of searching; ``beam_size`` must be 1.
+
+    Raises UserError if ``sampling`` is not possible with these models and options.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class DocumentGenerator(SequenceGenerator):
         rule: SentenceRule | None = None,
         documents_at_once: int = 0,
         nbest: int = 1,
+        sampling: Sampling | None = None,
         **options,
     ):
         self.sentence_a = options.pop("max_len_a", 0)
@@ -68,6 +73,12 @@ class DocumentGenerator(SequenceGenerator):
         unusual = [self.lm_model, self.repeat_ngram_blocker, self.token_indices_to_suppress]
         usual = not self.match_source_len and all(option is None for option in unusual)
         self.fast = plain and usual and all(decodes_stepwise(model) for model in models)
+        self.sampling = sampling
+        if sampling and not self.fast:
+            raise UserError(
+                "--sampling-topk: words are drawn under the sentence rule, by models that decode word by word; give "
+                "--sentence-rule on, or leave it out"
+            )
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
@@ -159,13 +170,17 @@ class DocumentGenerator(SequenceGenerator):
             unkpen=self.unk_penalty,
             temperature=self.temperature,
             normalise=self.normalize_scores,
+            sampling=self.sampling,
         )
+        random = []
+        if self.sampling:
+            random = [self.sampling.generator(source[source.ne(self.pad)]) for source in net_input["src_tokens"]]
         models = list(self.model.models)
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
         decoders = [model.decoder for model in models]
         at_once = self.documents_at_once if forced_prefixes is None else 0
-        documents = limits, sentences, at_once, forced_prefixes
+        documents = limits, sentences, at_once, forced_prefixes, random
         return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()
 
 

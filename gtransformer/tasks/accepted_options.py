@@ -71,7 +71,7 @@ _USED_IN = {
         no_last_checkpoints no_save_optimizer_state best_checkpoint_metric maximize_best_checkpoint_metric patience
         load_checkpoint_on_all_dp_ranks
         doc_noise_mask doc_noise_epochs coword_dropout instance_lengths max_pair_tokens more_training_data
-        join_documents shuffled_context doc_double_lr lr_scale_pretrained weight_decay_randinit
+        training_weights join_documents shuffled_context doc_double_lr lr_scale_pretrained weight_decay_randinit
         arch max_epoch max_update stop_time_hours clip_norm sentence_avg update_freq lr stop_min_lr
         skip_remainder_batch debug_param_names label_smoothing report_accuracy ignore_prefix_size adam_betas adam_eps
         weight_decay use_old_adam fp16_adam_stats warmup_updates warmup_init_lr force_anneal lr_shrink
@@ -112,7 +112,7 @@ _REFUSED = {
         "store_ema ema_decay ema_start_update ema_seed_model ema_update_freq ema_fp32"
     ),
     "nothing here learns from word alignments; leave it out": "load_alignments",
-    "name corpora several times with --more-training-data; leave it out": "upsample_primary",
+    "give --more-training-data and --training-weights; leave it out": "upsample_primary",
     "documents are split between sentences; give --instances greedy and --instance-tokens N": "truncate_source",
     "batches have no padding here; leave it out": "num_batch_buckets",
     "is for fairseq's speech translation in two passes, which no document model has; leave it out": (

@@ -130,7 +130,8 @@ def generator_maker(
 
     Args:
         task: a task translation_doc.
-        args: options of generation; a ``sentence_rule`` among them overrides the task's.
+        args: options of generation; a ``sentence_rule`` among them overrides the task's, ``random_words`` are our own
+            sampling (``search.beam.Sampling``), not fairseq's.
 
     Raises UserError for instances that a model does not support.
     """
@@ -160,6 +161,7 @@ def generator_maker(
         rule=rule,
         documents_at_once=task.cfg.documents_at_once,
         nbest=getattr(args, "nbest", 1),
+        sampling=getattr(args, "random_words", None),
         eos=task.language,
         symbols_to_strip_from_output=set() if prefix is None else {prefix},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
 from gtransformer.data.sentences import (
+    Chosen,
     RunDataset,
     Sentences,
     SentenceSpan,
@@ -72,14 +73,16 @@ class Loader:
         if training:
             self.options.check_training()
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
-        further = utils.split_paths(self.cfg.more_training_data or "") if training else []
-        parts = []
-        for one in filter(None, [path, *further]):
+        further = self.options.further if training else []
+        parts, weights = [], []
+        given = (training and self.options.weights) or [1.0] * (1 + len(further))
+        for one, weight in zip([path, *further], given, strict=True):
             if one != paths[0]:
                 self._check_dictionaries(paths[0], one)
             found = self.parts(one, split, combine)
             logger.info("%s %s %d instances", one, split, sum(len(part.source) for part in found))
             parts += found
+            weights += [weight] * len(found)
             if (found[0].target is None) != (parts[0].target is None):
                 raise UserError(f"{one}: only one of it and {path} has a target side; prepare both with two sides")
         limit = self.cfg.max_pair_tokens if training else None
@@ -88,6 +91,7 @@ class Loader:
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
         testing = split.startswith("test")  # as in real use, there is only the source
         groups = [self._group(part, draw, limit, testing) for part in parts]
+        groups = [one for group, weight in zip(groups, weights, strict=True) for one in weighted(group, weight, draw)]
         shuffled = self.options.shuffled if training else NOTHING
         groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
@@ -353,6 +357,28 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
     documents = np.stack([view.document[first], view.position[first]], 1)
     numbers = view.position[made.source[:, 0]] + 1
     return Grouped(source, target, context, documents, numbers, partial(regrouped_spans, view, made))
+
+
+def weighted(group: Grouped, weight: float, draw: np.random.RandomState | None) -> list[Grouped]:
+    """Return instances ``weight`` times: whole copies, and a random part of them for what is left.
+
+    ``draw`` is needed unless ``weight`` is a whole number.
+    """
+    copies, part = divmod(weight, 1)
+    found = [group] * int(copies)
+    if part:
+        total = len(group.source)
+        index = np.sort(draw.choice(total, round(part * total), replace=False))
+        source, target = (one and Chosen(one, index) for one in (group.source, group.target))
+        columns = (one if one is None else one[index] for one in (group.context, group.documents, group.numbers))
+        found.append(Grouped(source, target, *columns, partial(chosen_spans, group.spans, index)))
+    return found
+
+
+def chosen_spans(spans: Callable[[], list[SentenceSpan] | None], index: np.ndarray) -> list[SentenceSpan] | None:
+    """Return some of the spans."""
+    found = spans()
+    return None if found is None else [found[number] for number in index.tolist()]
 
 
 def within_limit(view: Sentences, made: Instances, most: int) -> Instances:

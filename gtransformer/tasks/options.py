@@ -6,10 +6,12 @@ is formatted with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from fairseq import utils
 from torch import nn
 
 from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
@@ -109,6 +111,20 @@ TRAINING: Rows = (
         lambda c: c.cfg.max_pair_tokens is not None and c.scheme.kind == STORED,
         "--max-pair-tokens {cfg.max_pair_tokens}: instances are taken as they are stored; give --instances current "
         "--context-sentences K, or another kind that is made when data are loaded",
+    ),
+    (
+        lambda c: c.weights is None,
+        "--training-weights {cfg.training_weights}: give numbers greater than 0 with commas between them, as 1,0.5",
+    ),
+    (
+        lambda c: len(c.weights) not in (0, c.corpora),
+        "--training-weights {cfg.training_weights}: the data and --more-training-data are {corpora} corpora; give a "
+        "number for each",
+    ),
+    (
+        lambda c: c.options.ordered and any(weight % 1 for weight in c.weights),
+        "--training-weights {cfg.training_weights}: documents would have gaps in --batch-order document; give whole "
+        "numbers",
     ),
 )
 GENERATION: Rows = (
@@ -226,7 +242,23 @@ class Options:
     @property
     def drawn_anew(self) -> bool:
         """Whether every epoch has other instances or other batches, so that the training set is loaded again."""
-        return str(self.cfg.instance_lengths) == DRAWN or self.shuffled != NOTHING
+        parts = any(weight % 1 for weight in self.weights or [])
+        return str(self.cfg.instance_lengths) == DRAWN or self.shuffled != NOTHING or parts
+
+    @property
+    def further(self) -> list[str]:
+        """The data directories of ``--more-training-data``."""
+        return list(filter(None, utils.split_paths(self.cfg.more_training_data or "")))
+
+    @property
+    def weights(self) -> list[float] | None:
+        """The numbers of ``--training-weights``; empty if there are none, None if they are not valid."""
+        text = self.cfg.training_weights
+        try:
+            found = [] if text is None else [float(one) for one in str(text).split(",")]
+        except ValueError:
+            return None
+        return found if all(0 < weight < math.inf for weight in found) else None
 
     @property
     def sentences_together(self) -> int | None:
@@ -241,7 +273,7 @@ class Options:
 
     def check_training(self) -> None:
         """Raise UserError for options that training does not support."""
-        self._refuse(TRAINING)
+        self._refuse(TRAINING, weights=self.weights, corpora=1 + len(self.further))
 
     def check_generation(self, score_reference: bool = False) -> None:
         """Raise UserError for options that generation does not support. ``score_reference``: it scores references."""

@@ -45,6 +45,7 @@ AS_IT_IS = {
     "coword_dropout": 0.0,
     "instance_lengths": FIXED,
     "more_training_data": None,
+    "training_weights": None,
     "max_pair_tokens": None,
     "shuffled_context": NOTHING,
 }

@@ -15,7 +15,7 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
-from gtransformer.search.beam import decodes_stepwise
+from gtransformer.search.beam import Sampling, decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON
@@ -153,6 +153,8 @@ class Engine:
             wanted = Namespace(**vars(options.arguments()), **more)
             strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule = options.sentence_rule
+            if options.sampling_topk is not None:
+                wanted.random_words = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
             if wanted.sentence_rule == AUTO:
                 # Each line needs a translation; --doc-mode full alone would not guarantee that.
                 wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained

@@ -42,6 +42,9 @@ class SearchOptions:
         batch_sentences: for a model with two passes, number of consecutive sentences in a batch; None: 16.
         sentence_rule: on: exactly as many sentences as the source has; off: the model decides, and sentences are
             assigned to lines by order; auto: the rule of training if it was on or off, else on.
+        sampling_topk: draw each word from this many most probable ones, 0 from all words; None: beam search. It takes a
+            ``beam`` of 1.
+        seed: of sampling; None: 1. The same text, model and seed give the same translation.
     """
 
     beam: int = 5
@@ -57,18 +60,24 @@ class SearchOptions:
     context_sentences: int | None = None
     sentence_rule: str = AUTO
     batch_sentences: int | None = None
+    sampling_topk: int | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         for one in fields(self):
             check_type(one.name, one.type, getattr(self, one.name))
         for names, least, message in (
             (("beam", "nbest", "max_tokens", "batch_sentences"), 1, "must be at least 1"),
-            (("max_len_a", "max_len_b", "min_len"), 0, "must not be negative"),
+            (("max_len_a", "max_len_b", "min_len", "sampling_topk", "seed"), 0, "must not be negative"),
         ):
             for name in names:
                 value = getattr(self, name)
                 if value is not None and value < least:
                     raise UserError(f"--{dashed(name)} {value}: {message}")
+        if self.seed is not None and self.sampling_topk is None:
+            raise UserError(f"--seed {self.seed}: beam search draws nothing; give --sampling-topk K, or leave it out")
+        if self.sampling_topk is not None and self.beam > 1:
+            raise UserError(f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out")
         if self.nbest > self.beam:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
         if self.max_len_a == 0 and self.max_len_b < 1:
@@ -91,14 +100,21 @@ class SearchOptions:
     def recorded(self) -> dict[str, Any]:
         """Return them for files; default strategies and rules are left out, as in files of earlier versions."""
         silent = {*(WAY if self.strategy == FULL else ()), *(["sentence_rule"] if self.sentence_rule == AUTO else [])}
-        silent |= {"batch_sentences"} if self.batch_sentences is None else set()
+        silent |= {name for name in ("batch_sentences", "sampling_topk", "seed") if getattr(self, name) is None}
         return {name: value for name, value in asdict(self).items() if name not in silent}
 
     def changed(self, **values: Any) -> SearchOptions:
-        """Return these options with some replaced; another strategy takes none of the former's. Others: TypeError."""
+        """Return these options with some replaced. Others: TypeError.
+
+        Another strategy takes none of the former's, and sampling takes no beam. Raises UserError as ``__init__``.
+        """
         if "strategy" in values:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
             values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
+        if values.get("sampling_topk") is not None:
+            if values.get("lenpen") is not None:
+                raise UserError(f"--lenpen {values['lenpen']}: --sampling-topk compares no translations; leave it out")
+            values = {"beam": 1, "nbest": 1, **values}
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
@@ -110,13 +126,14 @@ class SearchOptions:
 def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of fairseq-generate's options, by their dashed names, that are fields of SearchOptions.
 
-    Values may be texts, as on a command line. ``nbest`` and ``max_tokens`` are for whoever translates to choose; an
-    instance's context is the model's.
+    Values may be texts, as on a command line. ``nbest``, ``max_tokens`` and sampling are for whoever translates to
+    choose; an instance's context is the model's.
     """
     found = {}
     for one in fields(SearchOptions):
         value = options.get(dashed(one.name))
-        if value is not None and one.name not in ("nbest", "max_tokens", "context_sentences"):
+        own = ("nbest", "max_tokens", "context_sentences", "sampling_topk", "seed")
+        if value is not None and one.name not in own:
             kind = {"int": int, "float": float, "str": str}[one.type.partition(" | ")[0]]
             found[one.name] = kind(value)
     return found
@@ -146,6 +163,8 @@ def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model 
     add("--min-len", type=int, help="minimum tokens of a sentence")
     add("--unkpen", type=float, help="penalty of <unk>")
     add("--max-tokens", type=int, help="source tokens of a batch")
+    add("--sampling-topk", type=int, metavar="K", help="draw each word from the K most probable; 0: from all words")
+    add("--seed", type=int, help="--sampling-topk: another seed draws another translation (1)")
     add("--strategy", choices=STRATEGIES, help="how a document is decoded (docs/translate.md)")
     add("--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window")
     add("--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read")

@@ -50,13 +50,14 @@ def make_parts(work: Path, prepared: Path | None, rehearse: bool) -> dict[str, t
                 *(word for change in (
                     *changes, "train.log-format=json", f"train.max-update={5 if rehearse else 300}",
                     f"train.log-interval={1 if rehearse else 50}",
+                    *([] if rehearse else ["train.arch=gtransformer_base", "train.lr=5e-4"]),
                 ) for word in ("--set", change)),
             )
         ]
         for name, changes in PRECISIONS.items() if not rehearse or name == "float32"
     }  # fmt: skip
     return {
-        "tests": (150, [[*tests, "-m", "gpu", *marked]]),
+        "tests": (400, [[*tests, "-m", "gpu", *marked]]),
         "benchmark": (300, [
             [*benchmark, "--name", "train", "--what", "train", "--lengths", lengths, "--runs", "3",
              "--batch-tokens", "48" if rehearse else "16384"],

@@ -18,9 +18,11 @@ from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, open_bytes
 from gtransformer.preprocess.corpus import Pair, raw_file, read_documents, write_pairs
 from gtransformer.preprocess.formats.documents import (
+    CHAPTER,
     REFERENCE,
     SOURCE,
     Document,
+    LeftOut,
     Reading,
     Side,
     matched,
@@ -114,9 +116,19 @@ def read(path: Path, reading: Reading, kind: str | None = None) -> Iterator[Docu
     kind = kind or detect(path) or (TSV if reading.columns else None)
     if kind is None:
         raise UserError(f"{path}: none of the formats {', '.join(FORMATS)}")
-    if reading.columns and kind != TSV:
-        raise UserError(f"{path}: is {kind}, which names its texts itself; leave out --columns")
+    _check_options(path, kind, reading)
     return not_empty(path, kind, _READERS[kind](path, reading))
+
+
+def _check_options(path: Path, kind: str | None, reading: Reading) -> None:
+    """Raise UserError for options that have no effect on this format."""
+    for given, only, name in (
+        (reading.columns, TSV, "columns"),
+        (reading.document_property, TMX, "document-property"),
+        (reading.by != CHAPTER, EUROPARL, "by"),
+    ):
+        if given and kind != only:
+            raise UserError(f"{path}: is {kind or 'plain text'}, but --{name} is for {only}; leave it out")
 
 
 def read_one_side(path: Path, wanted: Side) -> Iterator[tuple[list[str], int]]:
@@ -141,6 +153,9 @@ def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") 
     kinds = [detect(path) or (TSV if reading.columns and path.is_file() else None) for path in paths]
     source, target = Side(SOURCE, reading.langs[0]), Side(REFERENCE, reading.langs[1], reference)
     if len(paths) == 2 and not any(kinds):
+        _check_options(paths[0], None, reading)
+        if reference:
+            raise UserError(f"{paths[1]}: is plain text, which names no reference; leave out --reference {reference}")
         return read_documents(*paths)
     if None in kinds:
         raise UserError(_unknown(paths[kinds.index(None)], len(paths)))
@@ -153,7 +168,21 @@ def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") 
     return matched(*sides, source, target)
 
 
+def read_split(
+    files: tuple[Path, Path], langs: tuple[str, str], sentence_pairs: bool = False, left_out: LeftOut | None = None
+) -> Iterator[list[Pair]]:
+    """Yield the documents of a raw corpus's split (``corpus.find_splits``): two plain texts, or a file with both sides.
+
+    ``left_out``: counts of what is left out. Raises UserError as ``corpus.read_pairs`` and ``read_parallel``.
+    """
+    if files[0] == files[1]:
+        return read_parallel(files[:1], Reading(langs, left_out=left_out or LeftOut()))
+    return read_documents(*files, sentence_pairs)
+
+
 def _unknown(path: Path, files: int) -> str:
+    if path.is_dir():
+        return f"{path}: not WMT's folder, which has sources, references and documents, also within txt"
     what = "no such file" if not path.exists() else "plain text, or a table without names of its columns"
     more = "; give its other side, too, or name its columns with --columns" if files == 1 and path.exists() else ""
     return f"{path}: {what}{more}"

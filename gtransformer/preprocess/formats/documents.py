@@ -84,10 +84,8 @@ class Document:
         if not found and len(self.sides) == 1 and not wanted.name:
             found = [side for side in self.sides if side.is_in(wanted.lang) and self._stands_for(side, wanted)]
         if len(found) > 1:
-            listed = ", ".join(map(str, found))
-            raise fault(
-                self.path, self.line, f"{self.title} has several texts of the {wanted.role} ({listed}); name one"
-            )
+            what = f"{self.title} has several texts of the {wanted.role} ({', '.join(map(str, found))})"
+            raise fault(self.path, self.line, f"{what}; name one: corpus convert --reference, score --test-set")
         return self.sides[found[0]] if found else None
 
     @staticmethod
@@ -179,17 +177,24 @@ def aligned(document: Document, wanted: Side, others: Document, other: Side) -> 
 def paired(documents: Iterable[Document], source: Side, target: Side, left_out: LeftOut) -> Iterator[list[Pair]]:
     """Yield the sentence pairs of documents of one file. Documents without one of the sides are left out and counted.
 
-    Raises UserError as ``aligned``, and for a document whose source and target would be the same text.
+    Raises UserError as ``aligned``, for a document whose source and target would be the same text, and if none has
+    both.
     """
+    any_left, first = False, None
     for document in documents:
         texts = [document.find(side) for side in (source, target)]
         if None in texts:
             left_out.documents += 1
+            first = first or document
             continue
+        any_left = True
         if texts[0] is texts[1]:
             listed = ", ".join(map(str, document.sides))
             raise fault(document.path, document.line, f"{document.title} has one text only ({listed}); give both files")
         yield aligned(document, source, document, target)
+    if first and not any_left:
+        for side in (source, target):
+            first.get(side)
 
 
 def matched(

@@ -34,7 +34,7 @@ def read_with_ids(texts: Mapping[Side, Path], ids: Mapping[Side, Path], returnin
 
 def _rows(texts: Mapping[Side, Path], paths: list[Path], id_paths: list[Path]) -> Iterator[Row]:
     before: list[str] | None = None
-    columns = 0
+    of_opus = False
     lines = (*map(text_lines, paths), *map(read_lines, id_paths))
     for number, row in enumerate(zip_longest(*lines), 1):
         if None in row:
@@ -44,10 +44,10 @@ def _rows(texts: Mapping[Side, Path], paths: list[Path], id_paths: list[Path]) -
             raise fault(together[row.index(None)], number - 1, what)
         names = [name.strip(" \t") for name in row[len(paths) :]]
         found = names[0].count("\t") + 1
-        columns = columns or found
-        if found != columns and OPUS_COLUMNS in (found, columns):
-            raise fault(id_paths[0], number, f"{found} columns, but {columns} in the lines before")
-        if columns == OPUS_COLUMNS:
+        of_opus = number == 1 and found == OPUS_COLUMNS and ".xml" in names[0] or of_opus
+        if of_opus and found != OPUS_COLUMNS:
+            raise fault(id_paths[0], number, f"{found} columns, but {OPUS_COLUMNS} in the lines before")
+        if of_opus:
             names[0] = "\t".join(names[0].split("\t")[:2])
         for path, name in zip(id_paths, names, strict=True):
             if not name:

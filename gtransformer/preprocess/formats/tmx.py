@@ -34,6 +34,7 @@ def read_tmx(path: Path, reading: Reading) -> Iterator[Document]:
 def _rows(path: Path, reading: Reading) -> Iterator[Row]:
     wanted = [lang for lang in reading.langs if lang]
     first: set[str] | None = None
+    some = not wanted
     for line, identity, properties, texts in _units(path):
         if wanted:
             found = {}
@@ -52,7 +53,10 @@ def _rows(path: Path, reading: Reading) -> Iterator[Row]:
                     path, line, f"languages {', '.join(texts)}, but {', '.join(first)} before; name those to read"
                 )
             found = {Side("", lang): text for lang, text in texts.items()}
+        some = True
         yield Row(_document(path, line, properties, reading.document_property), line, identity, found)
+    if not some and reading.left_out.units:
+        raise fault(path, line, f"no unit has {' and '.join(wanted)}; this one has {', '.join(texts) or 'no text'}")
 
 
 def _document(path: Path, line: int, properties: dict[str, str], wanted: str | None) -> str:

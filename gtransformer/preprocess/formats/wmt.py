@@ -147,7 +147,9 @@ def _first(given: dict[str, str], names: tuple[str, ...]) -> str:
     return next((given[name].strip() for name in names if given.get(name, "").strip()), "")
 
 
-def add_hypothesis(path: Path, documents: list[list[str]], lang: str, system: str) -> Iterator[bytes]:
+def add_hypothesis(
+    path: Path, documents: list[list[str]], lang: str, system: str, source_lang: str = ""
+) -> Iterator[bytes]:
     """Yield the bytes of WMT's XML with a hypothesis in each document: ``documents`` has its sentences.
 
     Everything else is kept byte by byte; the hypothesis has the paragraphs and ids of the source. Raises UserError for
@@ -166,6 +168,8 @@ def add_hypothesis(path: Path, documents: list[list[str]], lang: str, system: st
         if event.kind == TEXT:
             continue
         if event.kind == START and name == "src":
+            if not Side(SOURCE, event.attributes.get("lang", "")).is_in(source_lang):
+                continue
             inside, pieces, sentences = True, [], iter(next(rest))
         elif event.kind == END and name == "src":
             inside = False

@@ -53,6 +53,6 @@ def write_back(path: Path, source: Side, lines: Iterable[str], output: Path, lan
         raise UserError(f"{path}: has fewer sentences than were translated; start again with --restart")
     with atomic_write(output, "wb") as stream:
         if kind == WMT_XML:
-            stream.writelines(add_hypothesis(path, documents, lang, system))
+            stream.writelines(add_hypothesis(path, documents, lang, system, source.lang))
         else:
             stream.writelines(line.encode() for line in add_translation(path, documents, kind == JSONL))

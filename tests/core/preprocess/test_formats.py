@@ -352,7 +352,9 @@ def test_convert_one_file(write, convert):
     assert convert(write("x", WHOLE))[0] == [[("One", "Eins"), ("Two", "Zwei")], [("Three", "Drei")]]
     echo = ["--columns", "docid", "src", "ref"]
     assert convert(write("x", "a\tOne\tEins\nb\tTwo\tZwei\n"), more=echo)[0] == [[("One", "Eins")], [("Two", "Zwei")]]
-    assert "is WMT XML, which names its texts itself" in convert_error(convert, write, WMT_XML, echo)
+    assert "is WMT XML, but --columns is for TSV" in convert_error(convert, write, WMT_XML, echo)
+    assert "is TSV, but --by is for Europarl" in convert_error(convert, write, TSV, ["--by=speaker"])
+    assert "is TSV, but --document-property is for TMX" in convert_error(convert, write, TSV, ["--document-property=x"])
 
 
 def convert_error(convert, write, text, more=()):

@@ -29,6 +29,53 @@ def test_several_corpora_together(options):
     assert examples(alone) == examples(beside)
 
 
+@pytest.mark.parametrize("options", [{}, SINGLE], ids=["stored", "single"])
+def test_corpora_by_weight(options):
+    """Copies, and a random part that is another in each epoch and the same in a resumed one; other splits are whole."""
+    first, second = (examples(load(folder=one / "bin", **options)[1]) for one in (LEN48, LEN90))
+    options = {"more_training_data": f"{LEN90 / 'bin'}", "training_weights": "2,1.5", **options}
+    task, dataset = load(**options)
+    assert task.has_sharded_data("train")
+    epochs = []
+    for epoch in (1, 2, 1):
+        task.load_dataset("train", epoch=epoch)
+        epochs.append(examples(task.dataset("train")))
+    half = round(len(second) / 2)
+    for found in epochs:
+        whole, part = found[:-half], found[-half:]
+        assert whole == first * 2 + second
+        positions = [second.index(one) for one in part]
+        assert positions == sorted(set(positions))
+    assert epochs[0] == epochs[2] == examples(dataset) != epochs[1]
+    sizes = list(zip(dataset.src_sizes.tolist(), dataset.tgt_sizes.tolist(), strict=True))
+    assert sizes == [(len(source), len(target)) for source, target in epochs[0]]
+    alone, beside = (load("valid", **options | change)[1] for change in ({}, {"training_weights": None}))
+    assert examples(alone) == examples(beside)
+    assert not load(**options | {"training_weights": "3,1"})[0].has_sharded_data("train")
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("1,x", "1,x: give numbers greater than 0"),
+        ("1,0", "1,0: give numbers"),
+        ("1,nan", "1,nan: give numbers"),
+        ("1,inf", "1,inf: give numbers"),
+        ("", ": give numbers"),
+        ("2", "are 2 corpora; give a number for each"),
+        ("1,1,1", "are 2 corpora; give a number for each"),
+    ],
+)
+def test_weights_that_cannot_be(weights, message):
+    with pytest.raises(UserError, match=f"--training-weights .*{message}"):
+        load(more_training_data=str(LEN90 / "bin"), training_weights=weights)
+
+
+def test_parts_of_documents_in_order_are_refused():
+    with pytest.raises(UserError, match="--training-weights 1,0.5: documents would have gaps"):
+        load(more_training_data=str(LEN90 / "bin"), training_weights="1,0.5", batch_order="document")
+
+
 def test_other_words_are_refused(tmp_path):
     """In whatever way further data are given; of a part of the corpus without a dictionary there is none to compare."""
     other = shutil.copytree(LEN90 / "bin", tmp_path / "bin")

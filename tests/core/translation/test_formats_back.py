@@ -19,7 +19,8 @@ XML = """<?xml version="1.0" encoding="utf-8"?>
 <doc id="a"><src lang="en"><p><seg id="1">The old dog sleeps.</seg></p>
 <p><seg id="2">Mary finds
  <i>her</i> book.</seg></p></src><ref lang="de" translator="A"><seg id="1">x</seg><seg id="2">y</seg></ref></doc>
-<doc id="b"><src lang="en"><seg id="1">The river sleeps near a house.</seg></src></doc>
+<doc id="b"><src lang="fr"><seg id="1">z</seg></src>
+<src lang="en"><seg id="1">The river sleeps near a house.</seg></src></doc>
 </dataset>
 """
 TSV = "docid\tsrc\tgenre\na\tThe old dog sleeps.\tx\na\tMary finds her book.\ty\nb\tThe river sleeps near a house.\tz\n"
@@ -103,9 +104,9 @@ def test_interrupted(translate, expected, tmp_path, write, monkeypatch, saved_mo
         (XML, ["-o", "/dev/null"], "name it with --output FILE"),
         (XML, ["-o", "out", "--nbest=2"], "leave out --nbest"),
         (
-            XML.replace('lang="en"', 'lang="fr"'),
+            XML.replace('lang="en"', 'lang="es"'),
             ["-o", "out"],
-            "in, line 3: document a has no source (en); it has source (fr)",
+            "in, line 3: document a has no source (en); it has source (es)",
         ),
         (XML.replace("</seg>", "", 1), ["-o", "out"], "in, line 3: damaged XML"),
         (TSV.replace("\tx\n", "\n"), ["-o", "out"], "in, line 2: 2 columns, but 3 are expected"),

@@ -23,6 +23,9 @@ from gtransformer.translation.options import SearchOptions, add_search_options
             {"sentence_rule": "off", "strategy": "sequential", "context_sentences": 1},
             "--sentence-rule off: --strategy sequential",
         ),
+        ({"sampling_topk": -1, "beam": 1}, "--sampling-topk -1: must not be negative"),
+        ({"sampling_topk": 5}, "--sampling-topk draws one translation, but --beam is 5"),
+        ({"seed": 5}, "--seed 5: beam search draws nothing"),
         ({"strategy": "sliding", "nbest": 2}, "makes one translation of each line"),
         ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
     ],
@@ -39,13 +42,23 @@ def test_the_command_line_replaces_what_it_gives():
     args = parser.parse_args(["--beam", "7", "--max-len-b", "0.5", "--sentence-rule", "off"])
     assert base.given(vars(args)) == SearchOptions(beam=7, lenpen=0.5, max_len_b=0.5, sentence_rule="off")
     assert base.given({"model": "x", "beam": None}) == base
+    sampling = base.given(vars(parser.parse_args(["--sampling-topk", "0", "--seed", "3"])))
+    assert sampling == SearchOptions(beam=1, lenpen=0.5, sampling_topk=0, seed=3)
+    with pytest.raises(UserError, match=r"--lenpen 2\.0: --sampling-topk compares no"):
+        base.given(vars(parser.parse_args(["--sampling-topk", "5", "--lenpen", "2"])))
 
 
 def test_what_is_left_open_is_not_recorded():
     """So that what was begun, or exported, before there was the option is gone on with."""
     open_ = {"strategy", "window_tokens", "context_sentences", "sentence_rule", "batch_sentences"}
+    open_ |= {"sampling_topk", "seed"}
     assert not open_ & SearchOptions().recorded().keys()
-    for chosen in ({"sentence_rule": "off"}, {"batch_sentences": 4}, {"strategy": "sliding", "window_tokens": 9}):
+    for chosen in (
+        {"sentence_rule": "off"},
+        {"batch_sentences": 4},
+        {"sampling_topk": 0, "beam": 1},
+        {"strategy": "sliding", "window_tokens": 9},
+    ):
         options = SearchOptions(**chosen)
         assert chosen.items() <= options.recorded().items() and SearchOptions(**options.recorded()) == options
 

@@ -1,0 +1,181 @@
+"""Documents that are augmented: a share of them, none of a held-out set; and the corpus that is made with a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.characters import clean_line
+from gtransformer.preprocess.clean import WHOLE, CleanReport, clean_documents
+from gtransformer.preprocess.corpus import (
+    DOCUMENT,
+    SPLITS,
+    Pair,
+    document_lines,
+    find_splits,
+    is_document_mark,
+    read_documents,
+)
+from gtransformer.preprocess.observed import is_plain, random_numbers, with_observed
+
+HELD_OUT = ("dev", "test")
+# Shorter sentences are in many documents. A document is refused if more than half of it are longer ones of held-out
+# documents: its sentences may be cut at other places, or it may be part of a longer text. (Our choice.)
+TELLING = 20  # characters without blanks
+_RESERVED = {token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")}
+
+
+def fingerprint(text: str) -> bytes:
+    """Return a digest of a text that does not depend on case and blanks."""
+    return hashlib.sha256("".join(text.split()).casefold().encode()).digest()[:16]
+
+
+class HeldOut:
+    """The documents of dev and test sets, both sides, which must not be augmented.
+
+    Args:
+        corpora: directories of raw corpora.
+        langs: source and target.
+        sentence_pairs: in files without documents, each sentence is one.
+
+    Raises UserError for a corpus without dev and test set, and as ``read_documents``.
+    """
+
+    def __init__(self, corpora: Iterable[Path], langs: Sequence[str], sentence_pairs: bool = False):
+        self._documents: dict[bytes, str] = {}
+        self._sentences: dict[bytes, str] = {}
+        for corpus in corpora:
+            splits = find_splits(corpus, *langs)
+            found = {name: splits[SPLITS[name]] for name in HELD_OUT if SPLITS[name] in splits}
+            if not found:
+                raise UserError(f"{corpus}: has neither a dev nor a test set for {'-'.join(langs)}; name one that has")
+            for name, paths in found.items():
+                for number, document in enumerate(read_documents(*paths, sentence_pairs), 1):
+                    for side in zip(*document, strict=True):
+                        self._add(list(map(clean_line, side)), f"document {number} of the {name} set in {corpus}")
+
+    def _add(self, sentences: Sequence[str], where: str) -> None:
+        self._documents[fingerprint("".join(sentences))] = where
+        for sentence in sentences:
+            if is_telling(sentence):
+                self._sentences[fingerprint(sentence)] = where
+
+    def find(self, sentences: Sequence[str]) -> str | None:
+        """Return how a document is held out, for messages; None if it is not."""
+        whole = self._documents.get(fingerprint("".join(sentences)))
+        if whole is not None:
+            return f"it is {whole}"
+        shared, where, total = 0, None, 0
+        for sentence in sentences:
+            size = len("".join(sentence.split()))
+            found = self._sentences.get(fingerprint(sentence)) if is_telling(sentence) else None
+            shared, where, total = shared + size * (found is not None), found or where, total + size
+        return f"most of it is in {where}" if 2 * shared > total else None
+
+
+def is_telling(sentence: str) -> bool:
+    """Return whether a sentence is long enough to show where it comes from."""
+    return len("".join(sentence.split())) >= TELLING
+
+
+@dataclass
+class Selection:
+    """What ``select`` selected, and left out.
+
+    Attributes:
+        documents, sentences: selected.
+        held_out: documents that are held out.
+        with_signs: sentence pairs that have the signs of observed words.
+    """
+
+    documents: int = 0
+    sentences: int = 0
+    held_out: int = 0
+    with_signs: int = 0
+
+
+def select(
+    files: tuple[Path, Path],
+    held_out: HeldOut,
+    counts: Selection,
+    share: tuple[int, int] = WHOLE,
+    skip: bool = False,
+    plain: bool = False,
+    sentence_pairs: bool = False,
+) -> Iterator[tuple[int, list[Pair]]]:
+    """Yield the documents that are augmented, cleaned, each with its number in the text, from 0; count in ``counts``.
+
+    Args:
+        files: source and target; the same one twice for a text in one language.
+        share: (i, n): every n-th document, from the i-th on.
+        skip: leave held-out documents out.
+        plain: leave sentences with the signs of observed words out.
+        sentence_pairs: in files without documents, each sentence is one.
+
+    Raises UserError as ``read_documents``, if nothing is left, and for a held-out document without ``skip``.
+    """
+    own, shards = share
+    documents = clean_documents(read_documents(*files, sentence_pairs), CleanReport(), share)
+    for number, document in enumerate(documents):
+        number = own + number * shards
+        where = next(filter(None, map(held_out.find, zip(*document, strict=True))), None)
+        if where is not None and not skip:
+            raise UserError(
+                f"{files[0]}: document {number + 1}, which begins '{document[0][0][:40]}', is held out: {where}; "
+                "remove it, or leave such documents out with --skip-held-out"
+            )
+        if where is not None:
+            counts.held_out += 1
+            continue
+        kept = [pair for pair in document if not plain or all(map(is_plain, pair))]
+        counts.with_signs += len(document) - len(kept)
+        if kept:
+            counts.documents += 1
+            counts.sentences += len(kept)
+            yield number, kept
+    if not counts.documents:
+        advice = "in this shard; give a smaller N (--shard I/N)" if shards > 1 else "; check the text"
+        raise UserError(f"{files[0]}: no document is left to augment {advice}".replace(" ;", ";"))
+
+
+def with_observed_words(documents: Iterable[tuple[int, list[Pair]]], copies: int, seed: int) -> Iterator[list[Pair]]:
+    """Yield each document ``copies`` times, with newly drawn observed words behind each source sentence."""
+    for number, document in documents:
+        for copy in range(copies):
+            random = random_numbers(seed, copy, number)
+            yield [(with_observed(source, target, random), target) for source, target in document]
+
+
+def write_text(path: Path, documents: Iterable[Sequence[str]]) -> None:
+    """Write a text that is to be translated."""
+    with atomic_write(path) as stream:
+        stream.writelines(document_lines(documents))
+
+
+def read_translated(text: Path, translation: Path) -> Iterator[list[Pair]]:
+    """Yield documents of a text and its translation, line by line.
+
+    In translations, tokens of the raw format get a blank. Raises UserError if the numbers of lines differ.
+    """
+    document: list[Pair] = []
+    lines = read_lines(translation)
+    for line in read_lines(text):
+        translated = next(lines, None)
+        if translated is None:
+            break
+        if not is_document_mark(line):
+            for token, harmless in _RESERVED.items():
+                translated = translated.replace(token, harmless)
+            document.append((line, translated))
+        elif document:
+            yield document
+            document = []
+    else:
+        if next(lines, None) is None:
+            yield document
+            return
+    raise UserError(f"{translation}: not the translation of {text}, line by line; give --restart to make it again")

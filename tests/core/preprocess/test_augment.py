@@ -1,0 +1,127 @@
+"""What is augmented: the share of a shard, nothing that is held out; what comes back from a translation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.augment import HeldOut, Selection, read_translated, select, with_observed_words
+from gtransformer.preprocess.corpus import document_lines
+from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed
+
+LONG = ["The river near the house is old.", "Mary finds a red book there.", "She reads until the evening comes."]
+SHORT = ["Yes.", "No, thanks.", "Good!"]
+TEXT = [[f"Sentence {one} of document {number} is here." for one in range(number % 3 + 1)] for number in range(11)]
+
+
+def write(path: Path, documents: list[list[str]]) -> Path:
+    path.write_text("".join(document_lines(documents)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    """A raw corpus whose test set has a long and a short document, the dev set another."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for split, documents in (("test", [LONG, SHORT]), ("dev", [["Some other text stands in the dev set."]])):
+        write(folder / f"concatenated_en2de_{split}_en.txt", documents)
+        upper = [[f"Übersetzt: {sentence}" for sentence in document] for document in documents]
+        write(folder / f"concatenated_en2de_{split}_de.txt", upper)
+    return folder
+
+
+@pytest.fixture
+def held_out(corpus) -> HeldOut:
+    return HeldOut([corpus], ("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("sentences", "found"),
+    [
+        (LONG, "it is document 1 of the test set"),
+        ([f"Übersetzt: {sentence}" for sentence in LONG], "it is document 1 of the test set"),
+        (SHORT, "it is document 2 of the test set"),
+        (
+            ["some other text", "stands in the  DEV SET."],
+            "it is document 1 of the dev set",
+        ),  # cut elsewhere, other case
+        (
+            [*LONG, "And this is how the whole story ends, some days later."],
+            "most of it is in document 1 of the test set",
+        ),
+        ([LONG[1], "Hm."], "most of it is in document 1 of the test set"),  # a part
+        ([*SHORT, "Goodbye!"], None),  # short sentences are everywhere
+        ([LONG[0], "But this document is about some other things, with one quotation."], None),
+        (["Yes."], None),
+        (["Nothing of it."], None),
+    ],
+)
+def test_what_is_held_out(held_out, sentences, found):
+    where = held_out.find(sentences)
+    assert where is None if found is None else where.startswith(found)
+
+
+def test_a_corpus_without_held_out_sets_is_refused(corpus):
+    for path in corpus.iterdir():
+        path.rename(
+            path.with_name(path.name.replace("test", "train")) if "test" in path.name else path.with_suffix(".x")
+        )
+    with pytest.raises(UserError, match="has neither a dev nor a test set for en-de"):
+        HeldOut([corpus], ("en", "de"))
+
+
+def chosen(path: Path, held_out: HeldOut, **options) -> tuple[list[tuple[int, list[str]]], Selection]:
+    counts = Selection()
+    found = [
+        (number, [one for one, _ in document]) for number, document in select((path, path), held_out, counts, **options)
+    ]
+    return found, counts
+
+
+def test_shards_are_the_whole(tmp_path, held_out):
+    path = write(tmp_path / "text", TEXT)
+    whole, counts = chosen(path, held_out)
+    assert whole == list(enumerate(TEXT)) and (counts.documents, counts.sentences) == (11, sum(map(len, TEXT)))
+    shards = [chosen(path, held_out, share=(number, 4))[0] for number in range(4)]
+    assert sorted(one for shard in shards for one in shard) == whole
+    assert [number for number, _ in shards[1]] == [1, 5, 9]
+
+
+def test_a_held_out_document_is_refused_or_left_out(tmp_path, held_out):
+    path = write(tmp_path / "text", [*TEXT[:3], LONG, *TEXT[3:]])
+    with pytest.raises(UserError, match=r"text: document 4, which begins 'The river .* is document 1 of the test set"):
+        chosen(path, held_out)
+    found, counts = chosen(path, held_out, skip=True)
+    assert [document for _, document in found] == TEXT and (counts.held_out, counts.documents) == (1, 11)
+    with pytest.raises(UserError, match="no document is left"):
+        chosen(write(tmp_path / "alone", [LONG]), held_out, skip=True)
+
+
+def test_sentences_with_our_signs_are_left_out_and_counted(tmp_path, held_out):
+    path = write(tmp_path / "text", [["A plain one.", f"One {SEPARATOR} two."], [f"{GAP}"]])
+    found, counts = chosen(path, held_out, plain=True)
+    assert found == [(0, ["A plain one."])] and counts.with_signs == 2
+    assert len(chosen(path, held_out)[0]) == 2
+
+
+def test_copies_are_drawn_by_document_whatever_the_shard():
+    documents = [(number, [(text, text) for text in document]) for number, document in enumerate(TEXT)]
+    whole = list(with_observed_words(documents, 3, 5))
+    assert whole[3 * 4 : 3 * 5] == list(with_observed_words(documents[4:5], 3, 5))
+    random = random_numbers(5, 1, 4)  # the second copy of the fifth document
+    assert whole[13] == [(with_observed(text, text, random), text) for text in TEXT[4]]
+    assert len({str(document) for document in whole}) > 25
+
+
+def test_a_translation_comes_back_line_by_line(tmp_path):
+    text = write(tmp_path / "text", [["a", "b"], ["c"]])
+    translation = tmp_path / "translation"
+    translation.write_text("<d>\nA <d> x\n\n<d>\n<d>\n")
+    assert list(read_translated(text, translation)) == [[("a", "A < d> x"), ("b", "")], [("c", "< d>")]]
+    for wrong in ("<d>\nA\nB\n<d>\n", "<d>\nA\nB\n<d>\nC\nD\n"):
+        translation.write_text(wrong)
+        with pytest.raises(UserError, match="translation: not the translation of"):
+            list(read_translated(text, translation))

@@ -1,0 +1,156 @@
+"""Observed words: shares, lengths and positions against what they are to follow; lines written out by hand."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from gtransformer.preprocess import observed
+from gtransformer.preprocess.observed import (
+    GAP,
+    SEPARATOR,
+    draw_ngrams,
+    is_plain,
+    observed_words,
+    random_numbers,
+    split_words,
+    with_observed,
+    without_observed,
+)
+
+WORDS, DRAWS = 400, 2000  # of a sentence; of sentences
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[list[int]]:
+    """The lengths of the n-grams of long sentences."""
+    random = np.random.default_rng(7)
+    return [[last - first for first, last in draw_ngrams(WORDS, random)] for _ in range(DRAWS)]
+
+
+def test_shares_follow_beta_2_3(drawn):
+    """Kolmogorov-Smirnov with its distribution function written out; a thousandth is refused."""
+    shares = np.sort([sum(lengths) / WORDS for lengths in drawn])
+    wanted = 6 * shares**2 - 8 * shares**3 + 3 * shares**4
+    steps = np.arange(DRAWS + 1) / DRAWS
+    distance = max((steps[1:] - wanted).max(), (wanted - steps[:-1]).max())
+    assert distance < 1.95 / np.sqrt(DRAWS)
+
+
+@cache
+def expected_counts(words: int) -> np.ndarray:
+    """(3,) expected numbers of n-grams of 1, 2 and 3 words, lengths uniform, the last one shortened."""
+    total = np.zeros(3)
+    for length in (1, 2, 3):
+        used = min(length, words)
+        rest = expected_counts(words - used) if words > used else np.zeros(3)
+        total += (np.eye(3)[used - 1] + rest) / 3
+    return total
+
+
+def test_lengths_are_uniform_from_1_to_3(drawn):
+    """Chi-square with two degrees of freedom."""
+    counts = np.array([sum(lengths.count(length) for lengths in drawn) for length in (1, 2, 3)])
+    wanted = sum(expected_counts(sum(lengths)) for lengths in drawn if lengths)
+    assert counts.sum() == sum(map(len, drawn)) > 100_000
+    assert ((counts - wanted) ** 2 / wanted).sum() < 13.8
+    assert (abs(counts / counts.sum() - 1 / 3) < 0.01).all()
+
+
+def length_draws(words: int) -> list[tuple[float, tuple[int, ...]]]:
+    """All draws of lengths for so many observed words, with their probabilities."""
+    if not words:
+        return [(1.0, ())]
+    return [
+        (probability / 3, (min(length, words), *rest))
+        for length in (1, 2, 3)
+        for probability, rest in length_draws(words - min(length, words))
+    ]
+
+
+def expected_positions(words: int) -> np.ndarray:
+    """(words,) probability that each word is observed: all numbers, lengths and orders, spelled out."""
+    shares = (np.arange(20_000) + 0.5) / 20_000
+    density = 12 * shares * (1 - shares) ** 2 / 20_000
+    total = np.zeros(words)
+    for left in range(words + 1):
+        rounded = np.clip(1 - abs(shares * words - left), 0, None)  # probability of rounding up or down to it
+        for probability, lengths in length_draws(left):
+            orders = list(permutations([*lengths, *[0] * (words - left)]))
+            for order in orders:
+                shown = [bool(length) for length in order for _ in range(length or 1)]
+                total += (density * rounded).sum() * probability / len(orders) * np.array(shown)
+    return total
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 6])
+def test_words_of_a_short_sentence(words):
+    """Each as often as it should, within four standard errors; on average 0.4, the mean of Beta(2, 3)."""
+    random, draws = np.random.default_rng(8), 20_000
+    counts = np.zeros(words)
+    for _ in range(draws):
+        end = 0
+        for first, last in draw_ngrams(words, random):
+            assert end <= first < last <= min(words, first + 3)
+            counts[first:last] += 1
+            end = last
+    expected = expected_positions(words)
+    assert expected.mean() == pytest.approx(0.4, abs=1e-6)
+    assert (abs(counts / draws - expected) < 4 * np.sqrt(expected * (1 - expected) / draws)).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "ngrams", "line"),
+    [
+        ("Guten Abend, Herr Becker!", [(0, 1), (3, 4)], "Guten ␣ Becker!"),
+        ("Guten Abend, Herr Becker!", [(1, 2)], "␣ Abend, ␣"),
+        ("Guten Abend, Herr Becker!", [(0, 1), (1, 3)], "Guten Abend, Herr ␣"),
+        ("Guten Abend, Herr Becker!", [(0, 3), (3, 4)], "Guten Abend, Herr Becker!"),
+        ("Guten  Abend,\u00a0Herr Becker!", [(0, 3)], "Guten  Abend,\u00a0Herr ␣"),
+        ("Guten Abend!", [], "␣"),
+        ("", [], ""),
+        ("今天天气很好。", [(0, 2), (3, 4), (6, 7)], "今天 ␣ 气 ␣ 。"),
+        ("我用 Python 3 写。", [(1, 4), (4, 5)], "␣ 用 Python 3 写 ␣"),
+    ],
+)
+def test_lines_written_by_hand(monkeypatch, target, ngrams, line):
+    monkeypatch.setattr(observed, "draw_ngrams", lambda words, random: ngrams)
+    assert observed_words(target, np.random.default_rng(1)) == line
+    assert with_observed("Source, text.", target, np.random.default_rng(1)) == f"Source, text. ‖ {line}"
+
+
+@pytest.mark.parametrize("target", ["Der alte Hund schläft, weil er müde ist.", "今天天气很好，我们去公园。"])
+def test_what_is_observed_is_of_the_target(target):
+    """In order, with at least one word in each gap; the source comes back."""
+    random, gaps = np.random.default_rng(2), 0
+    for _ in range(300):
+        line = with_observed("The old ‖ dog.", target, random)
+        assert without_observed(line) == "The old ‖ dog."
+        shown = line.rpartition(f" {SEPARATOR} ")[2]
+        pattern = r"\s*".join(".+" if part == GAP else re.escape(part) for part in re.split(f"({GAP})", shown) if part)
+        assert re.fullmatch(pattern.replace(r"\ ", " ?"), target), (line, pattern)
+        assert f"{GAP} {GAP}" not in shown
+        gaps += shown.count(GAP)
+    assert gaps > 300
+
+
+def test_words_are_the_whole_sentence():
+    for sentence in ("Der alte  Hund.", "今天 是 2026 年", "สวัสดี ok", "a\u3000b"):
+        assert "".join(split_words(sentence)) == sentence
+
+
+def test_draws_depend_on_seed_copy_and_document_alone():
+    def draws(*key: int) -> list:
+        return [draw_ngrams(20, random) for random in [random_numbers(*key)] for _ in range(5)]
+
+    assert draws(1, 2, 3) == draws(1, 2, 3)
+    others = [draws(*key) for key in ((1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4), (1, 3, 2))]
+    assert all(others.count(one) == 1 for one in others)
+
+
+def test_signs_are_found():
+    assert is_plain("a | b _ c") and not is_plain("a‖b") and not is_plain(f"x{GAP}")

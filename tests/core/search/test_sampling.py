@@ -1,0 +1,113 @@
+"""Sampling: words follow the model's distribution, and a translation depends on seed and source alone."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.search.beam import Sampling
+from tests.core.search.conftest import Translator
+from tests.support import fairseqs_model, tiny_model
+
+SHAPES = [[3, 1], [2], [1, 4, 2]]
+
+
+def sampler(dictionary, models=None, topk=0, seed=1, **options) -> Translator:
+    options = {"max_len_a": 1.0, "max_len_b": 2, **options}
+    models = models or [tiny_model(dictionary).double()]
+    return Translator(dictionary, models, beam=1, random_words=Sampling(topk, seed), **options)
+
+
+def tokens(found) -> list[list[int]]:
+    return [hypothesis["tokens"].tolist() for (hypothesis,) in found]
+
+
+@pytest.mark.parametrize("topk", [0, 3])
+def test_words_follow_the_distribution(topk):
+    """Chi-square of 20,000 draws against probabilities that are computed here."""
+    lprobs = torch.tensor([0.4, 0.3, 0.15, 0.1, 0.05, 0.0]).log()
+    wanted = np.array([0.4, 0.3, 0.15, 0.1, 0.05] if topk == 0 else [0.4, 0.3, 0.15])
+    wanted /= wanted.sum()
+    numbers = torch.from_numpy(np.random.default_rng(3).random(20_000))
+    values, index = Sampling(topk, 1).draw(lprobs.expand(20_000, -1), numbers)
+    assert torch.equal(values.squeeze(1), lprobs[index.squeeze(1)])
+    counts = np.bincount(index.squeeze(1).numpy(), minlength=6)
+    assert counts[len(wanted) :].sum() == 0
+    expected = 20_000 * wanted
+    assert ((counts[: len(wanted)] - expected) ** 2 / expected).sum() < 18.5  # 4 degrees of freedom: one in a thousand
+
+
+def test_the_ends_of_the_scale_are_words_that_are_allowed():
+    lprobs = torch.tensor([[-torch.inf, 0.0, -torch.inf]]).expand(2, -1)
+    _, index = Sampling(0, 1).draw(lprobs, torch.tensor([0.0, np.nextafter(1.0, 0.0)], dtype=torch.float64))
+    assert index.flatten().tolist() == [1, 1]
+
+
+@torch.no_grad()
+def test_first_words_are_drawn_as_the_model_says(dictionary, documents):
+    """The whole search, over 300 seeds, against the probabilities of one pass of the model."""
+    model = tiny_model(dictionary).double()
+    (source,) = documents(random.Random(1), [[3]])
+    translate, found = sampler(dictionary, [model], max_len_a=0, max_len_b=1), Counter()
+    for seed in range(300):
+        translate.generator.sampling = Sampling(0, seed)
+        found[tokens(translate([source]))[0][0]] += 1
+    batch = {"src_tokens": torch.tensor([source]), "src_lengths": torch.tensor([len(source)])}
+    logits, _ = model(**batch, prev_output_tokens=torch.tensor([[dictionary.bos()]]))
+    allowed = [index for index in range(len(dictionary)) if dictionary[index].startswith("w")]
+    wanted = logits[0, 0, allowed].softmax(0).numpy() * 300
+    counts = np.array([found[index] for index in allowed])
+    assert counts.sum() == 300
+    assert ((counts - wanted) ** 2 / wanted).sum() < 32.9  # 11 degrees of freedom: one in two thousand
+
+
+@torch.no_grad()
+def test_a_translation_depends_on_seed_and_source_alone(dictionary, documents):
+    """Not on what is in the batch, its order, padding, or how many are translated at a time."""
+    model = tiny_model(dictionary).double()
+    batch = documents(random.Random(2), SHAPES)
+    found = tokens(sampler(dictionary, [model])(batch))
+    assert tokens(sampler(dictionary, [model])(batch[::-1])) == found[::-1]
+    assert [tokens(sampler(dictionary, [model])([one]))[0] for one in batch] == found
+    waiting = sampler(dictionary, [model], task_options={"documents_at_once": 1})
+    assert tokens(waiting(batch)) == found
+    assert tokens(sampler(dictionary, [model], seed=2)(batch)) != found
+
+
+@torch.no_grad()
+def test_sentences_and_limits_are_kept_and_scores_are_the_models(dictionary, documents):
+    model = tiny_model(dictionary).double()
+    batch = documents(random.Random(3), SHAPES)
+    translate = sampler(dictionary, [model], max_len_b=1)
+    for source, shape, (hypothesis,) in zip(batch, SHAPES, translate(batch), strict=True):
+        sentences = translate.sentences(hypothesis)
+        assert len(sentences) == len(shape)
+        assert all(1 <= len(words) <= most + 1 for words, most in zip(sentences, shape, strict=True))
+        target = hypothesis["tokens"]
+        previous = torch.cat([target.new_tensor([dictionary.bos()]), target[:-1]])
+        net_input = {"src_tokens": torch.tensor([source]), "src_lengths": torch.tensor([len(source)])}
+        logits, _ = model(**net_input, prev_output_tokens=previous.unsqueeze(0))
+        lprobs = logits[0].log_softmax(1).gather(1, target.unsqueeze(1)).squeeze(1)
+        chosen = target.ne(dictionary.bos()) & target.ne(dictionary.index("[de]"))
+        expected = lprobs.where(chosen, torch.zeros(()).double())
+        torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_the_most_probable_word_alone_is_greedy_search(dictionary, documents):
+    model = tiny_model(dictionary).double()
+    batch = documents(random.Random(4), SHAPES)
+    greedy = Translator(dictionary, [model], beam=1, max_len_a=1.0, max_len_b=2, unkpen=1e6)
+    assert tokens(sampler(dictionary, [model], topk=1)(batch)) == tokens(greedy(batch))
+
+
+def test_searches_that_cannot_draw_are_refused(dictionary):
+    with pytest.raises(UserError, match="--sampling-topk: .*--sentence-rule on"):
+        sampler(dictionary, [fairseqs_model(dictionary)])
+    with pytest.raises(UserError, match="--sampling-topk: .*--sentence-rule on"):
+        sampler(dictionary, task_options={"sentence_rule": "off"})

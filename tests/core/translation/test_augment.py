@@ -1,0 +1,228 @@
+"""gtransformer augment: aligned line by line, equal after an interruption, equal to the Python interface; mistakes."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gtransformer.cli.augment import main
+from gtransformer.preprocess.corpus import document_lines, read_documents
+from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed, without_observed
+from gtransformer.translation.api import GTransformer
+from tests import saved_model as saved
+from tests.core.translation.test_resuming import stop_after
+
+Documents = list[list[str]]
+
+
+def lines(lang: str, seed: int) -> Iterator[str]:
+    """Sentences of words that the saved model knows."""
+    draw = random.Random(f"{lang}{seed}")
+    while True:
+        yield " ".join(draw.choices(saved.WORDS[lang][:16], k=draw.randint(5, 9))).capitalize()
+
+
+def write(folder: Path, split: str, lang: str, documents: Documents) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"concatenated_en2de_{split}_{lang}.txt"
+    path.write_text("".join(document_lines(documents)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    """A raw corpus."""
+    draw = random.Random(1)
+    for seed, (split, count) in enumerate((("train", 14), ("dev", 2), ("test", 2))):
+        lengths = [draw.randint(1, 6) for _ in range(count)]
+        for lang in ("en", "de"):
+            some = lines(lang, seed)
+            write(tmp_path / "corpus", split, lang, [[next(some) for _ in range(length)] for length in lengths])
+    return tmp_path / "corpus"
+
+
+@pytest.fixture(scope="module")
+def augmentation_model(tmp_path_factory) -> Path:
+    """A model directory whose vocabulary has what stands behind source sentences."""
+    english = saved.WORDS["en"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(saved.WORDS, "en", [*english, *[SEPARATOR, GAP] * 3, *saved.WORDS["de"]])
+        return saved.make_model(tmp_path_factory.mktemp("augmentation"))
+
+
+def augment(kind: str, *words, status: int = 0) -> None:
+    more = [] if kind == "observe" else ["--cpu", "--quiet"]
+    assert main([kind, *map(str, words), *more]) == status
+
+
+def written(folder: Path, pair: tuple[str, str] = ("en", "de"), split: str = "train") -> list[list[tuple[str, str]]]:
+    """Documents of pairs; reading them refuses sides that are not aligned."""
+    return list(read_documents(*(folder / f"concatenated_{pair[0]}2{pair[1]}_{split}_{lang}.txt" for lang in pair)))
+
+
+def training(corpus: Path, lang: str) -> Path:
+    return corpus / f"concatenated_en2de_train_{lang}.txt"
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    """All files but the one with the date."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "made.json")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def translator(saved_model):
+    return GTransformer.from_pretrained(saved_model, device="cpu")
+
+
+def test_forward(saved_model, translator, corpus, tmp_path, capsys):
+    """Each sentence with the translation that Python gives; the same without the tag."""
+    english = [[source for source, _ in document] for document in written(corpus)]
+    options = ["--model", saved_model, "--held-out", corpus]
+    augment("forward", training(corpus, "en"), tmp_path / "out", *options)
+    expected = [list(zip(document, translator.translate(document), strict=True)) for document in english]
+    assert written(tmp_path / "out") == expected
+    assert f"{len(english)} documents, {sum(map(len, english))} sentences" in capsys.readouterr().out
+    augment("forward", training(corpus, "en"), tmp_path / "out", *options, "--tag", "BT")
+    assert "there already, kept" in capsys.readouterr().err  # the tag is not translated
+    assert written(tmp_path / "out") == [[(f"{source} BT", target) for source, target in one] for one in expected]
+    noted = json.loads((tmp_path / "out" / "augment" / "made.json").read_text())
+    assert "--tag BT" in noted["command"] and noted["selected"]["documents"] == len(english)
+
+
+def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path):
+    """A model en-de makes the source of a corpus de-en; another seed draws another one."""
+    english = [[source for source, _ in document] for document in written(corpus)]
+    options = ["--model", saved_model, "--held-out", corpus, "-s", "de", "-t", "en", "--sampling-topk", "5"]
+    found = {}
+    for seed in (1, 2):
+        out = tmp_path / f"out{seed}"
+        augment("back", training(corpus, "en"), out, *options, "--seed", seed, "--tag", "(back)")
+        found[seed] = written(out, ("de", "en"))
+        drawn = [translator.translate(document, sampling_topk=5, seed=seed) for document in english]
+        assert found[seed] == [
+            [(f"{source} (back)", target) for source, target in zip(*sides, strict=True)]
+            for sides in zip(drawn, english, strict=True)
+        ]
+    assert found[1] != found[2] and drawn != [translator.translate(document) for document in english]
+
+
+def test_shards_are_the_whole(saved_model, corpus, tmp_path):
+    options = ["--model", saved_model, "--held-out", corpus]
+    augment("forward", training(corpus, "en"), tmp_path / "whole", *options)
+    for number in range(3):
+        augment("forward", training(corpus, "en"), tmp_path / f"{number}", *options, "--shard", f"{number}/3")
+    shards = [written(tmp_path / f"{number}") for number in range(3)]
+    assert written(tmp_path / "whole") == [shards[number % 3][number // 3] for number in range(sum(map(len, shards)))]
+
+
+def test_observe(corpus, tmp_path, capsys):
+    """Training and dev set, each sentence with words of its own target; each copy is drawn again."""
+    augment("observe", corpus, tmp_path / "out", "--copies", 2, "--seed", 3)
+    expected = [
+        [(with_observed(source, target, draw), target) for source, target in document]
+        for number, document in enumerate(written(corpus))
+        for draw in (random_numbers(3, copy, number) for copy in range(2))
+    ]
+    found = written(tmp_path / "out")
+    assert found == expected and found[0] != found[1]
+    for split, copies in (("train", 2), ("dev", 1)):
+        originals = [document for document in written(corpus, split=split) for _ in range(copies)]
+        for document, original in zip(written(tmp_path / "out", split=split), originals, strict=True):
+            assert [(without_observed(source), target) for source, target in document] == original
+    assert not list((tmp_path / "out").glob("*test*"))
+    augment("target", corpus, tmp_path / "out", "--model", tmp_path, status=1)
+    assert "out: was made by gtransformer augment observe; name another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("windows", [1, 3])
+def test_target_side_augmentation_is_equal_after_an_interruption(
+    augmentation_model, corpus, tmp_path, monkeypatch, windows
+):
+    command = [corpus, "--model", augmentation_model, "--copies", 3, "--seed", 4, "--max-tokens", 40]
+    augment("target", command[0], tmp_path / "whole", *command[1:])
+    with monkeypatch.context() as patch:
+        stop_after(patch, windows)
+        with pytest.raises(OSError, match="the machine failed"):
+            augment("target", command[0], tmp_path / "again", *command[1:])
+    assert not list((tmp_path / "again").glob("concatenated_*"))  # nothing half-written
+    augment("target", command[0], tmp_path / "again", *command[1:])
+    whole, again = made(tmp_path / "whole"), made(tmp_path / "again")
+    assert {name: again[name] for name in whole if ".translated" not in name} == {
+        name: content for name, content in whole.items() if ".translated" not in name
+    } and whole.keys() == again.keys()
+
+    documents = [document for document in written(corpus) for _ in range(3)]
+    found = written(tmp_path / "whole")
+    assert [[source for source, _ in one] for one in found] == [[source for source, _ in one] for one in documents]
+    model = GTransformer.from_pretrained(augmentation_model, device="cpu")
+    for number in (0, 7):
+        draws = [random_numbers(4, copy, number) for copy in range(3)]
+        read = [[with_observed(source, target, draw) for source, target in written(corpus)[number]] for draw in draws]
+        drawn = model.translate(read, sampling_topk=10, seed=4, max_tokens=40)
+        assert [[target for _, target in one] for one in found[3 * number : 3 * number + 3]] == drawn
+    assert len({str(one) for one in found}) > len(found) * 0.9
+
+
+def test_held_out_documents_are_refused_before_anything_is_written(saved_model, corpus, tmp_path, capsys):
+    """A test document among monolingual text, and among the training set of the corpus itself."""
+    test = written(corpus, split="test")[1]
+    english = [[source for source, _ in document] for document in written(corpus)]
+    text = tmp_path / "text.en"
+    text.write_text("".join(document_lines([*english, [source.upper() for source, _ in test]])), encoding="utf-8")
+    options = ["--model", saved_model, "--held-out", corpus]
+    augment("forward", text, tmp_path / "out", *options, status=1)
+    message = f"error: {text}: document 15, which begins '{test[0][0].upper()[:40]}', is held out: it is document 2 of"
+    assert capsys.readouterr().err.startswith(message)
+    assert not made(tmp_path / "out")
+    augment("forward", text, tmp_path / "out", *options, "--skip-held-out")
+    assert "1 documents were left out" in capsys.readouterr().out
+    assert [[source for source, _ in document] for document in written(tmp_path / "out")] == english
+    for lang, side in (("en", 0), ("de", 1)):
+        path = training(corpus, lang)
+        path.write_text(path.read_text() + "".join(document_lines([[pair[side] for pair in test]])), encoding="utf-8")
+    augment("observe", corpus, tmp_path / "observed", status=1)
+    assert "is held out: it is document 2 of the test set" in capsys.readouterr().err
+    assert not made(tmp_path / "observed")
+
+
+MISTAKES = [
+    ("back {en} {out} --model {model} --held-out {corpus}", "translates en-de, but back for en-de needs a model de-en"),
+    ("forward {en} {out} --model {model} --held-out {corpus} -t fr", "{corpus}: no files for the language pair en-fr"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --shard 3/3", "--shard 3/3: give I/N"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --seed 2", "--seed 2: beam search draws nothing"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --sentence-rule off", "--sentence-rule off: lines would"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --sampling-topk 3 --beam 2", "but --beam is 2; leave"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --tag ' '", "--tag ' ': give a word"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --tag '<d>'", "<d> inside a sentence is reserved"),
+    ("forward {en} {out} --model {model} --held-out {out}", "{out}: no such directory"),
+    ("forward {corpus} {out} --model {model} --held-out {corpus}", "{corpus}: is a directory; give a text"),
+    ("forward {en} {corpus} --model {model} --held-out {corpus}", "{corpus}: has a corpus already"),
+    ("forward {none} {out} --model {model} --held-out {corpus}", "{none}: no such file"),
+    ("forward {en} {out} --model {none} --held-out {corpus}", "{none}: no such model directory"),
+    ("target {corpus} {out} --model {model}", "its vocabulary lacks ‖ or ␣; train one"),
+    ("target {corpus} {out} --model {model} --copies 0", "--copies 0: give 1 or more"),
+    ("target {corpus} {out} --model {model} --seed -1", "--seed -1: must not be negative"),
+    ("observe {en} {out}", "{en}: no such directory; give that of a raw corpus"),
+    ("observe {corpus} {en}", "{en}: is no directory"),
+    ("observe {corpus} {corpus}", "{corpus}: has a corpus already"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), MISTAKES)
+def test_mistakes_get_one_sentence_and_leave_nothing(saved_model, corpus, tmp_path, capsys, line, message):
+    paths = {
+        "en": training(corpus, "en"), "out": tmp_path / "out", "corpus": corpus, "model": saved_model,
+        "none": tmp_path / "none",
+    }  # fmt: skip
+    before = made(tmp_path)
+    words = [word.format(**paths) for word in shlex.split(line)]
+    augment(*words, status=1)
+    error = capsys.readouterr().err.splitlines()
+    assert len(error) == 1 and message.format(**paths) in error[0]
+    assert made(tmp_path) == before

@@ -57,7 +57,7 @@ setup(
     package_data={"gtransformer": ["py.typed", "lab/report/papers/*.yaml", "lab/report/pages/templates/*"]},
     cmdclass={"build_py": BuildWithRecipes},
     install_requires=requirements("runtime"),
-    extras_require={name: requirements(name) for name in ("dev", "docs", "bert", "hf", "comet", "discourse")},
+    extras_require={name: requirements(name) for name in ("dev", "docs", "bert", "hf", "discourse")},
     entry_points={
         # Commands by their names in earlier versions stay for one version.
         "console_scripts": [

@@ -27,7 +27,7 @@ MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
         Command("corpus get", "cli.download", "download a corpus and verify it"),
-        Command("corpus convert", "cli.convert", "convert WMT, IWSLT, Europarl, OPUS, TMX, tables, or ctxpro"),
+        Command("corpus convert", "cli.convert", "convert WMT, IWSLT, OPUS, TMX, tables, ctxpro, ContraPro"),
         Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
         Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
     ),
@@ -43,9 +43,9 @@ MAP = {
         Command("postprocess", "cli.postprocess", "turn subwords into plain text"),
     ),
     "Evaluate": (
-        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),
+        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET, XCOMET, SLIDE and significance"),
         Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets"),
-        Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro"),
+        Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro, ContraPro"),
         Command("terms", "cli.terms", "consistency of terms in a document (LTCR)"),
         Command("discourse", "cli.discourse", "F1 of pronouns and formality, English to German"),
     ),

@@ -3,7 +3,7 @@
 The package needs other versions of numpy and transformers than this one. So it is installed in an environment of its
 own, and ``comet_process`` runs there.
 
-SLIDE (Raunak et al. 2023) scores windows of several sentences of a document by a metric without references. The last
+SLIDE (Raunak et al. 2024) scores windows of several sentences of a document by a metric without references. The last
 window of a document has the rest (our choice).
 """
 
@@ -35,7 +35,7 @@ DEFAULT_MODELS = {
     XCOMET: "Unbabel/XCOMET-XL",
     SLIDE: "Unbabel/wmt22-cometkiwi-da",
 }
-INSTALL = "python3.11 -m venv comet && comet/bin/pip install 'unbabel-comet>=2.2.7,<3'"
+INSTALL = "python3.11 -m venv comet && comet/bin/pip install 'unbabel-comet>=2.2.7,<3' 'setuptools<81'"
 Sides = dict[str, list[list[str]]]  # src, mt, ref: of each segment its context and its own sentence
 
 

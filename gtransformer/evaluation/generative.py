@@ -11,8 +11,9 @@ Context may decide something else in the same sentence. If a word can belong to 
 For ctxpro (Wicks and Post 2023), sentences of real text, a translation is right if it contains the expected word,
 lower-cased and without punctuation. There are no wrong answers. Its files are JSON lists with an entry per sentence:
 ``expected``, ``rule``, ``ante distance``, ``document id``. The translation is a line, or the last sentence of a
-translated document, which is the sentence with its context. ContraPro in this form (``suite_files``) has
-``wrong forms``, too: a translation with one of them and without the expected word is wrong, not neither.
+translated document, which is the sentence with its context. ContraPro in this form (``suite_files``; Post and
+Junczys-Dowmunt 2023) has ``wrong forms``, too: a translation with one of them and without the expected word is wrong,
+not neither.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from gtransformer.errors import UserError
 SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
 # Chunks of consecutive sentences of a document; the last one of a document may have fewer.
 CHUNKS = {f"chunks of {size} sentences": size for size in (2, 4, 8)}
-WINDOW = 6  # sentences (Raunak et al. 2023)
+WINDOW = 6  # sentences (Raunak et al. 2024)
 WINDOWS = f"windows of {WINDOW} sentences"  # SLIDE
 # sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
 UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})

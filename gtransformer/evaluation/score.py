@@ -196,8 +196,8 @@ def score_text(
     if isinstance(hypotheses, GivenText):
         segments = segments_of_text(hypotheses.documents, first, unit, more=more)
     elif wanted.scored is not None:
-        if alignment == MWER:
-            raise UserError(f"{wanted.path}: some documents have no reference, so --align {MWER} is not possible")
+        if is_mwer(alignment):
+            raise UserError(f"{wanted.path}: some documents have no reference, so --align mwer is not possible")
         text = wanted.of_scored(read_shaped(path, list(wanted.shape), wanted.path, Side(HYPOTHESIS)))
         segments = segments_of_text(text, first, unit, more=more)
     else:

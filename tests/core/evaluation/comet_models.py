@@ -1,6 +1,6 @@
 """Run by a Python that has unbabel-comet: write small random models of each kind, or score samples.
 
-``comet_models.py write FOLDER TEXT`` and ``comet_models.py score CHECKPOINT SAMPLES SCORES [context]``.
+``comet_models.py write FOLDER TEXT`` and ``comet_models.py score JOBS SCORES``.
 """
 
 import json
@@ -50,20 +50,18 @@ def write(folder: Path, text: Path) -> None:
         torch.save({**state, "pytorch-lightning_version": "2.0.0"}, path)
 
 
-def score(checkpoint: Path, samples: Path, scores: Path, context: bool) -> None:
-    """The scores that unbabel-comet gives by itself."""
+def score(jobs: Path, scores: Path) -> None:
+    """The scores that unbabel-comet gives by itself, of (checkpoint, samples, whether with context)."""
     from comet import load_from_checkpoint
 
-    model = load_from_checkpoint(str(checkpoint))
-    if context:
-        model.enable_context()
-    found = model.predict(json.loads(samples.read_text()), batch_size=1, gpus=0, progress_bar=False)["scores"]
-    scores.write_text(json.dumps([float(one) for one in found]))
+    found = []
+    for checkpoint, samples, context in json.loads(jobs.read_text()):
+        model = load_from_checkpoint(checkpoint)
+        if context:
+            model.enable_context()
+        found.append([float(one) for one in model.predict(samples, batch_size=1, gpus=0, progress_bar=False)["scores"]])
+    scores.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    what, *paths = sys.argv[1:]
-    if what == "write":
-        write(*map(Path, paths))
-    else:
-        score(*map(Path, paths[:3]), context=len(paths) > 3)
+    {"write": write, "score": score}[sys.argv[1]](*map(Path, sys.argv[2:]))

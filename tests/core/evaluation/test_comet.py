@@ -228,36 +228,30 @@ def test_equals_unbabel_comet(tmp_path, monkeypatch, capsys):
         assert main([*line, f"--comet-python={PYTHON}"]) == 0, capsys.readouterr().err
         return json.loads((tmp_path / "mt.scores.json").read_text())["scores"]["raw"]
 
-    def oracle(name: str, samples: list[dict], *context: str) -> float:
-        (tmp_path / "samples").write_text(json.dumps(samples))
-        command = [PYTHON, SCRIPT, "score", models[name], "samples", "scores", *context]
-        subprocess.run(command, check=True, capture_output=True)
-        found = json.loads((tmp_path / "scores").read_text())
-        assert len({round(one, 4) for one in found}) > len(found) / 2, "the random model tells texts apart"
-        return sum(found) / len(found)
-
-    found, plain = scores(), []
-    for d, document in enumerate(lengths):
-        plain += [{name: texts[name][d][n] for name in names} for n in range(len(document))]
-    unreferenced = [{key: one[key] for key in ("src", "mt")} for one in plain]
-    assert found["comet"]["score"] == pytest.approx(oracle("comet", plain), abs=1e-5)
-    assert found["xcomet"]["score"] == pytest.approx(oracle("xcomet", plain), abs=1e-5)
-    assert found["comet_kiwi"]["score"] == pytest.approx(oracle("kiwi", unreferenced), abs=1e-5)
-    joined = [{name: " ".join(texts[name][d]) for name in ("src", "mt")} for d in range(10)]
-    assert found["slide"]["score"] == pytest.approx(oracle("slide", joined), abs=1e-5)
-    # Beyond the limit: a sequence of 22 tokens with two boundaries; joint ones of 24 with four.
-    assert found["comet"]["too_long"] == 1 and found["comet_kiwi"]["too_long"] == 1
-    assert found["slide"]["too_long"] == sum(2 * sum(one) + 4 > 24 for one in lengths) > 1
-
-    found, pooled = scores("--comet-context=2"), []
+    found, with_two = scores(), scores("--comet-context=2")
+    plain, pooled = [], []
     for d, document in enumerate(lengths):
         for n in range(len(document)):
+            plain.append({name: texts[name][d][n] for name in names})
             first = max(0, n - 2)
             while first < n and sum(document[first : n + 1]) + n - first + 2 > 22:
                 first += 1
             before = {"src": "src", "mt": "ref", "ref": "ref"}
             pooled.append({k: " </s> ".join([*texts[before[k]][d][first:n], texts[k][d][n]]) for k in names})
-    assert found["comet_context"]["score"] == pytest.approx(oracle("comet", pooled, "context"), abs=1e-5)
-    whole = [one["mt"].count("</s>") for one in pooled]
+    unreferenced = [{key: one[key] for key in ("src", "mt")} for one in plain]
+    joined = [{name: " ".join(texts[name][d]) for name in ("src", "mt")} for d in range(10)]
+    jobs = {
+        "comet": ("comet", plain, False), "xcomet": ("xcomet", plain, False), "comet_kiwi": ("kiwi", unreferenced, False),
+        "slide": ("kiwi", joined, False), "comet_context": ("comet", pooled, True),
+    }  # fmt: skip
+    (tmp_path / "jobs").write_text(json.dumps([(str(models[model]), *more) for model, *more in jobs.values()]))
+    subprocess.run([PYTHON, SCRIPT, "score", "jobs", "oracle"], check=True, capture_output=True)
+    for key, expected in zip(jobs, json.loads((tmp_path / "oracle").read_text()), strict=True):
+        assert len({round(one, 4) for one in expected}) > len(expected) / 2, "the random model tells texts apart"
+        assert (found | with_two)[key]["score"] == pytest.approx(sum(expected) / len(expected), abs=1e-5), key
+    # Beyond the limit: a sequence of 22 tokens with two boundaries; joint ones of 24 with four.
+    assert found["comet"]["too_long"] == 1 and found["comet_kiwi"]["too_long"] == 1
+    assert found["slide"]["too_long"] == sum(2 * sum(one) + 4 > 24 for one in lengths) > 1
+    kept = [one["mt"].count("</s>") for one in pooled]
     wanted = [min(2, n) for _ in lengths for n in range(5)]
-    assert found["comet_context"]["context_cut"] == sum(a < b for a, b in zip(whole, wanted, strict=True)) > 0
+    assert with_two["comet_context"]["context_cut"] == sum(a < b for a, b in zip(kept, wanted, strict=True)) > 0

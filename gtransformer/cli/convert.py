@@ -164,7 +164,7 @@ def convert_contrapro(args: argparse.Namespace) -> None:
     """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
     if args.context is not None and args.context < 0:
         raise UserError(f"--context {args.context}: give 0 or more")
-    if args.documents is not None and not args.context and args.context is not None:
+    if args.documents is not None and args.context == 0:
         raise UserError(f"{args.documents}: with --context 0 no documents are read; leave out --documents")
     entries, documents = contrapro_documents(args.items, args.context, args.documents)
     for path in write_sources(args.output, args.split, LANGS, entries, documents, "contrapro"):

@@ -241,8 +241,9 @@ def test_equals_unbabel_comet(tmp_path, monkeypatch, capsys):
     unreferenced = [{key: one[key] for key in ("src", "mt")} for one in plain]
     joined = [{name: " ".join(texts[name][d]) for name in ("src", "mt")} for d in range(10)]
     jobs = {
-        "comet": ("comet", plain, False), "xcomet": ("xcomet", plain, False), "comet_kiwi": ("kiwi", unreferenced, False),
-        "slide": ("kiwi", joined, False), "comet_context": ("comet", pooled, True),
+        "comet": ("comet", plain, False), "xcomet": ("xcomet", plain, False),
+        "comet_kiwi": ("kiwi", unreferenced, False), "slide": ("kiwi", joined, False),
+        "comet_context": ("comet", pooled, True),
     }  # fmt: skip
     (tmp_path / "jobs").write_text(json.dumps([(str(models[model]), *more) for model, *more in jobs.values()]))
     subprocess.run([PYTHON, SCRIPT, "score", "jobs", "oracle"], check=True, capture_output=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.suite_files import LANGS, contrapro_documents
 from gtransformer.preprocess.corpus import SPLITS
 from gtransformer.preprocess.ctxpro import (
     ANTECEDENT,
@@ -162,6 +161,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def convert_contrapro(args: argparse.Namespace) -> None:
     """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
+    from gtransformer.evaluation.suite_files import LANGS, contrapro_documents
+
     if args.context is not None and args.context < 0:
         raise UserError(f"--context {args.context}: give 0 or more")
     if args.documents is not None and args.context == 0:

@@ -27,7 +27,7 @@ MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
         Command("corpus get", "cli.download", "download a corpus and verify it"),
-        Command("corpus convert", "cli.convert", "convert WMT files with document ids, OPUS XML, or ctxpro"),
+        Command("corpus convert", "cli.convert", "convert WMT, IWSLT, Europarl, OPUS, TMX, tables, or ctxpro"),
         Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
         Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
     ),

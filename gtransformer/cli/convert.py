@@ -1,8 +1,9 @@
-"""Convert corpora to the raw format: a document id per line (WMT), OPUS XML, or ctxpro's items with context."""
+"""Convert corpora to the raw format: WMT, IWSLT, Europarl, OPUS, TMX, tables, or ctxpro's items with context."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -16,22 +17,50 @@ from gtransformer.preprocess.ctxpro import (
     with_translations,
     write_sources,
 )
-from gtransformer.preprocess.formats import (
+from gtransformer.preprocess.formats import read_parallel, write_split
+from gtransformer.preprocess.formats.documents import (
+    BY,
+    CHAPTER,
+    REFERENCE,
     REFUSE,
     RETURNING_ID,
     RETURNING_OPUS,
-    LeftOut,
-    read_opus,
-    read_with_ids,
-    write_split,
+    SOURCE,
+    Reading,
+    Side,
+    aligned,
 )
+from gtransformer.preprocess.formats.lines import read_with_ids
+from gtransformer.preprocess.formats.opus import read_opus
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus convert", description=__doc__.splitlines()[0])
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="ids|opus|ctxpro")
-    ids = kinds.add_parser("ids", help="text on both sides and a document id for every line, as in WMT")
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|ids|opus|ctxpro")
+    files = kinds.add_parser(
+        "files",
+        help="WMT's XML, SGM or folder, IWSLT, Europarl, TMX, TSV, JSON lines: the format is told by the content",
+    )
+    files.add_argument(
+        "--input",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="one file (or WMT's folder) with both sides, or two, the source first",
+    )
+    files.add_argument("--reference", default="", metavar="NAME", help="which reference, if there are several")
+    files.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="a table's columns if its first line does not name them: docid src ref, as in sacrebleu --echo",
+    )
+    files.add_argument("--document-property", metavar="TYPE", help="of TMX: the property with the document's name")
+    files.add_argument("--by", choices=BY, default=CHAPTER, help="what is a document of Europarl (%(default)s)")
+    ids = kinds.add_parser("ids", help="text on both sides and a document id for every line: WMT, or moses of OPUS")
     ids.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence per line")
     ids.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translations, line by line")
     ids.add_argument("--ids", type=Path, required=True, metavar="FILE", help="the id of every line's document")
@@ -65,6 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
         "references of the last sentence and of the sentence with the antecedent",
     )
     for kind, returning, what in (
+        (files, RETURNING_ID, "an id that occurs again"),
         (ids, RETURNING_ID, "an id that occurs again"), (links, RETURNING_OPUS, "a document that occurs again"),
         (suite, (), ""),
     ):  # fmt: skip
@@ -81,22 +111,35 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read, write, print counts."""
     args = build_parser().parse_args(argv)
-    langs, left = (args.source_lang, args.target_lang), LeftOut()
+    langs = (args.source_lang, args.target_lang)
     if args.kind == "ctxpro":
         return convert_ctxpro(args, langs)
-    if args.kind == "ids":
-        documents = read_with_ids(args.source, args.target, args.ids, args.target_ids, args.returning)
+    reading = Reading(langs, args.returning)
+    source, target = (Side(role, lang) for role, lang in zip((SOURCE, REFERENCE), langs, strict=True))
+    if args.kind == "files":
+        if len(args.input) > 2:
+            raise UserError(f"{args.input[2]}: give one file with both sides, or two")
+        reading = replace(reading, columns=tuple(args.columns), document_property=args.document_property, by=args.by)
+        documents = read_parallel(args.input, reading, args.reference)
     else:
-        documents = read_opus(args.alignment, args.documents, langs, args.returning, left)
+        if args.kind == "ids":
+            ids = {source: args.ids, **({target: args.target_ids} if args.target_ids else {})}
+            found = read_with_ids({source: args.source, target: args.target}, ids, args.returning)
+        else:
+            found = read_opus(args.alignment, args.documents, reading)
+        documents = (aligned(document, source, document, target) for document in found)
     written = write_split(args.output, args.split, langs, documents)
     for path in written.files:
         print(f"written: {path}")
     print(f"{args.split}: {written.documents} documents, {written.sentences} sentences")
+    left = reading.left_out
     for count, what in (
         (written.half_empty, "sentence pairs have an empty side"),
         (left.links, "links with an empty side were left out"),
         (left.empty, "groups without any other link were left out"),
         (left.returned, "groups of documents that occurred again were left out"),
+        (left.units, "translation units that lack a language were left out"),
+        (left.documents, "documents that lack a side were left out"),
     ):
         if count:
             print(f"note: {count} {what}")

@@ -23,7 +23,11 @@ def build_parser() -> argparse.ArgumentParser:
         "Run it again after an interruption or a change of the corpus: valid parts are kept.",
     )
     add = parser.add_argument
-    add("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]")
+    add(
+        "raw",
+        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz], or for a split one file with "
+        "both sides: train.tmx, .tsv, .jsonl or .xml (WMT's)",
+    )
     add("output", help="directory to write to")
     add("-s", "--source-lang", default="en")
     add("-t", "--target-lang", default="de")

@@ -20,12 +20,12 @@ from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
+from gtransformer.evaluation.reference_texts import GivenText, References, read_references, read_test_set
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
     BREAKDOWNS,
     compare_systems,
     name_systems,
-    read_aligned,
     score_systems,
     score_text,
     score_translations,
@@ -33,8 +33,9 @@ from gtransformer.evaluation.score import (
 from gtransformer.evaluation.score_table import breakdown_tables, table
 from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
 from gtransformer.files import check_output, write_json
+from gtransformer.preprocess.formats.documents import SOURCE, Side
 from gtransformer.preprocess.manifest import check_translated
-from gtransformer.preprocess.plain_text import Documents
+from gtransformer.preprocess.plain_text import Documents, read_shaped
 
 PAPER = "paper"  # on the command line: alias of release, the score of the paper's tables
 
@@ -48,10 +49,10 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--hypotheses",
         nargs="+",
-        required=True,
+        default=[],
         metavar="[NAME=]FILE",
         help="the translations to score, one file per system: PREFIX.jsonl as generation writes it, or plain text, one "
-        "sentence per line; the first is the baseline",
+        "sentence per line, or another format; the first is the baseline",
     )
     add(
         "--reference",
@@ -64,9 +65,20 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--reference-file",
         type=Path,
+        nargs="+",
         metavar="FILE",
-        help="instead of PREPARED: the reference as plain text (documents start with <d> or follow a blank line)",
+        help="instead of PREPARED: one or several references as plain text (documents start with <d> or follow a blank "
+        "line), or in another format that names documents",
     )
+    add(
+        "--test-set",
+        type=Path,
+        metavar="PATH",
+        help="instead of PREPARED: sources, references and outputs of systems in WMT's folder or XML",
+    )
+    add("--langs", metavar="SOURCE-TARGET", help="of --test-set: the language pair, as en-de")
+    add("--references", nargs="+", metavar="NAME", help="of --test-set: which references (default: all)")
+    add("--systems", nargs="+", metavar="NAME", help="of --test-set: which systems (default: all)")
     add("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET and --html")
     add(
         "--metrics",
@@ -107,7 +119,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)",
     )
     add("--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)")
-    add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; comparison.json for several systems)")
+    add(
+        "--output",
+        type=Path,
+        help="where to write the JSON (PREFIX.scores.json; comparison.json for several systems; of --test-set: "
+        "NAME.LANGS.json in this folder)",
+    )
     add("--text", type=Path, help="where to write the plain-text translation (PREFIX.txt)")
     add("--html", type=Path, metavar="FILE", help="also write an HTML page with the translations side by side")
     add(
@@ -124,7 +141,7 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
-    named = name_systems(args.hypotheses)
+    named: list[tuple[str, Path | GivenText]] = list(name_systems(args.hypotheses))
     options = {"tokenizer": args.tokenize, "alignment": args.align}
     if args.prepared:
         references = TOGETHER if args.reference == "both" else (args.reference,)
@@ -134,8 +151,15 @@ def main(argv: list[str] | None = None) -> None:
         for _, path in named:
             check_translated(path, args.prepared, args.split)
     else:
-        score = partial(score_text, args.reference_file, **options)
-    sources = partial(source_documents, args)
+        references, others = read_text_references(args)
+        score = partial(score_text, references, **options)
+        double = next((name for name, _ in others if name in dict(named)), None)
+        if double is not None:
+            raise UserError(f"{args.test_set}: has a system {double!r}, too; name yours --hypotheses NAME=FILE")
+        named += others
+        if not named:
+            raise UserError(f"{args.test_set}: has no outputs of systems; give translations with --hypotheses")
+    sources = partial(source_documents, args, None if args.prepared else references)
     if args.html:  # report mistakes before scoring
         from gtransformer.lab.report.pages.compare import (
             read_split_items,
@@ -144,13 +168,16 @@ def main(argv: list[str] | None = None) -> None:
 
         check_output(args.html)
         items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
-        shown = sources() if args.prepared or args.source_file else None
+        shown = sources() if args.prepared or args.source_file or args.test_set else None
     comet = args.comet_model if args.comet else None
     systems = score_systems(named, score, args.metrics, comet, args.comet_context, sources)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
     own_name = f"{first.hypotheses.name.removesuffix('.jsonl')}.scores.json"
-    output = args.output or first.hypotheses.with_name("comparison.json" if several else own_name)
+    if args.test_set:  # in the current folder; the test set's own is somebody else's
+        output = args.output or Path(f"{args.test_set.resolve().name}.{args.langs}.json")
+    else:
+        output = args.output or first.hypotheses.with_name("comparison.json" if several else own_name)
     written = [system.text for system in systems if system.write_text(args.text)]
     results = {system.name: system.to_json(args.by) for system in systems}
     if several:
@@ -159,7 +186,8 @@ def main(argv: list[str] | None = None) -> None:
         result = results[first.name]
     write_json(output, result | provenance("score", argv))
     if args.html:
-        name = args.reference_file.name if args.reference_file else "/".join(args.prepared.resolve().parts[-2:])
+        given = args.test_set or (args.reference_file or [None])[0]
+        name = given.name if given else "/".join(args.prepared.resolve().parts[-2:])
         title = f"Translations of {name}{f', {args.split}' if args.prepared else ''}"
         write_comparison(args.html, systems, shown, items, title)
     print(table(systems, tests))
@@ -172,13 +200,25 @@ def main(argv: list[str] | None = None) -> None:
         print(f"page: {args.html}")
 
 
-def source_documents(args: argparse.Namespace) -> Documents:
+def read_text_references(args: argparse.Namespace) -> tuple[References, list[tuple[str, GivenText]]]:
+    """Return references without a prepared corpus, and the outputs of systems that a test set has."""
+    if args.reference_file:
+        return read_references(args.reference_file), []
+    langs = args.langs.split("-")
+    if len(langs) != 2 or not all(langs):
+        raise UserError(f"--langs {args.langs}: give source and target, as en-de")
+    return read_test_set(args.test_set, (langs[0], langs[1]), args.references or (), args.systems)
+
+
+def source_documents(args: argparse.Namespace, references: References | None) -> Documents:
     """Return the source text of the scored translations."""
-    if args.prepared:
+    if references is None:
         instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
         return read_side(args.prepared, instance_index, instance_index.source_lang)
-    _, _, (source,) = read_aligned(args.reference_file, [args.source_file])
-    return source
+    if references.source is not None:
+        return references.source
+    shape = [len(document) for document in references.texts[0]]
+    return read_shaped(args.source_file, shape, references.path, Side(SOURCE))
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -188,16 +228,25 @@ def check_arguments(args: argparse.Namespace) -> None:
     """
     if args.reference == PAPER:
         args.reference = "release"
-    if args.prepared is None and args.reference_file is None and len(args.hypotheses) > 1:
+    given = args.prepared, args.reference_file, args.test_set
+    if given == (None, None, None) and len(args.hypotheses) > 1:
         if Path(args.hypotheses[-1]).is_dir():
             args.prepared = Path(args.hypotheses.pop())
-    raw, several = args.reference in ("raw", "both"), len(args.hypotheses) > 1
+        given = args.prepared, None, None
+    raw, several = args.reference in ("raw", "both"), len(args.hypotheses) > 1 or bool(args.test_set)
     for wrong, said in (
         (
-            (args.prepared is None) == (args.reference_file is None),
-            "give either a prepared corpus or --reference-file to score against",
+            sum(one is not None for one in given) != 1,
+            "give either a prepared corpus or --reference-file or --test-set to score against",
         ),
-        (args.reference_file and args.reference != "raw", "--reference and --paper need a prepared corpus"),
+        (not args.hypotheses and not args.test_set, "give the translations to score with --hypotheses"),
+        (args.test_set and not args.langs, "--test-set may have several language pairs; give one with --langs"),
+        (
+            not args.test_set and (args.langs or args.references or args.systems),
+            "--langs, --references and --systems are for --test-set",
+        ),
+        (args.test_set and args.source_file, "--test-set has the source; leave out --source-file"),
+        (args.prepared is None and args.reference != "raw", "--reference and --paper need a prepared corpus"),
         (args.comet and not raw, "COMET reads plain text; score against the raw reference"),
         (
             args.comet_context < 0 or (args.comet_context and not args.comet),

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -24,9 +24,12 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, is_replaceable, sha256
-from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
+from gtransformer.files import atomic_write, is_replaceable, read_lines, sha256
+from gtransformer.preprocess.corpus import NONE, text_lines
+from gtransformer.preprocess.formats.documents import HYPOTHESIS, SOURCE, Side
+from gtransformer.preprocess.formats.write_back import check_writable, write_back
 from gtransformer.preprocess.parallel import progress
+from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
@@ -46,14 +49,19 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "input", nargs="*", metavar="FILE",
-        help="plain text (.xz, .gz, too); - or nothing is a pipe; several need -o DIR",
+        help="plain text, or the source of WMT's XML, SGM, TSV and the like (.xz, .gz, too); - or nothing is a pipe; "
+        "several need -o DIR",
     )  # fmt: skip
     add_model_options(parser)
     add(
         "-o", "--output", metavar="FILE", help="output file, which can be resumed (default: standard output). For "
         "several files a directory, for files of the same names; finished ones are kept"
     )  # fmt: skip
-    add("--format", choices=["text", "json"], default="text", help="json: one object a line")
+    add(
+        "--format", choices=["text", "json", "input"], default="text",
+        help="json: one object a line; input: as the input (WMT's XML, TSV, JSON lines), with the translation added, "
+        "which has the name of the model's directory; needs --output",
+    )  # fmt: skip
     add("--nbest", type=int, help="number of translations of each line, separated by tabs")
     add("--scores", action="store_true", help="the log probability before each translation")
     add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
@@ -98,7 +106,11 @@ def main(argv: list[str] | None = None) -> None:
     args = parse(sys.argv[1:] if argv is None else argv)
     outputs = check_outputs(args)
     run = Run(args)
-    texts = [(name, output, count_lines(name, output)) for name, output in zip(args.input, outputs, strict=True)]
+    for name, output in zip(args.input, outputs, strict=True):
+        run.check_format(name, output)
+    texts = [
+        (name, output, count_lines(name, output, run.source)) for name, output in zip(args.input, outputs, strict=True)
+    ]
     if len(texts) == 1:
         if args.output and (record := record_of(Path(args.output))).is_file():  # it was one of several before
             record.unlink()
@@ -138,17 +150,17 @@ def check_outputs(args: argparse.Namespace) -> list[str | None]:
     return list(map(str, outputs_of(names, args.output)))
 
 
-def count_lines(name: str, output: str | None) -> int | None:
+def count_lines(name: str, output: str | None, source: Side) -> int | None:
     """Count the lines of a file (None for a pipe), so that errors are reported before anything is translated.
 
-    Raises UserError as ``text_lines``, and if input and output are the same file.
+    Raises UserError as ``input_lines``, and if input and output are the same file.
     """
     path = Path(name)
     if name == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
         return None
     if output and Path(output).exists() and Path(output).samefile(name):
         raise UserError(f"{output}: input and output are the same file; give another --output")
-    return sum(1 for _ in input_lines(name))
+    return sum(1 for _ in input_lines(name, source))
 
 
 class Run:
@@ -171,6 +183,9 @@ class Run:
         }  # fmt: skip
         if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files from before there were
             self.key["precision"] = args.precision
+        langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
+        self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
+        self.system = args.model.resolve().name  # in formats that name it
         self.first_model: Path | None = None
         self.first_text: Path | None = None
         if args.first_pass is not None:
@@ -188,6 +203,17 @@ class Run:
             args.model, device, moses=args.moses, precision=args.precision, first_pass=self.first_model
         )
 
+    def check_format(self, name: str, output: str | None) -> None:
+        """Raise UserError if the translation is to be in the input's format and cannot be."""
+        args = self.args
+        if args.format != "input":
+            return
+        if not output or not is_replaceable(output):
+            raise UserError("--format input: the whole file is written at the end; name it with --output FILE")
+        if args.nbest is not None or args.scores:
+            raise UserError("--format input has one translation without scores; leave out --nbest and --scores")
+        check_writable(Path(name), self.target.lang, self.system)
+
     def shape(self, translated: TranslatedLine) -> str:
         """Return a line of the output, without its line end."""
         shape = translated.as_json if self.args.format == "json" else translated.as_text
@@ -199,7 +225,7 @@ class Run:
         with ExitStack() as stack:
             stream = self._open(output, stack)
             resumable = stream if isinstance(stream, ResumableOutput) else None
-            lines = stack.enter_context(closing(input_lines(name)))
+            lines = stack.enter_context(closing(input_lines(name, self.source)))
             start = TextPosition()
             if resumable:
                 resumable.skip(lines, name)
@@ -222,7 +248,8 @@ class Run:
                     cut += sum(translated.line.was_cut for translated in window)
                     bar.update(len(window))
             if resumable:
-                resumable.finish()
+                back = partial(self._write_back, Path(name)) if self.args.format == "input" else None
+                resumable.finish(back)
         if quiet:
             return
         resumed = f", resumed after line {start.lines}" if start.lines else ""
@@ -233,6 +260,9 @@ class Run:
         if cut:
             message = f"{cut} sentences had more tokens than the model has positions; they were cut in parts"
             print(message, file=sys.stderr)
+
+    def _write_back(self, name: Path, text: Path, output: Path) -> None:
+        write_back(name, self.source, read_lines(text), output, self.target.lang, self.system)
 
     def _open(self, output: str | None, stack: ExitStack) -> ResumableOutput | BinaryIO:
         """Open a resumable file, or standard output, a device or a pipe, which cannot be resumed."""

@@ -19,6 +19,8 @@ from gtransformer.errors import UserError
 
 # Kinds of segments (paper, appendix A): a sentence, a whole document, or an instance as in the authors' release.
 SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
+# Chunks of consecutive sentences of a document; the last one of a document may have fewer.
+CHUNKS = {f"chunks of {size} sentences": size for size in (2, 4, 8)}
 # sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
 UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})
 NO_FOURGRAM = "no translated segment has four words, so it is 0 however good they are"
@@ -30,14 +32,14 @@ class Measure:
 
     Attributes:
         signature: all settings that are needed to reproduce a score.
-        count: returns each segment's counts from hypotheses and references.
+        count: returns each segment's counts from hypotheses and references, a list for each reference.
         score: returns the score from counts summed over segments.
         details: returns further fields of the result file from the same sums.
         warn: returns a warning for the reader from the same sums, or "".
     """
 
     signature: str
-    count: Callable[[list[str], list[str]], Sequence[Sequence[float]]]
+    count: Callable[[list[str], list[list[str]]], Sequence[Sequence[float]]]
     score: Callable[[list[float]], float]
     details: Callable[[list[float]], dict[str, Any]] = lambda sums: {}
     warn: Callable[[list[float]], str] = lambda sums: ""
@@ -49,15 +51,16 @@ class Metric:
 
     Attributes:
         columns: by kind of segment, the key in result files and the title in tables.
-        measure: returns the ``Measure`` for the name of a sacrebleu tokeniser. None for a metric that is not a function
-            of sums: the command has separate options for it, and it has neither tests nor breakdowns.
+        measure: returns the ``Measure`` for the name of a sacrebleu tokeniser and a number of references. None for a
+            metric that is not a function of sums: the command has separate options for it, and it has neither tests
+            nor breakdowns.
         default: whether it is computed by default.
         lower_is_better: as for a number of errors.
         digits: decimal places shown.
     """
 
     columns: Mapping[str, tuple[str, str]]
-    measure: Callable[[str], Measure] | None
+    measure: Callable[[str, int], Measure] | None
     default: bool = True
     lower_is_better: bool = False
     digits: int = 2
@@ -78,22 +81,22 @@ class Score:
         return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
 
 
-def _sacrebleu(metric: SacreMetric, **more: Callable) -> Measure:
+def _sacrebleu(metric: SacreMetric, references: int, **more: Callable) -> Measure:
     """Return a sacrebleu metric as a ``Measure``. It uses private methods, as sacrebleu has no public access to the
     counts.
     """
 
-    def count(hypotheses: list[str], references: list[str]) -> list:
-        return metric._extract_corpus_statistics(hypotheses, [references])
+    def count(hypotheses: list[str], references: list[list[str]]) -> list:
+        return metric._extract_corpus_statistics(hypotheses, references)
 
     # A signature is complete once text has been read.
-    metric._extract_corpus_statistics(["a"], [["a"]])
+    metric._extract_corpus_statistics(["a"], [["a"]] * references)
     return Measure(
         str(metric.get_signature()), count, lambda sums: metric._compute_score_from_stats(sums).score, **more
     )
 
 
-def _bleu(tokenizer: str, lowercase: bool = False) -> Measure:
+def _bleu(tokenizer: str, references: int, lowercase: bool = False) -> Measure:
     """Return BLEU as computed by sacrebleu's command; the tokeniser "none" implies its ``--force``."""
     try:
         metric = BLEU(lowercase=lowercase, tokenize=tokenizer, force=tokenizer == "none")
@@ -113,13 +116,13 @@ def _bleu(tokenizer: str, lowercase: bool = False) -> Measure:
             "reference_length": found.ref_len,
         }
 
-    return _sacrebleu(metric, details=details, warn=lambda sums: "" if sums[-1] else NO_FOURGRAM)
+    return _sacrebleu(metric, references, details=details, warn=lambda sums: "" if sums[-1] else NO_FOURGRAM)
 
 
-def _ter(tokenizer: str) -> Measure:
+def _ter(tokenizer: str, references: int) -> Measure:
     """Return TER, case-insensitive, over characters for languages without spaces."""
     asian = tokenizer in UNSPACED
-    return _sacrebleu(TER(normalized=asian, asian_support=asian))
+    return _sacrebleu(TER(normalized=asian, asian_support=asian), references)
 
 
 # TER and chrF are by sentence: TER's shifts over a whole document would take hours and mean little.
@@ -134,10 +137,15 @@ METRICS = {
     ),
     "bleu-lc": Metric(
         {SENTENCES: ("s_bleu_lc", "s-BLEU lower-cased"), DOCUMENTS: ("d_bleu_lc", "d-BLEU lower-cased")},
-        lambda tokenizer: _bleu(tokenizer, lowercase=True),
+        lambda tokenizer, references: _bleu(tokenizer, references, lowercase=True),
         default=False,
     ),
-    "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer: _sacrebleu(CHRF())),
+    "bleu-chunks": Metric(
+        {level: (f"d_bleu_{size}", f"d-BLEU by {size}") for level, size in CHUNKS.items()},
+        _bleu,
+        default=False,
+    ),
+    "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer, references: _sacrebleu(CHRF(), references)),
     "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, lower_is_better=True),
     "comet": Metric({SENTENCES: ("comet", "COMET")}, None, digits=4),
     "comet_context": Metric({SENTENCES: ("comet_context", "COMET with context")}, None, digits=4),
@@ -165,7 +173,7 @@ DEFAULT_TITLES = {
     if column.metric in DEFAULT_METRICS and column.level != INSTANCES
 }
 # Scores over sentences: not meaningful if a translation's number of sentences differs from its source's.
-ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)
+ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level in (SENTENCES, *CHUNKS))
 
 
 def check_metrics(metrics: Iterable[str]) -> None:
@@ -189,18 +197,28 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 class SegmentStatistics:
     """A metric's counts of segments: ``rows`` has a list of numbers per segment.
 
-    Raises UserError if there are no segments, for unequal numbers of them, and for a tokeniser unknown to sacrebleu.
+    ``more``: further references. Raises UserError if there are no segments, for unequal numbers of them, and for a
+    tokeniser unknown to sacrebleu.
     """
 
-    def __init__(self, name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"):
+    def __init__(
+        self,
+        name: str,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        tokenizer: str = "13a",
+        more: Sequence[Sequence[str]] = (),
+    ):
         check_metrics([name])
-        check_pairs(hypotheses, references)
+        every = [list(one) for one in (references, *more)]
+        for one in every:
+            check_pairs(hypotheses, one)
         if tokenizer not in BLEU.TOKENIZERS:
             raise UserError(
                 f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
             )
-        self.name, self.measure = name, METRICS[name].measure(tokenizer)
-        self.rows = [list(row) for row in self.measure.count(list(hypotheses), list(references))]
+        self.name, self.measure = name, METRICS[name].measure(tokenizer, len(every))
+        self.rows = [list(row) for row in self.measure.count(list(hypotheses), every)]
 
     def score(self, segments: Iterable[int] | None = None) -> float:
         """Return the corpus score of the given segments (default: all); at least one is needed."""

@@ -17,8 +17,9 @@ import numpy as np
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
-from gtransformer.preprocess.corpus import MARKED
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_sentences, read_shaped
+from gtransformer.preprocess.corpus import BLANK, NONE
+from gtransformer.preprocess.formats.documents import Side
+from gtransformer.preprocess.plain_text import ANY, Documents, read_plain, read_sentences, read_shaped
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
 MAX_BYTES = 1 << 31  # bytes of back pointers
@@ -95,16 +96,17 @@ def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str 
 
 
 def read_realigned(
-    path: str | Path, reference: Documents, like: str | Path, tokenizer: str = "13a"
+    path: str | Path, reference: Documents, like: str | Path, tokenizer: str = "13a", wanted: Side = ANY
 ) -> tuple[Documents, int]:
     """Return plain text in the shape of its reference, and how many documents had to be cut again.
 
     Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
-    reference, or the reference is one document. Raises UserError otherwise.
+    reference, or the reference is one document. Raises UserError otherwise. ``wanted``: the side of a file of another
+    format.
     """
-    documents, borders = read_plain(path)
+    documents, borders = read_plain(path, wanted)
     shape = [len(document) for document in reference]
-    if borders != MARKED and len(read_sentences(path)) == sum(shape):
+    if borders in (BLANK, NONE) and len(read_sentences(path)) == sum(shape):
         return read_shaped(path, shape, like), 0
     if len(documents) != len(reference):
         raise UserError(

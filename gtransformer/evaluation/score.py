@@ -18,10 +18,13 @@ from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, INSTANCES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
+from gtransformer.evaluation.reference_texts import GivenText, References, has_hypothesis, read_references
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.significance import allowed, compare
 from gtransformer.files import sha256
+from gtransformer.preprocess.formats import detect
+from gtransformer.preprocess.formats.documents import HYPOTHESIS, Side
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
 
 COUNTS = ("documents", "instances", "sentences", "left_out_sentences", "misaligned_instances")
@@ -83,7 +86,7 @@ class Evaluation:
         """Write a generated translation as plain text, next to its file or to ``wanted``. Plain text is written only to
         ``wanted``.
         """
-        if self.hypotheses.suffix != ".jsonl" and not wanted:
+        if (self.hypotheses.suffix != ".jsonl" or self.split is None) and not wanted:
             return False
         self.text = wanted or self.hypotheses.with_suffix(".txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
@@ -174,27 +177,37 @@ def score_translations(
 
 
 def score_text(
-    reference: str | Path,
-    hypotheses: str | Path,
+    reference: str | Path | References,
+    hypotheses: str | Path | GivenText,
     tokenizer: str | None = None,
     metrics: Sequence[str] = DEFAULT_METRICS,
     alignment: str = ORDER,
 ) -> Evaluation:
-    """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.
+    """Score a plain-text translation against one or several plain-text references; no corpus is needed.
 
     Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the file is one document.
-    Raises UserError, naming file and line, if the files are not aligned (with ``alignment`` ``mwer``: if documents are
-    not).
+    Files may be in one of ``formats.FORMATS``. Raises UserError, naming file and line, if the files are not aligned
+    (with ``alignment`` ``mwer``: if documents are not).
     """
-    hypotheses = Path(hypotheses)
-    if hypotheses.exists() and hypotheses.samefile(reference):
-        raise UserError(f"{hypotheses}: this is the reference itself; give a translation after --hypotheses")
-    wanted, borders = read_plain(reference)
-    unit = raw_tokenizer(wanted, tokenizer)
-    segments, misaligned = _plain_segments(hypotheses, wanted, reference, unit, alignment)
-    counts = dict(zip(COUNTS, (len(wanted), 0, sum(map(len, wanted)), 0, misaligned), strict=True))
+    wanted = reference if isinstance(reference, References) else read_references([Path(reference)])
+    first, *more = wanted.texts
+    path = hypotheses.path if isinstance(hypotheses, GivenText) else Path(hypotheses)
+    unit, misaligned = raw_tokenizer(first, tokenizer, wanted.langs[1] or ""), 0
+    if isinstance(hypotheses, GivenText):
+        segments = segments_of_text(hypotheses.documents, first, unit, more=more)
+    elif wanted.scored is not None:
+        if alignment == MWER:
+            raise UserError(f"{wanted.path}: some documents have no reference, so --align {MWER} is not possible")
+        text = wanted.of_scored(read_shaped(path, list(wanted.shape), wanted.path, Side(HYPOTHESIS)))
+        segments = segments_of_text(text, first, unit, more=more)
+    else:
+        if path.is_file() and path.samefile(wanted.path) and not has_hypothesis(path):
+            raise UserError(f"{path}: this is the reference itself; give a translation after --hypotheses")
+        segments, misaligned = _plain_segments(path, first, wanted.path, unit, alignment, more=more)
+    left_out = sum(wanted.shape) - sum(map(len, first)) if wanted.scored is not None else 0
+    counts = dict(zip(COUNTS, (len(first), 0, sum(map(len, first)), left_out, misaligned), strict=True))
     scores = {"raw": Scores(segments.scores(metrics), segments)}
-    return Evaluation(None, None, None, counts, scores, hypotheses, metrics, alignment, borders)
+    return Evaluation(None, *wanted.langs, counts, scores, path, metrics, alignment, wanted.borders)
 
 
 def _plain_segments(
@@ -204,13 +217,15 @@ def _plain_segments(
     tokenizer: str,
     alignment: str,
     instance_index: InstanceIndex | None = None,
+    more: Sequence[Documents] = (),
 ) -> tuple[Segments, int]:
-    """Return segments of plain text, and how many of its documents had to be cut again."""
+    """Return segments of plain text, and how many of its documents had to be cut again (as the first reference)."""
+    wanted = Side(HYPOTHESIS)
     if alignment == MWER:
-        text, misaligned = read_realigned(path, reference, like, tokenizer)
+        text, misaligned = read_realigned(path, reference, like, tokenizer, wanted)
     else:
-        text, misaligned = read_shaped(path, [len(document) for document in reference], like), 0
-    return segments_of_text(text, reference, tokenizer, instance_index, alignment), misaligned
+        text, misaligned = read_shaped(path, [len(document) for document in reference], like, wanted), 0
+    return segments_of_text(text, reference, tokenizer, instance_index, alignment, more), misaligned
 
 
 def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:
@@ -220,7 +235,7 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
     """
     others = list(others)
     for path in others:
-        if path.suffix == ".jsonl":
+        if path.suffix == ".jsonl" and not detect(path):
             raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
     documents, borders = read_plain(like)
     shape = [len(document) for document in documents]
@@ -250,7 +265,7 @@ def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def score_systems(
-    named: Iterable[tuple[str, Path]],
+    named: Iterable[tuple[str, Path | GivenText]],
     score: Callable[..., Evaluation],
     metrics: Sequence[str],
     comet: str | None = None,
@@ -260,6 +275,7 @@ def score_systems(
     """Score every system.
 
     Args:
+        named: names and files, or texts that have been read.
         score: ``score_translations`` or ``score_text``; called with ``hypotheses`` and ``metrics``.
         comet: a COMET model, whose score is added; it is loaded first, so that errors appear at once.
         context: number of previous sentences that COMET reads.
@@ -285,8 +301,8 @@ def compare_systems(systems: Sequence[Evaluation], tests: Sequence[str], samples
         for key in scores.values:
             # Tests over instances need the same instances in all systems; they may differ or overlap.
             if COLUMNS[key].level == INSTANCES:
-                first, *others = (one.instances and one.instances.references for one in segments.values())
-                if first is None or any(other != first for other in others):
+                first, *others = (one.instances for one in segments.values())
+                if None in (first, *others) or not all(first.has_references_of(other) for other in others):
                     continue
             row: dict[str, dict] = {system.name: {} for system in systems[1:]}
             for test in dict.fromkeys(tests):

@@ -111,7 +111,10 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
             )
         )
     if counts["left_out_sentences"]:
-        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")
+        yield (
+            f"{start}{counts['left_out_sentences']} sentences are in no instance (of a test set: have no reference) "
+            "and were left out of all scores"
+        )
 
 
 def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) -> Iterator[str]:

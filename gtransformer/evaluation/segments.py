@@ -1,18 +1,20 @@
-"""Segments of a translation and its reference, and the scores over them.
+"""Segments of a translation and its references, and the scores over them.
 
 Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and instances (the
-d-BLEU that the authors' release computed).
+d-BLEU that the authors' release computed). Chunks are a fourth: a few consecutive sentences of a document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.accuracy import bucket_name
 from gtransformer.evaluation.metrics import (
+    CHUNKS,
     COLUMNS,
     DOCUMENTS,
     INSTANCES,
@@ -31,15 +33,20 @@ POSITION_RANGES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Translated segments and their references, equally many."""
+    """Translated segments and their references, equally many; ``more``: further references of all segments."""
 
     hypotheses: list[str]
     references: list[str]
+    more: tuple[list[str], ...] = ()
+
+    def has_references_of(self, other: Pairs) -> bool:
+        """Return whether both have the same references."""
+        return (self.references, self.more) == (other.references, other.more)
 
 
 @dataclass(frozen=True)
 class Segments:
-    """One translation against one reference at every level.
+    """One translation against one or several references at every level.
 
     Attributes:
         instances: None without an instance index, and if instances overlap.
@@ -61,18 +68,38 @@ class Segments:
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
-        """Return the segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
-        return getattr(self, level)
+        """Return the segments of ``SENTENCES``, ``DOCUMENTS``, ``INSTANCES`` or one of ``CHUNKS``."""
+        if level not in CHUNKS:
+            return getattr(self, level)
+        starts = [number for number, one in enumerate(self._chunks(level)) if one is not None]
+        borders = list(pairwise([*starts, len(self.positions)]))
+
+        def joined(sentences: list[str]) -> list[str]:
+            return document_segments([sentences[first:last] for first, last in borders])
+
+        own = self.sentences
+        return Pairs(joined(own.hypotheses), joined(own.references), tuple(map(joined, own.more)))
+
+    def _chunks(self, level: str) -> list[int | None]:
+        """Return for each sentence segment its document if it begins a chunk, else None."""
+        keys = [(document, (position - 1) // CHUNKS[level]) for document, position in self.positions]
+        return [key[0] if key != before else None for before, key in zip([None, *keys], keys, strict=False)]
+
+    def documents_of(self, level: str) -> list[int]:
+        """Return the document of each segment of ``SENTENCES`` or one of ``CHUNKS``."""
+        if level in CHUNKS:
+            return [document for document in self._chunks(level) if document is not None]
+        return [document for document, _ in self.positions]
 
     def signed(self, signature: str, level: str) -> str:
         """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
-        return f"{signature}|align:{MWER}" if level in self.realigned else signature
+        return f"{signature}|align:{MWER}" if (SENTENCES if level in CHUNKS else level) in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
         """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
         if (metric, level) not in self._statistics:
             pairs = self.pairs(level)
-            made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer)
+            made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer, pairs.more)
             self._statistics[metric, level] = made
         return self._statistics[metric, level]
 
@@ -139,6 +166,7 @@ def segments_of_translations(
     finished: Sequence[list[str]],
     tokenizer: str,
     alignment: str = ORDER,
+    more: Sequence[Documents] = (),
 ) -> Segments:
     """Return segments of a system's instances; ``finished[i]`` has the sentences of instance i as text.
 
@@ -147,8 +175,9 @@ def segments_of_translations(
 
     If instances overlap, each sentence is from the instance in which it is current. The instance is cut again instead
     of the document, and there are no segments by instance. Documents have the aligned sentences, too, as only these are
-    known to be context or current.
+    known to be context or current. ``more``: further references, in the shape of the first.
     """
+    more = [_in_one_form(one) for one in more]
     reference, finished = _in_one_form(reference), _in_one_form(finished)
     overlapping = {translation.document for translation in translations if not translation.whole}
 
@@ -180,22 +209,28 @@ def segments_of_translations(
     instances = None
     if all(translation.whole for translation in translations):
         places = [translation.span for translation in translations]
-        instances = Pairs(
+        instances = _pairs(
             document_segments(finished),
-            document_segments([reference[d][first : first + count] for d, first, count in places]),
+            [
+                document_segments([one[d][first : first + count] for d, first, count in places])
+                for one in (reference, *more)
+            ],
         )
     levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
     hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
     wanted = [
-        [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
-        for document, own in zip(reference, placed, strict=True)
+        [
+            [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
+            for document, own in zip(one, placed, strict=True)
+        ]
+        for one in (reference, *more)
     ]
-    filled = [number for number, document in enumerate(wanted) if document]
+    filled = [number for number, document in enumerate(hypothesis) if document]
     return Segments(
-        sentences=Pairs(sentence_segments(hypothesis), sentence_segments(wanted)),
-        documents=Pairs(
+        sentences=_pairs(sentence_segments(hypothesis), list(map(sentence_segments, wanted))),
+        documents=_pairs(
             document_segments([produced[number] for number in filled]),
-            document_segments([wanted[number] for number in filled]),
+            [document_segments([one[number] for number in filled]) for one in wanted],
         ),
         instances=instances,
         positions=[
@@ -217,21 +252,27 @@ def segments_of_text(
     tokenizer: str,
     instance_index: InstanceIndex | None = None,
     alignment: str = ORDER,
+    more: Sequence[Documents] = (),
 ) -> Segments:
     """Return segments of plain text, given as documents of sentences in the shape of the reference.
 
     With ``instance_index``, its instances are used and its dropped sentences left out, as for the package's own
-    translations. Without it, each document is one instance.
+    translations. Without it, each document is one instance. ``more``: further references, in the shape of the first.
     """
     whole = [(number, 0, len(document)) for number, document in enumerate(reference)]
     held = instance_index or InstanceIndex("", "", "", len(reference), whole)
     translations = [TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in held.instances]
     texts = [translation.hypothesis for translation in translations]
-    found = segments_of_translations(translations, held, reference, texts, tokenizer)
+    found = segments_of_translations(translations, held, reference, texts, tokenizer, more=more)
     # Instances are parts of resegmented documents, and so are documents with dropped sentences.
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
     instances = None if instance_index is None else found.instances
     return replace(found, instances=instances, realigned=levels if alignment == MWER else ())
+
+
+def _pairs(hypotheses: list[str], references: list[list[str]]) -> Pairs:
+    """Return segments with one or several references."""
+    return Pairs(hypotheses, references[0], tuple(references[1:]))
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:

@@ -26,6 +26,7 @@ import numpy as np
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import (
+    CHUNKS,
     COLUMNS,
     COUNTED,
     DOCUMENTS,
@@ -37,6 +38,7 @@ from gtransformer.evaluation.metrics import (
 from gtransformer.evaluation.segments import Segments
 
 SIGN = "sign"
+PARTS = (SENTENCES, *CHUNKS)  # segments of which documents consist
 TESTS = (DOCUMENTS, SENTENCES, SIGN)
 MIN_UNITS = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
 MAX_EXACT_UNITS = 15  # units: 2^14 exchanges and their mirror images take one or two seconds
@@ -104,17 +106,15 @@ def compare(
         pairs = segments.pairs(column.level)
         if pairs is None:
             raise UserError(f"system {name}: there are no {column.level} to compute {column.title} over")
-        if pairs.references != systems[baseline].pairs(column.level).references:
+        if not pairs.has_references_of(systems[baseline].pairs(column.level)):
             raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
     statistics = {name: segments.statistics(column.metric, column.level) for name, segments in systems.items()}
     first = statistics[baseline]
     if test == SIGN:
         return {name: sign_test(first, statistics[name], column.level) for name in others}
     rows = {name: np.array(one.rows, dtype=np.float64) for name, one in statistics.items()}
-    if test == DOCUMENTS and column.level == SENTENCES:
-        rows = {
-            name: by_document(own, [position[0] for position in systems[name].positions]) for name, own in rows.items()
-        }
+    if test == DOCUMENTS and column.level in PARTS:
+        rows = {name: by_document(own, systems[name].documents_of(column.level)) for name, own in rows.items()}
 
     def score(sums: np.ndarray) -> np.ndarray:
         return np.array([[first.measure.score(total)] for total in sums.tolist()])
@@ -124,13 +124,13 @@ def compare(
 
 
 def allowed(key: str, test: str) -> bool:
-    """Return whether a score supports a test: over its own segments, or over documents as sums of its sentences.
+    """Return whether a score supports a test: over its own segments, or over documents as sums of their parts.
 
     Instances are parts of documents, so they are not independent units; only the paper's sign test uses them. Scores
     that are not functions of sums (COMET) have separate significance tools.
     """
     column = COLUMNS[key]
-    units = {SIGN, column.level, *((DOCUMENTS,) if column.level == SENTENCES else ())}
+    units = {SIGN, column.level, *((DOCUMENTS,) if column.level in PARTS else ())}
     return column.metric in COUNTED and test in units
 
 
@@ -259,9 +259,9 @@ def sign_test(baseline: SegmentStatistics, system: SegmentStatistics, unit: str)
     start = score(totals)
     counts = {1: 0, -1: 0, 0: 0}
     for old, new in zip(baseline.rows, system.rows, strict=True):
-        # Counts are integers (one reference each), so exchanging a row by subtraction is exact.
+        # Counts are integers but for TER with several references, whose length is their mean.
         difference = sign * (score([total - a + b for total, a, b in zip(totals, old, new, strict=True)]) - start)
-        counts[(difference > 0) - (difference < 0)] += 1
+        counts[(difference > TIE) - (difference < -TIE)] += 1
     enough = len(baseline.rows) >= MIN_UNITS
     p_value = binomial_p_value(counts[1], counts[-1]) if enough else None
     return SignTest(unit, counts[1], counts[-1], counts[0], p_value)

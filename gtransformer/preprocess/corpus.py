@@ -7,14 +7,13 @@ line is an empty sentence. All commands that read text follow these rules.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import COMPRESSED, atomic_write, decode_lines, read_lines
+from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
 DOCUMENT = "<d>"
@@ -22,6 +21,8 @@ DOCUMENT = "<d>"
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
+# Files with both sides of a split, as train.tmx, in formats that name documents (``formats``).
+BOTH_SIDES = (".xml", ".tmx", ".tsv", ".jsonl")
 _RESERVED = ("<d>", "<s>", "</s>")
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 _NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
@@ -77,8 +78,9 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) are accepted, too. Raises UserError if the directory is
-    missing, has no files of the language pair, or has only one side of a split.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. A file with both sides (``BOTH_SIDES``)
+    stands for source and target. Raises UserError if the directory is missing, has no files of the language pair, has
+    only one side of a split, or several files of one.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
@@ -100,6 +102,14 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
                 raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
             if all(present):
                 splits.setdefault(new, (sides[0], sides[1]))
+    for old, new in SPLITS.items():
+        both = [raw / f"{old}{end}{packed}" for end in BOTH_SIDES for packed in ("", *COMPRESSED)]
+        both = [path for path in both if path.name in names]
+        if len(both) + (new in splits) > 1:
+            other = both[1] if len(both) > 1 else splits[new][0]
+            raise UserError(f"{both[0]}: {other.name} exists, too; keep one of them")
+        if both:
+            splits[new] = (both[0], both[0])
     if not splits:
         pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
         have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
@@ -138,13 +148,6 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
 def text_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a text. Raises UserError as ``read_lines``, and for markup."""
     return without_markup(read_lines(path), path)
-
-
-def input_lines(name: str) -> Iterator[str]:
-    """Yield ``text_lines`` of a file, or of standard input for ``-``."""
-    if name != "-":
-        return text_lines(name)
-    return without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:

@@ -21,7 +21,8 @@ from gtransformer.preprocess.binarise import binarise, binary_names, build_dicti
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.chain import Postprocessor, side_pieces, text_files
 from gtransformer.preprocess.clean import WHOLE, clean_files
-from gtransformer.preprocess.corpus import DOCUMENT, find_splits, read_pairs
+from gtransformer.preprocess.corpus import DOCUMENT, find_splits
+from gtransformer.preprocess.formats import read_split
 from gtransformer.preprocess.instances import instance_index_name, write_instances
 from gtransformer.preprocess.parallel import map_chunks, map_file, progress
 from gtransformer.preprocess.pieces import TARGET_PIECES, WordPieces, copy_file, given_dictionary, save_wordpieces
@@ -53,7 +54,9 @@ class Preparation:
         if self.output.resolve() == Path(raw).resolve():
             raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
         # mBART's language codes have a country (en_XX); names of corpora have none.
-        self.splits = find_splits(raw, *(lang.partition("_")[0] for lang in settings.pair()))
+        source, target = (lang.partition("_")[0] for lang in settings.pair())
+        self.langs = source, target
+        self.splits = find_splits(raw, *self.langs)
         number, shards = settings.share("train")
         if shards > 1 and "train" not in self.splits:
             raise UserError(f"{raw}: has no training set to divide by --shard {settings.shard}; leave it out")
@@ -112,8 +115,8 @@ class Preparation:
         for split, files in self.splits.items():
             stamp = self.output / "steps" / f"clean.{split}.json"
             if stamped_inputs(stamp) != {path.name: sha256(path) for path in files}:
-                lines = read_pairs(*files, self.settings.sentence_pairs)
-                for _ in progress(lines, f"check {split}", unit=" lines"):
+                documents = read_split(files, self.langs, self.settings.sentence_pairs)
+                for _ in progress(documents, f"check {split}", unit=" documents"):
                     pass
 
     def _clean(self, split: str) -> None:
@@ -121,7 +124,7 @@ class Preparation:
         every_line = split != "train"
 
         def work() -> dict[str, Any]:
-            report = clean_files(*self.splits[split], outputs, f"clean {split}", pairs, share, every_line)
+            report = clean_files(*self.splits[split], outputs, f"clean {split}", pairs, share, every_line, self.langs)
             warn(report.warnings(split, self.splits[split]))
             return {**asdict(report), "summary": report.summary()}
 

@@ -1,12 +1,17 @@
-"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus`` or not at all."""
+"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus`` or not at all.
+
+Files in one of ``formats.FORMATS`` are read, too: one side of them.
+"""
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from collections.abc import Iterator
 from itertools import accumulate, groupby
 from pathlib import Path
 
-from gtransformer.files import atomic_write
+from gtransformer.files import atomic_write, decode_lines
 from gtransformer.preprocess.characters import clean_line, is_blank, one_form
 from gtransformer.preprocess.corpus import (
     BLANK,
@@ -17,17 +22,40 @@ from gtransformer.preprocess.corpus import (
     fault,
     is_document_mark,
     text_lines,
+    without_markup,
 )
+from gtransformer.preprocess.formats import detect, read_one_side
+from gtransformer.preprocess.formats.documents import Side
 
 Documents = list[list[str]]
 
 
-def read_plain(path: str | Path) -> tuple[Documents, str]:
-    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK`` or ``NONE``.
+ANY = Side("")  # the only side of a file
 
-    Without marks the file is one document. Raises UserError, naming file and line, for an empty file, a document
-    without sentences, text before the first ``<d>`` and markup.
+
+def input_lines(name: str, wanted: Side = ANY) -> Iterator[str]:
+    """Yield ``text_lines`` of a file, or of standard input for ``-``; of another format, the raw corpus's of one side.
+
+    ``wanted``: the side. Raises UserError as ``text_lines`` and ``formats.read_one_side``.
     """
+    if name == "-":
+        yield from without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
+    elif detect(name):
+        for sentences, _ in read_one_side(Path(name), wanted):
+            yield from (DOCUMENT, *sentences)
+    else:
+        yield from text_lines(name)
+
+
+def read_plain(path: str | Path, wanted: Side = ANY) -> tuple[Documents, str]:
+    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK``, ``NONE`` or a format.
+
+    Without marks the file is one document. ``wanted``: the side of a file of another format. Raises UserError, naming
+    file and line, for an empty file, a document without sentences, text before the first ``<d>`` and markup.
+    """
+    kind = detect(path)
+    if kind:
+        return [document for document, _ in _of_format(path, wanted)], f"of {kind}"
     lines = read_sentences(path)
     if None in lines:
         return _marked(path, lines), MARKED
@@ -35,6 +63,11 @@ def read_plain(path: str | Path) -> tuple[Documents, str]:
     if not documents:
         raise fault(path, 1, "the file is empty")
     return documents, BLANK if len(documents) > 1 else NONE
+
+
+def _of_format(path: str | Path, wanted: Side) -> list[tuple[list[str], int]]:
+    """Return the cleaned sentences of one side of every document, and the line where it begins."""
+    return [([clean_line(one) for one in document], line) for document, line in read_one_side(Path(path), wanted)]
 
 
 def read_sentences(path: str | Path) -> list[str | None]:
@@ -67,27 +100,31 @@ def _blocks(lines: list[str]) -> Documents:
     return [list(group) for blank, group in groupby(lines, is_blank) if not blank]
 
 
-def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documents:
+def read_shaped(path: str | Path, shape: list[int], like: str | Path, wanted: Side = ANY) -> Documents:
     """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
 
     A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence; or it has additional
-    blank lines between its documents. Raises UserError, naming file and line, if the two cannot be aligned.
+    blank lines between its documents. ``wanted``: the side of a file of another format. Raises UserError, naming file
+    and line, if the two cannot be aligned.
     """
-    lines = read_sentences(path)
-    if None not in lines:
-        return _placed(path, lines, shape, like)
-    documents = _marked(path, lines)
-    line = lines.index(None) + 1  # of the document's <d>
+    if detect(path):
+        found = _of_format(path, wanted)
+    else:
+        lines = read_sentences(path)
+        if None not in lines:
+            return _placed(path, lines, shape, like)
+        opened = [number for number, line in enumerate(lines, 1) if line is None]
+        found = list(zip(_marked(path, lines), opened, strict=True))
     aligned = "the two must be aligned line by line"
-    for number, (document, count) in enumerate(zip(documents, shape, strict=False)):
+    for number, ((document, line), count) in enumerate(zip(found, shape, strict=False)):
         if len(document) != count:
             what = f"document {number} has {len(document)} sentences, but {count} in {like}; {aligned}"
             raise fault(path, line, what)
-        line += count + 1
-    if len(documents) != len(shape):
-        line -= len(documents) < len(shape)
-        raise fault(path, line, f"the file has {len(documents)} documents, but {like} has {len(shape)}; {aligned}")
-    return documents
+    if len(found) != len(shape):
+        last = found[len(shape)] if len(found) > len(shape) else found[-1]
+        line = last[1] + (len(last[0]) if len(found) < len(shape) and not detect(path) else 0)
+        raise fault(path, line, f"the file has {len(found)} documents, but {like} has {len(shape)}; {aligned}")
+    return [document for document, _ in found]
 
 
 def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -109,9 +109,13 @@ class ResumableOutput:
         state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(position)}
         write_json(self.state, state | {"input_sha256": self._digest.hexdigest()})
 
-    def finish(self) -> None:
-        """Rename the complete file to its final name."""
-        os.replace(self.part, self.path)
+    def finish(self, convert: Callable[[Path, Path], None] | None = None) -> None:
+        """Rename the complete file to its final name, or ``convert`` it: write the second path from the first."""
+        if convert is None:
+            os.replace(self.part, self.path)
+        else:
+            convert(self.part, self.path)
+            self.part.unlink()
         self.state.unlink(missing_ok=True)
 
 

@@ -20,7 +20,9 @@ from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.corpus import read_pairs
 from gtransformer.preprocess.ctxpro import read_expectations
-from gtransformer.preprocess.formats import read_opus, read_with_ids
+from gtransformer.preprocess.formats.documents import Reading, Side
+from gtransformer.preprocess.formats.lines import read_with_ids
+from gtransformer.preprocess.formats.opus import read_opus
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.run.recipe import find_recipe, load_recipe
@@ -144,12 +146,14 @@ READERS = {
         {"groups.txt": damaged_bytes, "contrapro.text.de": damaged_bytes, "contrapro.context.en": damaged_bytes},
     ),
     "lines with document ids": Reader(
-        lambda folder: list(read_with_ids(folder / "a", folder / "b", folder / "ids")),
+        lambda folder: list(
+            read_with_ids({Side("source"): folder / "a", Side("reference"): folder / "b"}, {Side(""): folder / "ids"})
+        ),
         {"a": lines("One.", "Two.", "Three."), "b": lines("Eins.", "Zwei.", "Drei."), "ids": lines("1", "1", "2")},
         {"a": damaged_bytes, "b": damaged_bytes, "ids": damaged_bytes},
     ),
     "OPUS": Reader(
-        lambda folder: list(read_opus(folder / "links.xml", folder, ("en", "de"))),
+        lambda folder: list(read_opus(folder / "links.xml", folder, Reading(("en", "de")))),
         SUBTITLES,
         dict.fromkeys(SUBTITLES, damaged_bytes),
     ),

@@ -15,7 +15,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, check_output, write_json
-from gtransformer.preprocess.corpus import input_lines
+from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options
 

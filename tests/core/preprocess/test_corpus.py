@@ -17,6 +17,7 @@ from gtransformer.preprocess.corpus import (
     read_documents,
     text_lines,
 )
+from gtransformer.preprocess.formats import detect
 from gtransformer.preprocess.plain_text import read_plain, read_shaped
 from gtransformer.translation.lines import START, read_text
 
@@ -130,7 +131,8 @@ def test_blank_lines_stand_on_both_sides(write):
 def test_markup_is_refused_with_its_line(write, text, kind, before):
     path = write("en", text.format(before))
     line = 3 if "{0}" in text and before else 1
-    for read in (read_plain, lambda path: list(text_lines(path)), lambda path: list(read_documents(path, path))):
+    readers = (lambda path: list(text_lines(path)), lambda path: list(read_documents(path, path)))
+    for read in (*readers, *([] if detect(path) else [read_plain])):
         with pytest.raises(UserError, match=f"en, line {line}: .*{kind}"):
             read(path)
 

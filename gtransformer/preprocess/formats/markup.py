@@ -1,0 +1,114 @@
+"""Tags and text of marked-up files, with their lines: XML (strict), and SGM, which is no XML (lenient)."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+from xml.parsers import expat
+
+from gtransformer.errors import UserError
+from gtransformer.files import open_bytes, read_lines
+from gtransformer.preprocess.corpus import fault
+
+START, END, TEXT = "start", "end", "text"
+BLOCK = 1 << 16  # bytes
+_AMPERSAND = re.compile(r"&(?!(?:\w+|#\d+|#[xX][0-9a-fA-F]+);)")  # which begins no entity; HTML knows &copy without ;
+
+
+class Event(NamedTuple):
+    """A start tag, an end tag or some text; ``text``: the tag's name or the text; ``offset``: in bytes, of XML."""
+
+    kind: str
+    text: str
+    attributes: dict[str, str]
+    line: int
+    offset: int = 0
+
+
+def unescaped(text: str) -> str:
+    """Return text with entities (``&amp;``, ``&#233;``) as characters; a lone ``&`` is kept."""
+    return unescape(_lone(text))
+
+
+def _lone(text: str) -> str:
+    return _AMPERSAND.sub("&amp;", text)
+
+
+def xml_events(path: Path) -> Iterator[Event]:
+    """Yield the events of an XML file. Raise UserError, with the line, for damaged XML.
+
+    The parser knows UTF-8, UTF-16 and encodings of one byte, and fetches no external entity.
+    """
+    parser = expat.ParserCreate()
+    found: list[Event] = []
+
+    def add(kind: str, text: str, attributes: dict[str, str] | None = None) -> None:
+        found.append(Event(kind, text, attributes or {}, parser.CurrentLineNumber, parser.CurrentByteIndex))
+
+    parser.StartElementHandler = lambda name, attributes: add(START, name, attributes)
+    parser.EndElementHandler = lambda name: add(END, name)
+    parser.CharacterDataHandler = lambda text: add(TEXT, text)
+    with open_bytes(path) as stream:
+        try:
+            block = None
+            while block != b"":
+                block = stream.read(BLOCK)
+                parser.Parse(block, not block)
+                yield from found
+                found.clear()
+        except expat.ExpatError as error:
+            raise fault(path, error.lineno, f"damaged XML ({expat.ErrorString(error.code)})") from None
+        except (ValueError, LookupError) as error:  # for the declared encoding
+            raise UserError(f"{path}: its encoding cannot be read ({error}); convert the file to UTF-8") from None
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise UserError(f"{path}: cannot be read ({error}); fetch the file again") from None
+
+
+def sgm_events(path: Path) -> Iterator[Event]:
+    """Yield the events of an SGM file in UTF-8; names of tags and attributes in lower case.
+
+    Attributes need no quotes, and a lone ``&`` or ``<`` is text. Raises UserError as ``read_lines``.
+    """
+    parser = _Tags(path)
+    for line in read_lines(path):
+        parser.feed(_lone(f"{line}\n"))
+        yield from parser.found
+        parser.found.clear()
+    parser.close()
+    yield from parser.found
+
+
+class _Tags(HTMLParser):
+    """Python's parser for markup with errors; ``found``: events since it was last emptied."""
+
+    CDATA_CONTENT_ELEMENTS = RCDATA_CONTENT_ELEMENTS = ()  # no element's content is special, as in HTML
+
+    def __init__(self, path: Path):
+        super().__init__(convert_charrefs=True)
+        self.path, self.found = path, []
+
+    def _add(self, kind: str, text: str, attributes: dict[str, str] | None = None) -> None:
+        self.found.append(Event(kind, text, attributes or {}, self.getpos()[0]))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._add(START, tag, {name: value or "" for name, value in attrs})
+
+    def handle_endtag(self, tag: str) -> None:
+        self._add(END, tag)
+
+    def handle_data(self, data: str) -> None:
+        self._add(TEXT, data)
+
+    def handle_comment(self, data: str) -> None:
+        if data.startswith("[CDATA["):
+            self.unknown_decl(data)
+
+    def unknown_decl(self, data: str) -> None:
+        """Raise UserError for a marked section, whose text would be lost."""
+        raise fault(self.path, self.getpos()[0], f"<![{data[:10]}...: write plain text with &lt; and &amp;")

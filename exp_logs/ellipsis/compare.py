@@ -79,9 +79,7 @@ def majority(entries, training):
     for entry in training:
         forms[bare(entry["expected"])] += 1
         alone[bare(entry["src segment"])][bare(entry["expected"])] += 1
-    hits = [
-        (alone.get(bare(e["src segment"])) or forms).most_common(1)[0][0] == bare(e["expected"]) for e in entries
-    ]
+    hits = [(alone.get(bare(e["src segment"])) or forms).most_common(1)[0][0] == bare(e["expected"]) for e in entries]
     return 100 * statistics.fmean(hits)
 
 

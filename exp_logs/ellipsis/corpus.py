@@ -1,8 +1,8 @@
 """Make the training corpora: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
 
 The first two are raw corpora that gtransformer corpus convert ctxpro wrote with --context-translations, the third is of
-gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/some a fourteenth of them, drawn, and
-OUTPUT/items the last three sentences of each item. The items of 80 films and 12 documents are the validation set.
+gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/some a fourteenth of them, drawn,
+and OUTPUT/items the last three sentences of each item. The items of 80 films and 12 documents are the validation set.
 """
 
 import json

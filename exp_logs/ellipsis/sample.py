@@ -1,7 +1,8 @@
-"""Draw test items: sample.py CORPUS OUTPUT COUNT [ITEMS...]; CORPUS is of gtransformer corpus convert ctxpro --split test.
+"""Draw test items: sample.py CORPUS OUTPUT COUNT [ITEMS...].
 
-COUNT 0 takes all. ITEMS, ctxpro_train.json of training corpora: items from their films are left out. Writes OUTPUT.json,
-the sentences with the two before them, OUTPUT.3.en, and alone, OUTPUT.1.en.
+CORPUS is of gtransformer corpus convert ctxpro --split test. COUNT 0 takes all. ITEMS are ctxpro_train.json of training
+corpora: items from their films are left out. Writes OUTPUT.json, the sentences with the two before them, OUTPUT.3.en,
+and alone, OUTPUT.1.en.
 """
 
 import json
@@ -10,7 +11,8 @@ import sys
 from pathlib import Path
 
 folder, output, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-trained = {entry["document id"] for path in sys.argv[4:] for entry in json.loads(Path(path).read_text(encoding="utf-8"))}
+training = [json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[4:]]
+trained = {entry["document id"] for items in training for entry in items}
 entries = json.loads((folder / "ctxpro_test.json").read_text(encoding="utf-8"))
 documents = []
 for line in (folder / "concatenated_en2pt_test_en.txt").read_text(encoding="utf-8").splitlines():

@@ -141,7 +141,8 @@ def training_files(args: argparse.Namespace) -> tuple[Path, Path]:
 
 def observe(args: argparse.Namespace) -> Selection:
     """Write training and dev set with observed words behind the source sentences; return counts of the former."""
-    langs, options = pair_of(args), {"plain": True, "sentence_pairs": args.sentence_pairs}
+    langs = pair_of(args)
+    options = {"langs": langs, "plain": True, "sentence_pairs": args.sentence_pairs}
     train, dev = training_files(args), find_splits(args.text, *langs).get("valid")
     if dev is None:
         raise UserError(f"{args.text}: has no dev set, which training needs; add one")
@@ -166,7 +167,10 @@ def translate(args: argparse.Namespace) -> Selection:
     run = Run(args)
     check_model(args, run)
     counts = Selection()
-    documents = select(files, forbidden, counts, share, args.skip_held_out, args.kind == TARGET, args.sentence_pairs)
+    documents = select(
+        files, forbidden, counts, share, args.skip_held_out, args.kind == TARGET, args.sentence_pairs,
+        None if monolingual(args) else langs,
+    )  # fmt: skip
     documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:
         read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed)
@@ -174,7 +178,7 @@ def translate(args: argparse.Namespace) -> Selection:
         read = (document for _, document in documents)
     text, translation = (args.output / WORK / name for name in ("text.txt", "translation.txt"))
     write_text(text, ([source for source, _ in document] for document in read))
-    translate_missing(run, [(str(text), str(translation), count_lines(str(text), str(translation)))])
+    translate_missing(run, [(str(text), str(translation), count_lines(str(text), str(translation), run.source))])
     report(write_split(args.output, "train", langs, arranged(args, read_translated(text, translation))), counts)
     return counts
 

@@ -43,7 +43,7 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--sentence-model", type=Path, metavar="DIR",
         help="start from this sentence model, a directory of gtransformer model convert, with its languages and "
-        "vocabulary (recipes from_sentence_model and few_documents)",
+        "vocabulary (recipes from_sentence_model, few_documents and short_context)",
     )  # fmt: skip
     parser.add_argument(
         "--langs",

@@ -20,6 +20,7 @@ from gtransformer.preprocess.corpus import (
     is_document_mark,
     read_documents,
 )
+from gtransformer.preprocess.formats import read_split
 from gtransformer.preprocess.observed import is_plain, random_numbers, with_observed
 
 HELD_OUT = ("dev", "test")
@@ -54,7 +55,7 @@ class HeldOut:
             if not found:
                 raise UserError(f"{corpus}: has neither a dev nor a test set for {'-'.join(langs)}; name one that has")
             for name, paths in found.items():
-                for number, document in enumerate(read_documents(*paths, sentence_pairs), 1):
+                for number, document in enumerate(read_split(paths, langs, sentence_pairs), 1):
                     for side in zip(*document, strict=True):
                         self._add(list(map(clean_line, side)), f"document {number} of the {name} set in {corpus}")
 
@@ -106,20 +107,24 @@ def select(
     skip: bool = False,
     plain: bool = False,
     sentence_pairs: bool = False,
+    langs: tuple[str, str] | None = None,
 ) -> Iterator[tuple[int, list[Pair]]]:
     """Yield the documents that are augmented, cleaned, each with its number in the text, from 0; count in ``counts``.
 
     Args:
-        files: source and target; the same one twice for a text in one language.
+        files: source and target; the same one twice for a text in one language, and for a file with both sides.
         share: (i, n): every n-th document, from the i-th on.
         skip: leave held-out documents out.
         plain: leave sentences with the signs of observed words out.
         sentence_pairs: in files without documents, each sentence is one.
+        langs: source and target of a corpus; None for a text in one language.
 
-    Raises UserError as ``read_documents``, if nothing is left, and for a held-out document without ``skip``.
+    Raises UserError as ``read_documents`` and ``read_split``, if nothing is left, and for a held-out document without
+    ``skip``.
     """
     own, shards = share
-    documents = clean_documents(read_documents(*files, sentence_pairs), CleanReport(), share)
+    read = read_split(files, langs, sentence_pairs) if langs else read_documents(*files, sentence_pairs)
+    documents = clean_documents(read, CleanReport(), share)
     for number, document in enumerate(documents):
         number = own + number * shards
         where = next(filter(None, map(held_out.find, zip(*document, strict=True))), None)

@@ -260,6 +260,7 @@ FORMER = {
 
 
 OWN_MODEL = "from_own_sentence_model"
+FROM_OWN_MODEL = (OWN_MODEL, "few_documents", "short_context")
 
 
 def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
@@ -272,9 +273,10 @@ def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
     Raises UserError for another recipe, and for what is no such directory.
     """
     chosen = OWN_MODEL if FORMER.get(name, name) == "from_sentence_model" else FORMER.get(name, name)
-    if chosen not in (OWN_MODEL, "few_documents"):
+    if chosen not in FROM_OWN_MODEL:
         raise UserError(
-            f"--sentence-model {folder}: recipe '{name}' starts from none; give from_sentence_model or few_documents"
+            f"--sentence-model {folder}: recipe '{name}' starts from none; give from_sentence_model, few_documents or "
+            "short_context"
         )
     manifest = folder / "manifest.json"
     content = read_json(manifest) if manifest.is_file() else {}

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from itertools import islice
@@ -152,16 +152,19 @@ def count_lines(name: str, output: str | None) -> int | None:
 
 
 class Run:
-    """Model and options for all texts of a command; the model is loaded when it is first needed."""
+    """Model and options for all texts of a command; the model is loaded when it is first needed.
 
-    def __init__(self, args: argparse.Namespace):
+    ``read``: yields the lines of a text, given its name.
+    """
+
+    def __init__(self, args: argparse.Namespace, read: Callable[[str], Iterator[str]] = input_lines):
         from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 
         for name in ("fairseq", "gtransformer.tasks"):
             logging.getLogger(name).setLevel(logging.WARNING)
         directory = ModelDirectory.open(args.model)
         self.langs = directory.source_lang, directory.target_lang
-        self.args, self.options = args, directory.search.given(vars(args))
+        self.args, self.read, self.options = args, read, directory.search.given(vars(args))
         self.split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
         # What a translation depends on besides its text.
         self.key = {
@@ -199,7 +202,7 @@ class Run:
         with ExitStack() as stack:
             stream = self._open(output, stack)
             resumable = stream if isinstance(stream, ResumableOutput) else None
-            lines = stack.enter_context(closing(input_lines(name)))
+            lines = stack.enter_context(closing(self.read(name)))
             start = TextPosition()
             if resumable:
                 resumable.skip(lines, name)

@@ -121,6 +121,16 @@ def test_shards_are_the_whole(saved_model, corpus, tmp_path):
     assert written(tmp_path / "whole") == [shards[number % 3][number // 3] for number in range(sum(map(len, shards)))]
 
 
+def test_a_shard_may_begin_with_what_no_text_begins_with(saved_model, corpus, tmp_path):
+    """Technical text quotes markup; it is refused at the beginning of a text, which a shard's beginning is not."""
+    text = tmp_path / "text"
+    text.write_text("".join(document_lines([["The old dog."], ['<?xml version="1.0"?> is the first line.']])))
+    options = ["--model", saved_model, "--held-out", corpus, "--shard", "1/2"]
+    augment("forward", text, tmp_path / "out", *options)
+    found = training(tmp_path / "out", "en").read_text(encoding="utf-8")
+    assert found == '<d>\n<?xml version="1.0"?> is the first line.\n'
+
+
 def test_observe(corpus, tmp_path, capsys):
     """Training and dev set, each sentence with words of its own target; each copy is drawn again."""
     augment("observe", corpus, tmp_path / "out", "--copies", 2, "--seed", 3)

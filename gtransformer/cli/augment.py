@@ -169,7 +169,7 @@ def translate(args: argparse.Namespace) -> Selection:
     documents = select(files, forbidden, counts, share, args.skip_held_out, args.kind == TARGET, args.sentence_pairs)
     documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:
-        read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed)
+        read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed, unseen=True)
     else:
         read = (document for _, document in documents)
     text, translation = (args.output / WORK / name for name in ("text.txt", "translation.txt"))

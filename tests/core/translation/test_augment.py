@@ -172,7 +172,7 @@ def test_target_side_augmentation_is_equal_after_an_interruption(
     assert [[source for source, _ in one] for one in found] == [[source for source, _ in one] for one in documents]
     model = GTransformer.from_pretrained(augmentation_model, device="cpu")
     for number in (0, 7):
-        draws = [random_numbers(4, copy, number) for copy in range(3)]
+        draws = [random_numbers(4, copy, number, unseen=True) for copy in range(3)]
         read = [[with_observed(source, target, draw) for source, target in written(corpus)[number]] for draw in draws]
         drawn = model.translate(read, sampling_topk=10, seed=4, max_tokens=40)
         assert [[target for _, target in one] for one in found[3 * number : 3 * number + 3]] == drawn

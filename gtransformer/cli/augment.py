@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.cli.translate import Run, add_model_options, count_lines, translate_missing
+from gtransformer.cli.translate import Run, add_model_options, translate_missing
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import write_json
+from gtransformer.files import read_lines, write_json
 from gtransformer.preprocess.augment import (
     HeldOut,
     Selection,
@@ -164,7 +164,7 @@ def translate(args: argparse.Namespace) -> Selection:
     args.sentence_rule = "on"
     if args.kind == TARGET and args.sampling_topk is None:
         args.sampling_topk = TOPK
-    run = Run(args)
+    run = Run(args, read_lines)  # markup is looked for in the whole text: a share may begin with a quotation of it
     check_model(args, run)
     counts = Selection()
     documents = select(
@@ -173,12 +173,12 @@ def translate(args: argparse.Namespace) -> Selection:
     )  # fmt: skip
     documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:
-        read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed)
+        read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed, unseen=True)
     else:
         read = (document for _, document in documents)
     text, translation = (args.output / WORK / name for name in ("text.txt", "translation.txt"))
     write_text(text, ([source for source, _ in document] for document in read))
-    translate_missing(run, [(str(text), str(translation), count_lines(str(text), str(translation), run.source))])
+    translate_missing(run, [(str(text), str(translation), sum(1 for _ in read_lines(text)))])
     report(write_split(args.output, "train", langs, arranged(args, read_translated(text, translation))), counts)
     return counts
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property, partial
 from itertools import islice
@@ -164,9 +164,12 @@ def count_lines(name: str, output: str | None, source: Side) -> int | None:
 
 
 class Run:
-    """Model and options for all texts of a command; the model is loaded when it is first needed."""
+    """Model and options for all texts of a command; the model is loaded when it is first needed.
 
-    def __init__(self, args: argparse.Namespace):
+    ``read``: yields the lines of a text, given its name (default: of the source side, in any format).
+    """
+
+    def __init__(self, args: argparse.Namespace, read: Callable[[str], Iterator[str]] | None = None):
         from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 
         for name in ("fairseq", "gtransformer.tasks"):
@@ -185,6 +188,7 @@ class Run:
             self.key["precision"] = args.precision
         langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
+        self.read = read or partial(input_lines, wanted=self.source)
         self.system = args.model.resolve().name  # in formats that name it
         self.first_model: Path | None = None
         self.first_text: Path | None = None
@@ -225,7 +229,7 @@ class Run:
         with ExitStack() as stack:
             stream = self._open(output, stack)
             resumable = stream if isinstance(stream, ResumableOutput) else None
-            lines = stack.enter_context(closing(input_lines(name, self.source)))
+            lines = stack.enter_context(closing(self.read(name)))
             start = TextPosition()
             if resumable:
                 resumable.skip(lines, name)

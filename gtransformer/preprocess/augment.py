@@ -147,11 +147,16 @@ def select(
         raise UserError(f"{files[0]}: no document is left to augment {advice}".replace(" ;", ";"))
 
 
-def with_observed_words(documents: Iterable[tuple[int, list[Pair]]], copies: int, seed: int) -> Iterator[list[Pair]]:
-    """Yield each document ``copies`` times, with newly drawn observed words behind each source sentence."""
+def with_observed_words(
+    documents: Iterable[tuple[int, list[Pair]]], copies: int, seed: int, unseen: bool = False
+) -> Iterator[list[Pair]]:
+    """Yield each document ``copies`` times, with newly drawn observed words behind each source sentence.
+
+    ``unseen``: drawn apart from those that an augmentation model is trained on.
+    """
     for number, document in documents:
         for copy in range(copies):
-            random = random_numbers(seed, copy, number)
+            random = random_numbers(seed, copy, number, unseen)
             yield [(with_observed(source, target, random), target) for source, target in document]
 
 

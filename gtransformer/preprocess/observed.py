@@ -27,9 +27,12 @@ _WORD = re.compile(rf"\s*(?:[{_UNSPACED}]|[^\s{_UNSPACED}]+)")
 Ngrams = list[tuple[int, int]]  # [first, last) words
 
 
-def random_numbers(seed: int, copy: int, document: int) -> np.random.Generator:
-    """Return the random numbers of one copy of one document, whatever else is drawn; all three are at least 0."""
-    return np.random.default_rng([seed, copy, document])
+def random_numbers(seed: int, copy: int, document: int, unseen: bool = False) -> np.random.Generator:
+    """Return the random numbers of one copy of one document, whatever else is drawn; all three are at least 0.
+
+    ``unseen``: others than those of what an augmentation model is trained on.
+    """
+    return np.random.default_rng([seed, copy, document, int(unseen)])
 
 
 def draw_ngrams(words: int, random: np.random.Generator) -> Ngrams:

@@ -112,8 +112,9 @@ class SearchOptions:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
             values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
         if values.get("sampling_topk") is not None:
-            if values.get("lenpen") is not None:
-                raise UserError(f"--lenpen {values['lenpen']}: --sampling-topk compares no translations; leave it out")
+            for name, why in {"lenpen": "compares no translations", "unkpen": "never draws <unk>"}.items():
+                if values.get(name) is not None:
+                    raise UserError(f"--{name} {values[name]}: --sampling-topk {why}; leave it out")
             values = {"beam": 1, "nbest": 1, **values}
         return replace(self, **values)
 

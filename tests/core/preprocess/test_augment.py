@@ -116,6 +116,14 @@ def test_copies_are_drawn_by_document_whatever_the_shard():
     assert len({str(document) for document in whole}) > 25
 
 
+def test_an_augmentation_model_is_not_asked_what_it_was_trained_on():
+    """With the same seed, which is the default of both commands."""
+    words = " ".join(f"w{number}" for number in range(40))
+    documents = [(number, [(words, words)]) for number in range(20)]
+    trained, asked = (list(with_observed_words(documents, 3, 1, unseen)) for unseen in (False, True))
+    assert not {str(one) for one in trained} & {str(one) for one in asked}
+
+
 def test_a_translation_comes_back_line_by_line(tmp_path):
     text = write(tmp_path / "text", [["a", "b"], ["c"]])
     translation = tmp_path / "translation"

@@ -121,6 +121,16 @@ def test_shards_are_the_whole(saved_model, corpus, tmp_path):
     assert written(tmp_path / "whole") == [shards[number % 3][number // 3] for number in range(sum(map(len, shards)))]
 
 
+def test_a_shard_may_begin_with_what_no_text_begins_with(saved_model, corpus, tmp_path):
+    """Technical text quotes markup; it is refused at the beginning of a text, which a shard's beginning is not."""
+    text = tmp_path / "text"
+    text.write_text("".join(document_lines([["The old dog."], ['<?xml version="1.0"?> is the first line.']])))
+    options = ["--model", saved_model, "--held-out", corpus, "--shard", "1/2"]
+    augment("forward", text, tmp_path / "out", *options)
+    found = training(tmp_path / "out", "en").read_text(encoding="utf-8")
+    assert found == '<d>\n<?xml version="1.0"?> is the first line.\n'
+
+
 def test_observe(corpus, tmp_path, capsys):
     """Training and dev set, each sentence with words of its own target; each copy is drawn again."""
     augment("observe", corpus, tmp_path / "out", "--copies", 2, "--seed", 3)
@@ -162,7 +172,7 @@ def test_target_side_augmentation_is_equal_after_an_interruption(
     assert [[source for source, _ in one] for one in found] == [[source for source, _ in one] for one in documents]
     model = GTransformer.from_pretrained(augmentation_model, device="cpu")
     for number in (0, 7):
-        draws = [random_numbers(4, copy, number) for copy in range(3)]
+        draws = [random_numbers(4, copy, number, unseen=True) for copy in range(3)]
         read = [[with_observed(source, target, draw) for source, target in written(corpus)[number]] for draw in draws]
         drawn = model.translate(read, sampling_topk=10, seed=4, max_tokens=40)
         assert [[target for _, target in one] for one in found[3 * number : 3 * number + 3]] == drawn

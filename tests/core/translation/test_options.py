@@ -44,8 +44,9 @@ def test_the_command_line_replaces_what_it_gives():
     assert base.given({"model": "x", "beam": None}) == base
     sampling = base.given(vars(parser.parse_args(["--sampling-topk", "0", "--seed", "3"])))
     assert sampling == SearchOptions(beam=1, lenpen=0.5, sampling_topk=0, seed=3)
-    with pytest.raises(UserError, match=r"--lenpen 2\.0: --sampling-topk compares no"):
-        base.given(vars(parser.parse_args(["--sampling-topk", "5", "--lenpen", "2"])))
+    for name, why in (("lenpen", "compares no"), ("unkpen", "never draws <unk>")):
+        with pytest.raises(UserError, match=rf"--{name} 2\.0: --sampling-topk {why}"):
+            base.given(vars(parser.parse_args(["--sampling-topk", "5", f"--{name}", "2"])))
 
 
 def test_what_is_left_open_is_not_recorded():

@@ -112,7 +112,7 @@ def test_items_of_another_text(score, change):
     ("arguments", "named"),
     [
         (["--items", "i.json", "--reference-file", "r"], "--items"),
-        (["--html", ".", "--reference-file", "r"], "directory"),
+        (["--html", ".", "--reference-file", __file__], "directory"),
         (["--html", "p.html", "p", "--reference", "release"], "--html"),
     ],
 )

@@ -168,8 +168,8 @@ def translate(args: argparse.Namespace) -> Selection:
     check_model(args, run)
     counts = Selection()
     documents = select(
-        files, forbidden, counts, share, args.skip_held_out, args.kind == TARGET, args.sentence_pairs,
-        None if monolingual(args) else langs,
+        files, forbidden, counts, share, skip=args.skip_held_out, plain=args.kind == TARGET,
+        sentence_pairs=args.sentence_pairs, langs=None if monolingual(args) else langs,
     )  # fmt: skip
     documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:

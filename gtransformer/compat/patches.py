@@ -186,9 +186,11 @@ def _clip_where_gradients_are(clip, params, max_norm, aggregate_norm_fn=None) ->
 
     fairseq moves the norm to the GPU as soon as there is one, and multiplying gradients on the CPU by it fails.
     """
+    if not torch.cuda.is_available():
+        return clip(params, max_norm, aggregate_norm_fn)
     params = [params] if isinstance(params, Tensor) else list(params)
     grads = [p.grad.detach() for p in params if p.grad is not None]
-    if not torch.cuda.is_available() or not grads or grads[0].device.type != "cpu":
+    if not grads or grads[0].device.type != "cpu":
         return clip(params, max_norm, aggregate_norm_fn)
     norm = torch.nn.utils.get_total_norm(grads).to(torch.float32)
     norm = norm if aggregate_norm_fn is None else aggregate_norm_fn(norm)

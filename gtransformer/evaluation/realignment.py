@@ -187,7 +187,7 @@ def read_realigned(
         )
     other = [len(document) != count for document, count in zip(documents, shape, strict=True)]
     aligned = [
-        realign(document, wanted, tokenizer, alignment) if needed else document
-        for document, wanted, needed in zip(documents, reference, other, strict=True)
+        realign(document, sentences, tokenizer, alignment) if needed else document
+        for document, sentences, needed in zip(documents, reference, other, strict=True)
     ]
     return aligned, sum(other)

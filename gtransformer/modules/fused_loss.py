@@ -15,8 +15,8 @@ from torch import Tensor
 
 from gtransformer.modules.kernels import GRAIN, LARGE_VOCABULARY, compiles_shapes, padded, product, rows_at_once
 
-CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32, and on a GPU, which starts kernels slowly,
-CHUNKS_ON_GPU = 4  # so many times as much;
+CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
+LARGER_ON_GPU = 4  # so many times as much on a GPU, where each chunk costs the start of its kernels,
 FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean too many products
 MOST_ROWS, LAST_GRAIN = 2048, 128  # of a chunk, if kernels are compiled for each shape; the last chunk is padded
 HALF_LIMIT = 2.0**15  # bound of sums in float16, whose largest number is 65,504
@@ -62,7 +62,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         grad_weight = None
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
-        rows = max(FEWEST_ROWS, CHUNK_ELEMENTS * (CHUNKS_ON_GPU if features.is_cuda else 1) // vocabulary)
+        rows = max(FEWEST_ROWS, CHUNK_ELEMENTS * (LARGER_ON_GPU if features.is_cuda else 1) // vocabulary)
         compiled = dtype == torch.bfloat16 and compiles_shapes(features.device)
         if compiled:
             rows = min(rows - rows % GRAIN, MOST_ROWS)

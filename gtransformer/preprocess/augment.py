@@ -143,8 +143,8 @@ def select(
             counts.sentences += len(kept)
             yield number, kept
     if not counts.documents:
-        advice = "in this shard; give a smaller N (--shard I/N)" if shards > 1 else "; check the text"
-        raise UserError(f"{files[0]}: no document is left to augment {advice}".replace(" ;", ";"))
+        advice = " in this shard; give a smaller N (--shard I/N)" if shards > 1 else "; check the text"
+        raise UserError(f"{files[0]}: no document is left to augment{advice}")
 
 
 def with_observed_words(

@@ -107,7 +107,8 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path, wanted: Si
     blank lines between its documents. ``wanted``: the side of a file of another format. Raises UserError, naming file
     and line, if the two cannot be aligned.
     """
-    if detect(path):
+    kind = detect(path)
+    if kind:
         found = _of_format(path, wanted)
     else:
         lines = read_sentences(path)
@@ -122,7 +123,7 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path, wanted: Si
             raise fault(path, line, what)
     if len(found) != len(shape):
         last = found[len(shape)] if len(found) > len(shape) else found[-1]
-        line = last[1] + (len(last[0]) if len(found) < len(shape) and not detect(path) else 0)
+        line = last[1] + (len(last[0]) if len(found) < len(shape) and not kind else 0)
         raise fault(path, line, f"the file has {len(found)} documents, but {like} has {len(shape)}; {aligned}")
     return [document for document, _ in found]
 

@@ -15,7 +15,7 @@ from lzma import LZMAError
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import NO_JSON, open_bytes
+from gtransformer.files import NO_JSON, open_bytes, read_lines
 from gtransformer.preprocess.corpus import Pair, raw_file, read_documents, write_pairs
 from gtransformer.preprocess.formats.documents import (
     CHAPTER,
@@ -45,7 +45,7 @@ _READERS: dict[str, Callable[[Path, Reading], Iterator[Document]]] = dict(
     )
 )
 _ROOTS = {
-    "dataset": WMT_XML,
+    **dict.fromkeys(("dataset", "collection"), WMT_XML),
     **dict.fromkeys(("srcset", "refset", "tstset", "mteval"), SGM),
     **dict.fromkeys(("url", "talkid", "keywords"), TALKS),
     **dict.fromkeys(("chapter", "speaker", "p"), EUROPARL),
@@ -71,7 +71,8 @@ def detect(path: str | Path) -> str | None:
     start = head[_PROLOGUE.match(head).end() :]
     if start.startswith("{"):
         try:
-            found = columns(_keys(path, start.partition("\n")[0])).values()
+            line = next(line for line in read_lines(path) if line.strip())
+            found = columns(_keys(path, line)).values()
         except (UserError, *NO_JSON):
             return None
         return JSONL if "document" in found and any(isinstance(one, Side) for one in found) else None
@@ -100,7 +101,8 @@ def _keys(path: Path, line: str) -> Iterable[str]:
 def _of_tag(name: str, attributes: str, start: str) -> str | None:
     """Return the format of a text that begins with this tag."""
     if name == "doc" and _ATTRIBUTE.search(attributes):
-        return SGM if re.search(r"<seg\b", start, re.IGNORECASE) else TALKS
+        inside = re.search(r"<(seg|src|ref|hyp)\b", start, re.IGNORECASE)
+        return TALKS if not inside else SGM if inside[1].lower() == "seg" else WMT_XML
     if name == "speaker":  # an opening tag of Europarl, a line of IWSLT
         return EUROPARL if _ATTRIBUTE.search(attributes) else TALKS
     if name in ("chapter", "p"):
@@ -122,9 +124,10 @@ def read(path: Path, reading: Reading, kind: str | None = None) -> Iterator[Docu
 
 def _check_options(path: Path, kind: str | None, reading: Reading) -> None:
     """Raise UserError for options that have no effect on this format."""
+    of_tmx = "document-property" if reading.document_property else "one-document"
     for given, only, name in (
         (reading.columns, TSV, "columns"),
-        (reading.document_property, TMX, "document-property"),
+        (reading.document_property is not None, TMX, of_tmx),
         (reading.by != CHAPTER, EUROPARL, "by"),
     ):
         if given and kind != only:

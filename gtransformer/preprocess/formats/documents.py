@@ -127,7 +127,7 @@ class Reading:
         langs: wanted languages, "" for any.
         returning: what to do with a document id that occurs again, one of ``RETURNING_ID``.
         columns: the names of a table's columns; (): they are its first line.
-        document_property: name of TMX's property with the document; None: any usual one.
+        document_property: name of TMX's property with the document; None: any usual one; "": the file is a document.
         by: what is a document of Europarl, one of ``BY``.
         left_out: counts, to which readers add.
     """

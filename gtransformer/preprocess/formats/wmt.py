@@ -76,7 +76,9 @@ class _Reader:
                 self._end(event)
             elif self.segment:
                 self.segment[2].append(event.text)
-            elif event.text.strip() and (not self.open or self.open[-1][0] in TEXTLESS):
+            elif event.text.strip() and (
+                not self.open or self.open[-1][0] in TEXTLESS or (self.strict and self.text is not None)
+            ):
                 raise fault(self.path, event.line, f"text outside <seg> ({event.text.strip()[:30]!r})")
         while self.open and self.open[-1][0] in UNCLOSED:
             self.open.pop()
@@ -243,6 +245,7 @@ def _name(file: Path, pair: str) -> str:
 def read_layout(path: Path, reading: Reading) -> Iterator[Document]:
     """Yield the documents of a language pair (``reading.langs``) in WMT's layout, with all references and systems."""
     if len(reading.langs) != 2:
-        raise UserError(f"{path}: the folder may have several language pairs; give both languages")
+        what = "give it to corpus convert files with -s and -t, or to score --test-set with --langs"
+        raise UserError(f"{path}: the folder may have several language pairs; {what}")
     files, ids = layout_files(path, "-".join(reading.langs))
     return read_with_ids(files, {Side(SOURCE): ids}, reading.returning)

@@ -175,7 +175,7 @@ def read_realigned(
     reference, or the reference is one document. Raises UserError otherwise. ``wanted``: the side of a file of another
     format.
     """
-    documents, borders = read_plain(path, wanted)
+    documents, borders = read_plain(path, wanted, like)
     shape = [len(document) for document in reference]
     if borders in (BLANK, NONE) and len(read_sentences(path)) == sum(shape):
         return read_shaped(path, shape, like), 0

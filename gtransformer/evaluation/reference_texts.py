@@ -60,21 +60,11 @@ def read_references(paths: Sequence[Path]) -> References:
     first, *others = paths
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError(f"{first}: the same reference is given twice")
-    if detect(first):
-        texts, borders = _references(first), f"of {detect(first)}"
-    else:
-        text, borders = read_plain(first)
-        texts = [text]
+    found = [read_plain(first, side) for side in _reference_sides(first)]
+    texts, borders = [text for text, _ in found], found[0][1]
     shape = [len(document) for document in texts[0]]
     for path in others:
-        if detect(path):
-            found = _references(path)
-            if [len(document) for document in found[0]] != shape:
-                read_shaped(path, shape, first, Side(REFERENCE))
-                raise UserError(f"{path}: has not the same documents as {first}")
-            texts += found
-        else:
-            texts.append(read_shaped(path, shape, first))
+        texts += [read_shaped(path, shape, first, side) for side in _reference_sides(path)]
     return References(first, texts, borders)
 
 
@@ -84,11 +74,9 @@ def has_hypothesis(path: Path) -> bool:
     return len(sides) > 1 and any(side.role == HYPOTHESIS for side in sides)
 
 
-def _references(path: Path) -> list[Documents]:
-    """Return all references of a file with documents; every document must have the same ones."""
-    documents = list(read(path, Reading()))
-    sides = _sides(documents, REFERENCE) or [Side(REFERENCE)]
-    return [_text(documents, side) for side in sides]
+def _reference_sides(path: Path) -> list[Side]:
+    """Return the references of a file; the only text counts as one."""
+    return (_sides(list(read(path, Reading())), REFERENCE) if detect(path) else []) or [Side(REFERENCE)]
 
 
 def _sides(documents: Sequence[Document], role: str) -> list[Side]:

@@ -25,6 +25,8 @@ from gtransformer.preprocess.formats.documents import (
     LeftOut,
     Reading,
     Side,
+    check_ids,
+    in_order_of,
     matched,
     not_empty,
     paired,
@@ -141,6 +143,22 @@ def read_one_side(path: Path, wanted: Side) -> Iterator[tuple[list[str], int]]:
     """
     for document in read(path, Reading((wanted.lang,))):
         yield document.get(wanted).sentences, document.line
+
+
+def read_like(path: Path, like: str | Path | None, wanted: Side, same_segments: bool = False) -> list[Document]:
+    """Return the documents of a file, by their ids in the order of another, if that is in a format with ids, too.
+
+    ``same_segments``: ``wanted``, or the only text, must have the other file's segments. Raises UserError as ``read``,
+    and for a file that has other documents or segments.
+    """
+    documents = list(read(path, Reading((wanted.lang,))))
+    if like is None or not detect(like):
+        return documents
+    others = list(read(Path(like), Reading()))
+    documents = in_order_of(others, documents)
+    for one, other in zip(documents, others, strict=True) if same_segments else ():
+        check_ids(path, one.get(wanted), other.path, next(iter(other.sides.values())), one.line)
+    return documents
 
 
 def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") -> Iterator[list[Pair]]:

@@ -20,7 +20,7 @@ from gtransformer.evaluation.comet import COMET, DEFAULT_MODELS, LEARNED, SLIDE,
 from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, by_pieces
+from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, Alignment
 from gtransformer.evaluation.reference_texts import GivenText, References, read_references, read_test_set
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
@@ -159,8 +159,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     check_arguments(args)
     named: list[tuple[str, Path | GivenText]] = list(name_systems(args.hypotheses))
-    alignment = by_pieces(args.align_pieces) if args.align_pieces else args.align
-    options = {"tokenizer": args.tokenize, "alignment": alignment}
+    options = {"tokenizer": args.tokenize, "alignment": Alignment(args.align, args.align_pieces)}
     if args.prepared:
         references = TOGETHER if args.reference == "both" else (args.reference,)
         score = partial(

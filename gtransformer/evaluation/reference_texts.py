@@ -143,4 +143,4 @@ def _named(path: Path, documents: Sequence[Document], wanted: Side, names: Seque
         if name not in named:
             listed = ", ".join(named) or "none"
             raise UserError(f"{path}: no {wanted.role} {name!r} in {wanted.lang}; there are: {listed}")
-    return [named[name] for name in names]
+    return [named[name] for name in dict.fromkeys(names)]

@@ -86,7 +86,7 @@ class Evaluation:
         """Write a generated translation as plain text, next to its file or to ``wanted``. Plain text is written only to
         ``wanted``.
         """
-        if (self.hypotheses.suffix != ".jsonl" or self.split is None) and not wanted:
+        if (not is_generated(self.hypotheses) or self.split is None) and not wanted:
             return False
         self.text = wanted or self.hypotheses.with_suffix(".txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
@@ -121,6 +121,11 @@ class Evaluation:
         }
 
 
+def is_generated(path: Path) -> bool:
+    """Return whether a file is generation's ``PREFIX.jsonl``, not text or JSON lines with document ids."""
+    return path.suffix == ".jsonl" and not detect(path)
+
+
 def score_translations(
     prepared: str | Path,
     split: str,
@@ -152,7 +157,7 @@ def score_translations(
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
-    generated = hypotheses.suffix == ".jsonl"
+    generated = is_generated(hypotheses)
     translations = read_translations(hypotheses, instance_index) if generated else []
     scores, misaligned = {}, sum(translation.misaligned for translation in translations)
     for name in dict.fromkeys(references):
@@ -236,7 +241,7 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
     """
     others = list(others)
     for path in others:
-        if path.suffix == ".jsonl" and not detect(path):
+        if is_generated(path):
             raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
     documents, borders = read_plain(like)
     shape = [len(document) for document in documents]

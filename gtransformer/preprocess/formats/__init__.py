@@ -205,7 +205,11 @@ def _unknown(path: Path, files: int) -> str:
     if path.is_dir():
         return f"{path}: not WMT's folder, which has sources, references and documents, also within txt"
     what = "no such file" if not path.exists() else "plain text, or a table without names of its columns"
-    more = "; give its other side, too, or name its columns with --columns" if files == 1 and path.exists() else ""
+    more = (
+        "; give its other side, too, or name its columns with corpus convert files --columns"
+        if files == 1 and path.exists()
+        else ""
+    )
     return f"{path}: {what}{more}"
 
 

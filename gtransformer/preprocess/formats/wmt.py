@@ -202,7 +202,7 @@ def layout_files(path: Path, pair: str) -> tuple[dict[Side, Path], Path]:
 
     A file belongs to a pair if its name, or its folder's, has it as a word. What is left of the name, without suffixes
     and languages, is the name of the reference or system. Raises UserError if source or ids are missing or several, for
-    two files with one name, and lists the pairs that there are.
+    two files with one name, and lists the files that there are.
     """
     folder, langs = _layout(path), pair.split("-")
     files: dict[Side, Path] = {}
@@ -216,8 +216,8 @@ def layout_files(path: Path, pair: str) -> tuple[dict[Side, Path], Path]:
     ids = _of_pair(folder / IDS, pair)
     if len(ids) != 1 or Side(SOURCE, langs[0]) not in files:
         lacking = folder / (IDS if len(ids) != 1 else "sources")
-        several = f"; it has {', '.join(one.name for one in ids)}" if len(ids) > 1 else ""
-        raise UserError(f"{lacking}: one file for the language pair {pair} is needed{several}")
+        there = ", ".join(sorted(one.name for one in lacking.iterdir())) or "none"
+        raise UserError(f"{lacking}: one file for the language pair {pair} is needed; it has {there}")
     return files, ids[0]
 
 

@@ -157,7 +157,10 @@ def test_folder_of_wmt(tmp_path, run):
         assert found["scores"]["raw"]["chrf"]["score"] == CHRF().corpus_score(lines, references).score
         assert found["scores"]["raw"]["ter"]["score"] == TER().corpus_score(lines, references).score
     assert result["systems"]["GPT-4"]["hypotheses"].endswith("system-outputs/en-de/GPT-4.txt")
-    _, result = run("--test-set wmt --langs en-de --systems GPT-4 --references refB --metrics chrf --html page.html")
+    _, result = run(
+        "--test-set wmt --langs en-de --systems GPT-4 GPT-4 --references refB refB --metrics chrf --html page.html"
+    )
+    assert "nrefs:1" in result["scores"]["raw"]["chrf"]["signature"], "a name that is given twice counts once"
     assert result["scores"]["raw"]["chrf"]["score"] == CHRF().corpus_score(outputs["GPT-4"], references[1:]).score
     page = (tmp_path / "page.html").read_text()
     assert "Three." in page and "III." in page and "Translations of wmt" in page

@@ -493,7 +493,9 @@ def test_layout(tmp_path, convert):
     (folder / "txt" / "system-outputs" / "en-de" / "GPT-4.txt").write_text("Eins.\nZwei.\n")
     with pytest.raises(UserError, match=r"GPT-4.txt, line 2: the file ends here"):
         found(folder, "en", "de")
-    with pytest.raises(UserError, match=r"documents: one file for the language pair en-fr is needed"):
+    with pytest.raises(
+        UserError, match=r"documents: one file for the language pair en-fr is needed; it has en-de.docs"
+    ):
         found(folder, "en", "fr")
 
 

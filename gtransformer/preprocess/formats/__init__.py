@@ -32,7 +32,7 @@ from gtransformer.preprocess.formats.documents import (
     paired,
 )
 from gtransformer.preprocess.formats.tables import columns, is_header, json_line, read_jsonl, read_tsv
-from gtransformer.preprocess.formats.tagged import read_europarl, read_talks
+from gtransformer.preprocess.formats.tagged import TALK_LINES, is_talk_line, read_europarl, read_talks
 from gtransformer.preprocess.formats.tmx import read_tmx
 from gtransformer.preprocess.formats.wmt import is_layout, read_layout, read_sgm, read_xml
 
@@ -49,8 +49,6 @@ _READERS: dict[str, Callable[[Path, Reading], Iterator[Document]]] = dict(
 _ROOTS = {
     **dict.fromkeys(("dataset", "collection"), WMT_XML),
     **dict.fromkeys(("srcset", "refset", "tstset", "mteval"), SGM),
-    **dict.fromkeys(("url", "talkid", "keywords"), TALKS),
-    **dict.fromkeys(("chapter", "speaker", "p"), EUROPARL),
     "tmx": TMX,
 }
 _HEAD = 1 << 16  # bytes that tell the format
@@ -105,8 +103,10 @@ def _of_tag(name: str, attributes: str, start: str) -> str | None:
     if name == "doc" and _ATTRIBUTE.search(attributes):
         inside = re.search(r"<(seg|src|ref|hyp)\b", start, re.IGNORECASE)
         return TALKS if not inside else SGM if inside[1].lower() == "seg" else WMT_XML
-    if name == "speaker":  # an opening tag of Europarl, a line of IWSLT
-        return EUROPARL if _ATTRIBUTE.search(attributes) else TALKS
+    if name == "speaker" and _ATTRIBUTE.search(attributes):
+        return EUROPARL
+    if name in TALK_LINES:  # a whole line; text may begin with <url>, too
+        return TALKS if is_talk_line(start.partition("\n")[0]) else None
     if name in ("chapter", "p"):
         return EUROPARL if re.search(r"<(CHAPTER|SPEAKER)\s[^>]*ID\s*=", start, re.IGNORECASE) else None
     return _ROOTS.get(name)

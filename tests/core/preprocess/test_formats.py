@@ -280,6 +280,15 @@ def test_a_long_first_line(write):
     assert detect(path) == "JSON lines" and len(found(path)[0][1][Side("source")]) == 1000
 
 
+@pytest.mark.parametrize(
+    "first", ["<url> is down again", "<speaker> Hello!", "<p> Hello", "{docid} is a key", "docid src"]
+)
+def test_text_is_no_format(write, first):
+    """It may begin with what opens a format: placeholders of social media, names of speakers."""
+    path = write("x", f"{first}\nNext.\n")
+    assert read_plain(path)[0] == [[first, "Next."]]
+
+
 def test_other_columns(write):
     """Names of two or three letters that are no languages: numbers, language pairs. A wanted language is a text."""
     rows = '{"lp": "en-de", "docid": "a", "seg": 1, "id": 2, "src": ["One", "Two"]}\n'

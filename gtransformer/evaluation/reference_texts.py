@@ -76,12 +76,13 @@ def has_hypothesis(path: Path) -> bool:
 
 def _reference_sides(path: Path) -> list[Side]:
     """Return the references of a file; the only text counts as one."""
-    return (_sides(list(read(path, Reading())), REFERENCE) if detect(path) else []) or [Side(REFERENCE)]
+    sides = _sides(list(read(path, Reading()))) if detect(path) else []
+    return [side for side in sides if side.role == REFERENCE] or [Side(REFERENCE)]
 
 
-def _sides(documents: Sequence[Document], role: str) -> list[Side]:
-    """Return the sides of a role, in order."""
-    return list(dict.fromkeys(side for document in documents for side in document.sides if side.role == role))
+def _sides(documents: Sequence[Document]) -> list[Side]:
+    """Return the sides of documents, in order."""
+    return list(dict.fromkeys(side for document in documents for side in document.sides))
 
 
 def _text(documents: Sequence[Document], side: Side) -> Documents:
@@ -104,9 +105,11 @@ def read_test_set(
         raise UserError(
             f"{path}: no test set; give a folder with txt/sources, references, documents and system-outputs, or WMT XML"
         )
-    documents = list(read(path, Reading(langs), kind))
-    wanted = _named(path, documents, Side(REFERENCE, langs[1]), references)
-    outputs = _named(path, documents, Side(HYPOTHESIS, langs[1]), systems)
+    files = layout_files(path, "-".join(langs))[0] if path.is_dir() else {}
+    documents = list(read(path, Reading(langs, systems=tuple(systems) if systems else None), kind))
+    sides = [*files, *_sides(documents)]
+    wanted = _named(path, sides, Side(REFERENCE, langs[1]), references)
+    outputs = _named(path, sides, Side(HYPOTHESIS, langs[1]), systems)
     if not wanted:
         raise UserError(f"{path}: no reference in {langs[1]}; give references with --reference-file and texts alone")
     scored = [number for number, one in enumerate(documents) if all(side in one.sides for side in wanted)]
@@ -117,7 +120,6 @@ def read_test_set(
     for document in some:
         for side in (*wanted, *outputs):
             check_ids(path, document.get(side), path, document.get(source), document.line)
-    files = layout_files(path, "-".join(langs))[0] if path.is_dir() else {}
     shape = tuple(len(document.get(source).sentences) for document in documents)
     return (
         References(
@@ -133,9 +135,9 @@ def read_test_set(
     )
 
 
-def _named(path: Path, documents: Sequence[Document], wanted: Side, names: Sequence[str] | None) -> list[Side]:
+def _named(path: Path, sides: Sequence[Side], wanted: Side, names: Sequence[str] | None) -> list[Side]:
     """Return the sides of a role and language with these names, in their order; all if there are no names."""
-    found = [side for side in _sides(documents, wanted.role) if side.matches(wanted)]
+    found = list(dict.fromkeys(side for side in sides if side.matches(wanted)))
     if not names:
         return found
     named = {side.name: side for side in found}

@@ -181,6 +181,7 @@ def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") 
     if None in kinds:
         raise UserError(_unknown(paths[kinds.index(None)], len(paths)))
     if len(paths) == 1:
+        reading = replace(reading, systems=())
         return paired(read(paths[0], reading, kinds[0]), source, target, reading.left_out)
     sides = (
         read(path, replace(reading, langs=(lang,)), kind)

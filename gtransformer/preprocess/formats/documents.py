@@ -130,6 +130,7 @@ class Reading:
         document_property: name of TMX's property with the document; None: any usual one; "": the file is a document.
         by: what is a document of Europarl, one of ``BY``.
         left_out: counts, to which readers add.
+        systems: whose outputs to read of WMT's folder; None: all.
     """
 
     langs: tuple[str, ...] = ()
@@ -138,6 +139,7 @@ class Reading:
     document_property: str | None = None
     by: str = CHAPTER
     left_out: LeftOut = field(default_factory=LeftOut)
+    systems: tuple[str, ...] | None = None
 
 
 def one_line(text: str) -> str:

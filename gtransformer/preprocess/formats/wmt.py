@@ -243,9 +243,11 @@ def _name(file: Path, pair: str) -> str:
 
 
 def read_layout(path: Path, reading: Reading) -> Iterator[Document]:
-    """Yield the documents of a language pair (``reading.langs``) in WMT's layout, with all references and systems."""
+    """Yield the documents of a language pair (``reading.langs``) in WMT's folder, with references and outputs."""
     if len(reading.langs) != 2:
         what = "give it to corpus convert files with -s and -t, or to score --test-set with --langs"
         raise UserError(f"{path}: the folder may have several language pairs; {what}")
     files, ids = layout_files(path, "-".join(reading.langs))
+    if reading.systems is not None:
+        files = {one: file for one, file in files.items() if one.role != HYPOTHESIS or one.name in reading.systems}
     return read_with_ids(files, {Side(SOURCE): ids}, reading.returning)

@@ -162,6 +162,9 @@ def test_folder_of_wmt(tmp_path, run):
     )
     assert "nrefs:1" in result["scores"]["raw"]["chrf"]["signature"], "a name that is given twice counts once"
     assert result["scores"]["raw"]["chrf"]["score"] == CHRF().corpus_score(outputs["GPT-4"], references[1:]).score
+    (tmp_path / "wmt" / "txt" / "system-outputs" / "en-de" / "Claude-3.5.txt").write_text("Eins.</s>\n")
+    _, again = run("--test-set wmt --langs en-de --systems GPT-4 --references refB --metrics chrf")
+    assert again["scores"] == result["scores"], "the outputs of other systems are not read"
     page = (tmp_path / "page.html").read_text()
     assert "Three." in page and "III." in page and "Translations of wmt" in page
 

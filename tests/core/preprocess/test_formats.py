@@ -502,6 +502,7 @@ def test_layout(tmp_path, convert):
     (folder / "txt" / "system-outputs" / "en-de" / "GPT-4.txt").write_text("Eins.\nZwei.\n")
     with pytest.raises(UserError, match=r"GPT-4.txt, line 2: the file ends here"):
         found(folder, "en", "de")
+    assert len(convert(folder, more=["--reference=refB"])[0]) == 2, "outputs of systems are not read"
     with pytest.raises(
         UserError, match=r"documents: one file for the language pair en-fr is needed; it has en-de.docs"
     ):

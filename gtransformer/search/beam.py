@@ -70,6 +70,35 @@ class Scoring:
     sampling: Sampling | None = None
 
 
+@dataclass(frozen=True)
+class Beginnings:
+    """What hypotheses begin with: sentences that were chosen before, of their own document.
+
+    Attributes:
+        targets: for each document of the memory (length,) int64 on the device: ``<s> words </s>`` of each sentence,
+            possibly none.
+        documents: (searches,) int64, the document of the memory whose next sentences each search translates.
+        lengths: (searches,) int64, how many tokens of its document's target each search begins with, whole sentences;
+            complete: (searches,) int64, how many sentences precede it.
+        positions: (searches,) int64, where in its document each begins if what precedes it is not there; None: it is.
+    """
+
+    targets: Sequence[Tensor]
+    documents: np.ndarray
+    lengths: np.ndarray
+    complete: np.ndarray
+    positions: np.ndarray | None = None
+
+    @classmethod
+    def whole(cls, targets: Sequence[Tensor], eos: int) -> Beginnings:
+        """Return those of searches that each begin with all of a target."""
+        lengths, complete = (
+            np.array(counts, dtype=np.int64)
+            for counts in zip(*((len(one), int(one.eq(eos).sum())) for one in targets), strict=True)
+        )
+        return cls(targets, np.arange(len(targets)), lengths, complete)
+
+
 @dataclass
 class Document:
     """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, and its
@@ -105,9 +134,12 @@ class BeamSearch:
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
-        forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
-            possibly none. Hypotheses are what follows the ``<s>`` after them. Only with ``at_once`` 0.
+        beginnings: what each translation begins with. Hypotheses are what follows the ``<s>`` after it. ``limits`` and
+            ``sentences`` are then those of each search, and several may be of one document. Only with ``at_once`` 0.
         random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
+
+    Attributes:
+        read: for each model its features of all tokens of the beginnings' targets, (N, channels); None without targets.
     """
 
     def __init__(
@@ -119,7 +151,7 @@ class BeamSearch:
         limits: Tensor,
         sentences: Tensor,
         at_once: int = 0,
-        forced_prefixes: Sequence[Tensor] | None = None,
+        beginnings: Beginnings | None = None,
         random: Sequence[np.random.Generator] = (),
     ):
         self.random = random
@@ -130,20 +162,28 @@ class BeamSearch:
         self.waiting = deque(self.all)
         slots = min(len(self.all), at_once) if at_once else len(self.all)
         self.active = [self.waiting.popleft() for _ in range(slots)]
-        documents = torch.arange(slots, device=self.device).repeat_interleave(self.beam)
+        documents = np.arange(slots) if beginnings is None else beginnings.documents
+        hypotheses = on_device(documents.repeat(self.beam), self.device)
         self.states = [
-            decoder.begin(memory.reorder(documents), slots * self.beam)
+            decoder.begin(memory.reorder(hypotheses), slots * self.beam, self.beam)
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
-        self.prefixes = rule.start(slots, self.beam)
-        if forced_prefixes is not None and any(map(len, forced_prefixes)):
-            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced_prefixes])
+        self.prefixes = rule.start(slots, self.beam, 0 if beginnings is None else beginnings.complete)
+        self.read = None
+        if beginnings is not None and beginnings.positions is not None:
             for state in self.states:
-                state.force(forced_prefixes)
+                state.skip(beginnings.positions)
+        elif beginnings is not None and any(map(len, beginnings.targets)):
+            self.read = [state.force(beginnings.targets, beginnings.lengths) for state in self.states]
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
+    def keep(self, chosen: np.ndarray) -> None:
+        """Leave out the documents that are not ``chosen``, (documents,) bool, before the first step."""
+        slots = np.arange(len(self.active))[:, None]
+        self._move(slots * self.beam + np.arange(self.beam), np.flatnonzero(~chosen).tolist())
+
     def run(self) -> list[list[dict]]:
-        """Return fairseq's hypotheses of every document, best first."""
+        """Return fairseq's hypotheses of every document, best first; none of a document that was left out."""
         while self.active:
             self._step()
         return [sorted(document.finished, key=lambda h: -h["score"].item()) for document in self.all]
@@ -161,7 +201,7 @@ class BeamSearch:
         inside = np.flatnonzero(~between.ravel() & np.isfinite(self.scores).ravel())
         if len(inside):
             short, full = (which.ravel()[inside] for which in rule.length_bounds(prefixes, self.limits[numbers]))
-            found, words = self._best_words(features, inside, short, full)
+            found, words = self.best_words(features, inside, short, full)
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
         values[between, 0] = 0.0
@@ -169,7 +209,7 @@ class BeamSearch:
         values += self.scores[..., None]
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
 
-    def _best_words(
+    def best_words(
         self, features: list[Tensor], inside: np.ndarray, short: np.ndarray, full: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log probability and index of the best 2 * beam continuations of the hypotheses ``inside``, best first.
@@ -278,6 +318,22 @@ class BeamSearch:
             self.scores[slot] = first_scores(1, self.beam)
 
 
+def joined_hypothesis(
+    chosen: Sequence[Tensor], scores: Sequence[Tensor], bos: int, language: int, normalise: bool, lenpen: float
+) -> dict:
+    """Return fairseq's hypothesis of a document from its sentences, ``words </s>`` each, and their tokens' scores.
+
+    ``<s>`` and the language symbol cost nothing.
+    """
+    begin, end, nothing = chosen[0].new_tensor([bos]), chosen[0].new_tensor([language]), scores[0].new_zeros(1)
+    tokens = torch.cat([*[part for one in chosen for part in (begin, one)][1:], end])
+    each = torch.cat([*[part for one in scores for part in (nothing, one)][1:], nothing])
+    total = each.double().sum()
+    score = total / len(tokens) ** lenpen if normalise else total
+    empty = torch.empty(0)
+    return {"tokens": tokens, "score": score, "attention": empty, "alignment": empty, "positional_scores": each}
+
+
 def first_scores(documents: int, beam: int) -> np.ndarray:
     """Return (documents, beam) sums of log probabilities after the given token: only the first of equal hypotheses
     counts.
@@ -290,8 +346,12 @@ def first_scores(documents: int, beam: int) -> np.ndarray:
 class StepState(Protocol):
     """The state of decoding: what it stores of its hypotheses; those of a document are adjacent, ``beam`` of them."""
 
-    def force(self, prefixes: Sequence[Tensor]) -> None:
-        """Begin the hypotheses of each document with (length,) int64 tokens, whole sentences, before the first step."""
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray) -> Tensor:
+        """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return features."""
+        ...
+
+    def skip(self, positions: np.ndarray) -> None:
+        """Begin each search at a position of its document, (searches,) int64, without what precedes it."""
         ...
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
@@ -329,8 +389,12 @@ class StepState(Protocol):
 class StepDecoder(Protocol):
     """A decoder that decodes token by token; ``memory.reorder(documents)`` selects the document of each hypothesis."""
 
-    def begin(self, memory, hypotheses: int) -> StepState:
-        """Return the state of so many ``hypotheses`` before their first token."""
+    def begin(self, memory, hypotheses: int, beam: int) -> StepState:
+        """Return the state of so many ``hypotheses``, ``beam`` for each search, before their first token."""
+        ...
+
+    def independent_sentences(self, memory) -> bool:
+        """Return whether a sentence's states depend on no other sentence of the target, only on its number."""
         ...
 
     def hold_weights(self) -> None:

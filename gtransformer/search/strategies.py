@@ -30,7 +30,7 @@ class StrategyKind:
     fills: bool = False
 
 
-FULL, SEQUENTIAL, SLIDING = "full", "sequential", "sliding"
+FULL, SEQUENTIAL, SLIDING, PARALLEL = "full", "sequential", "sliding", "parallel"
 STRATEGY_KINDS = {
     FULL: StrategyKind("instance by instance", by_window=False),
     SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
@@ -41,6 +41,11 @@ STRATEGY_KINDS = {
     SLIDING: StrategyKind(  # Zhang et al. 2023
         "windows of --window-tokens, each after the translations of the sentences that it shares with the one before",
         fills=True,
+    ),
+    PARALLEL: StrategyKind(
+        "all sentences of an instance at a time, each with a beam of its own: drafted alone, then translated again after "
+        "the drafts of the sentences before it; with --beam 1 the result is that of full",
+        by_window=False,
     ),
 }
 STRATEGIES = tuple(STRATEGY_KINDS)

@@ -94,7 +94,9 @@ class ParallelSearch:
 
     def _unfinished(self, final: dict[int, int]) -> dict[int, int]:
         return {
-            number: count for number, count in final.items() if count < self.sentences[number] and self._is_found(number)
+            number: count
+            for number, count in final.items()
+            if count < self.sentences[number] and self._is_found(number)
         }
 
     def _is_found(self, number: int) -> bool:
@@ -137,9 +139,7 @@ class ParallelSearch:
             positions = self.begins[documents, sentences]
         beginnings = Beginnings(targets, documents, lengths, sentences, positions)
         limits, number = torch.from_numpy(self.limits[documents]), torch.from_numpy(sentences + 1)
-        return BeamSearch(
-            self.rule, self.scoring, self.decoders, self.memories, limits, number, beginnings=beginnings
-        )
+        return BeamSearch(self.rule, self.scoring, self.decoders, self.memories, limits, number, beginnings=beginnings)
 
     def _read(self, number: int) -> Tensor:
         """Return a document's translation as the decoder reads it: ``<s> words </s>`` for each sentence."""

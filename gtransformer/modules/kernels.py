@@ -8,6 +8,10 @@ In bfloat16 oneDNN compiles a kernel for every new shape of a product, for some 
 thousand. Batches without padding have ever new numbers of tokens, so most products waited for a compilation. Here the
 rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``. So a product with up to 4,096
 rows has one of two dozen shapes.
+
+In int8, for translation only, a matrix has a scale for each output, an input has one for each of its rows. So a row's
+result does not depend on the others. The products are oneDNN's, on plain tensors. ``torch.ops.quantized`` is deprecated
+with its tensors, and has one scale for all rows.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from torch.nn import functional
 from gtransformer.modules.processor import onednn_is_faster, onednn_is_there
 
 BLOCK, GRAIN = 512, 32
+LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
+FEW_SHAPES = 8  # rows of an int8 product are a multiple of this: oneDNN compiles a kernel for each number
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
 BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
@@ -28,11 +34,19 @@ LARGE_VOCABULARY = 4096  # fewer words gain nothing, and earlier results stay re
 
 class Linear(nn.Linear):
     """torch.nn.Linear with the same parameters and result; on the CPU by the faster library, or in products of few
-    shapes.
+    shapes. After ``quantise`` it multiplies in int8.
     """
+
+    quantised: Int8Linear | None = None
+
+    def quantise(self) -> None:
+        """Multiply in int8 from now on: without gradient, by the weights as they are."""
+        self.quantised = Int8Linear(self.weight.detach(), self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
+        if self.quantised is not None:
+            return self.quantised(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
         if _goes_to_onednn(x):
             apply = _ByOneDNN.apply
         elif _goes_in_pieces(x):
@@ -42,11 +56,46 @@ class Linear(nn.Linear):
         return apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
+class Int8Linear:
+    """A linear layer with weights in int8, for float32 inputs on the CPU.
+
+    Args:
+        weight: (out, in); bias: (out,), or None.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        self.scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
+        rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
+        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.zero = torch.zeros(len(weight), dtype=torch.int64)
+        self.bias = None if bias is None else bias.detach()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Apply the layer, x (rows, in) -> (rows, out)."""
+        rows, x = len(x), padded(x, FEW_SHAPES)
+        scale = x.abs().amax(dim=1, keepdim=True).clamp_(min=TINY).div_(LARGEST)
+        # From 1 to 255, as unsigned bytes with their zero at 128: VNNI multiplies unsigned by signed ones.
+        rounded = (x / scale).add_(128.5).to(torch.uint8)
+        none = None, 1.0, 0, torch.float32, "none", [], ""  # neither bias, another type of the result, nor more
+        found = torch.ops.onednn.qlinear_pointwise(rounded, 1.0, 128, self.weight, self.scale, self.zero, *none)
+        found = found.mul_(scale)[:rows]
+        return found if self.bias is None else found.add_(self.bias)
+
+
+def quantise(module: nn.Module) -> int:
+    """Let all linear layers in a module multiply in int8; return how many there are."""
+    layers = [one for one in module.modules() if isinstance(one, Linear)]
+    for one in layers:
+        one.quantise()
+    return len(layers)
+
+
 class PackedLinear:
     """Linear layers with one input, as one product for few rows, where the time to read the weights dominates.
 
     The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
-    is in use. Results have the type of the input. It is for decoding and has no gradient.
+    is in use. Results have the type of the input. It is for decoding and has no gradient. Layers that multiply in int8
+    (``Linear.quantise``) do so here, too.
 
     Args:
         modules: one or more linear layers with one input.
@@ -61,6 +110,10 @@ class PackedLinear:
             if any(one is not None for one in biases):
                 none = [module.weight.new_zeros(module.out_features) for module in modules]
                 bias = torch.cat([zero if one is None else one for one, zero in zip(biases, none, strict=True)])
+        self.quantised = None
+        if all(getattr(module, "quantised", None) for module in modules):
+            self.quantised = modules[0].quantised if len(modules) == 1 else Int8Linear(weight, bias)
+            return
         self.dtype = dtype or weight.dtype
         self.weight = weight.to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
@@ -74,6 +127,8 @@ class PackedLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
+        if self.quantised is not None:
+            return self.quantised(x)
         multiply = _onednn if self.packed else functional.linear
         return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
 

@@ -16,7 +16,7 @@ from gtransformer.data.group_tags import pad_context
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.beam import Beginnings, BeamSearch, Sampling, Scoring, decodes_stepwise
+from gtransformer.search.beam import BeamSearch, Beginnings, Sampling, Scoring, decodes_stepwise
 from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_length_limits
@@ -177,7 +177,7 @@ class DocumentGenerator(SequenceGenerator):
     def _search(
         self, net_input: dict, limits: Tensor, sentences: Tensor, beginnings: Beginnings | None = None
     ) -> list[list[dict]]:
-        """Search with our own beam search (search/beam.py), if possible all sentences at a time (search/parallel.py)."""
+        """Search with our own beam search (beam.py), if possible all sentences at a time (parallel.py)."""
         scoring = Scoring(
             beam=self.beam_size,
             unk=self.unk,

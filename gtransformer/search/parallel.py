@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import on_device
-from gtransformer.search.beam import Beginnings, BeamSearch, Scoring, StepDecoder, joined_hypothesis
+from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecoder, joined_hypothesis
 from gtransformer.search.rules import SentenceRule, SentenceState
 
 ROUNDS = 3  # searches of a sentence, the draft among them, with a beam
@@ -103,7 +103,7 @@ class ParallelSearch:
         return all(one is not None for one in self.chosen[number])
 
     def _search(self, final: dict[int, int], context: bool) -> list[tuple[int, int]]:
-        """Search the sentences that are not final, with or without context; return the changed ones (document, sentence).
+        """Search the sentences that are not final, with or without context; return changed ones, (document, sentence).
 
         With greedy search and context only those are searched in which another word is the most probable.
         """

@@ -134,8 +134,9 @@ class GTransformer:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
             fp16: the same as ``precision="float16"``.
             moses: a Moses directory, for a model whose corpus was prepared with it.
-            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
-                the model's training precision (``--autocast``), float32 by default.
+            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), "int8" (a
+                CPU with instructions for it), or "auto": the model's training precision (``--autocast``), float32 by
+                default.
             first_pass: checkpoint of a sentence model, which replaces the directory's, for a model of two passes.
 
         Raises UserError if ``path`` is not a complete model directory, or if the precision is not supported.

@@ -15,6 +15,7 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
+from gtransformer.modules.kernels import quantise
 from gtransformer.search.beam import Sampling, decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
@@ -76,6 +77,8 @@ class Engine:
         if precision == "float16":
             self.model.half()
         self.model.to(self.device)
+        if precision == "int8" and not quantise(self.model):
+            raise UserError(f"--precision int8: {type(self.model).__name__} is no model of this package; leave it out")
         if decodes_stepwise(self.model):
             self.model.decoder.hold_weights()
         self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)

@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.search import parallel
-from gtransformer.search.beam import Beginnings, BeamSearch, Scoring
+from gtransformer.search.beam import BeamSearch, Beginnings, Scoring
 from gtransformer.search.strategies import PARALLEL
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS

@@ -26,8 +26,10 @@ from gtransformer.modules.processor import onednn_is_faster, onednn_is_there
 BLOCK, GRAIN = 512, 32
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
 FEW_SHAPES = 8  # rows of an int8 product are a multiple of this: oneDNN compiles a kernel for each number
+SEARCHED = 64  # columns of a block of ``largest``
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
 BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
+SCORED_ELEMENTS = 1 << 21  # log probabilities at a time: larger memory is returned to the system at every step
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 LARGE_VOCABULARY = 4096  # fewer words gain nothing, and earlier results stay reproducible to the last digit
 
@@ -145,11 +147,28 @@ def compiles_shapes(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def rows_at_once(x: Tensor) -> int:
+def rows_at_once(x: Tensor, columns: int | None = None) -> int:
     """Return how many rows of x (rows, columns) to process at a time in several passes: on the CPU what its cache
-    holds.
+    holds. ``columns``: of products of x with larger matrices, which are read again for every part.
     """
-    return max(1, CACHED_ELEMENTS // x.shape[1]) if x.device.type == "cpu" else len(x)
+    elements, columns = (CACHED_ELEMENTS, x.shape[1]) if columns is None else (SCORED_ELEMENTS, columns)
+    return max(1, elements // columns) if x.device.type == "cpu" else max(1, len(x))
+
+
+def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Return the ``number`` largest of each row of x (rows, n), largest first, and their columns, (rows, number) each.
+
+    They are in the blocks of columns with the largest maxima. On the CPU this takes a third of ``topk``'s time.
+    """
+    blocks = x.shape[1] // SEARCHED
+    if x.device.type != "cpu" or blocks <= 2 * number:
+        return x.topk(number, dim=1)
+    chosen = x[:, : blocks * SEARCHED].unflatten(1, (blocks, SEARCHED)).amax(dim=2).topk(number, dim=1, sorted=False)[1]
+    columns = (chosen.unsqueeze(2) * SEARCHED + torch.arange(SEARCHED)).flatten(1)
+    rest = torch.arange(blocks * SEARCHED, x.shape[1]).expand(len(x), -1)
+    columns = torch.cat([columns, rest], dim=1)
+    values, found = x.gather(1, columns).topk(number, dim=1)
+    return values, columns.gather(1, found)
 
 
 def padded(x: Tensor, grain: int = GRAIN) -> Tensor:

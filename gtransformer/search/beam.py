@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.modules.kernels import largest, rows_at_once
 from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule
 
@@ -101,26 +102,27 @@ class Beginnings:
 
 @dataclass
 class Document:
-    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, and its
-    score.
+    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, its score,
+    and whether no other token was more probable after that hypothesis.
     """
 
     number: int
     tokens: list[np.ndarray] = field(default_factory=list)
     parents: list[np.ndarray] = field(default_factory=list)
     scores: list[np.ndarray] = field(default_factory=list)
+    foremost: list[np.ndarray] = field(default_factory=list)
     finished: list[dict] = field(default_factory=list)
 
-    def trace(self, hypothesis: int) -> tuple[list[int], list[float]]:
-        """Return the tokens of a hypothesis and the sums of their log probabilities so far."""
-        tokens, scores = [], []
-        for token, parent, score in zip(
-            reversed(self.tokens), reversed(self.parents), reversed(self.scores), strict=True
-        ):
+    def trace(self, hypothesis: int) -> tuple[list[int], list[float], list[bool]]:
+        """Return the tokens of a hypothesis, the sums of their log probabilities so far, and which were foremost."""
+        tokens, scores, foremost = [], [], []
+        steps = (reversed(one) for one in (self.tokens, self.parents, self.scores, self.foremost))
+        for token, parent, score, first in zip(*steps, strict=True):
             tokens.append(int(token[hypothesis]))
             scores.append(float(score[hypothesis]))
+            foremost.append(bool(first[hypothesis]))
             hypothesis = int(parent[hypothesis])
-        return tokens[::-1], scores[::-1]
+        return tokens[::-1], scores[::-1], foremost[::-1]
 
 
 class BeamSearch:
@@ -218,6 +220,16 @@ class BeamSearch:
 
         ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
+        rows = rows_at_once(features[0], self.states[0].vocabulary)
+        parts = [slice(first, first + rows) for first in range(0, len(inside), rows)]
+        found = [self._best_of(features, inside[part], short[part], full[part]) for part in parts]
+        best, index = torch.cat(found, dim=1).cpu().numpy()  # the step's only wait for a GPU
+        if np.isnan(best).any():
+            raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
+        return best, index.astype(np.int64)
+
+    def _best_of(self, features: list[Tensor], inside: np.ndarray, short: np.ndarray, full: np.ndarray) -> Tensor:
+        """Return ``best_words`` on the device, as (2, hypotheses, words) float64."""
         scoring = self.scoring
         hypotheses = on_device(inside, self.device)
         everything = len(inside) == len(features[0])
@@ -239,11 +251,8 @@ class BeamSearch:
             numbers = np.array([self.random[self.active[slot].number].random() for slot in inside.tolist()])
             best, index = scoring.sampling.draw(lprobs, on_device(numbers, self.device))
         else:
-            best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
-        best, index = torch.stack([best.double(), index.double()]).cpu().numpy()  # the step's only wait for a GPU
-        if np.isnan(best).any():
-            raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
-        return best, index.astype(np.int64)
+            best, index = largest(lprobs, min(2 * self.beam, lprobs.shape[1]))
+        return torch.stack([best.double(), index.double()])
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
         """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have ended."""
@@ -251,7 +260,7 @@ class BeamSearch:
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
         values = np.take_along_axis(values, order, axis=1)
         tokens = np.take_along_axis(tokens, order, axis=1)
-        parents = order // (2 * beam)
+        parents, foremost = order // (2 * beam), order % (2 * beam) == 0
         ends = (tokens == self.rule.language) & np.isfinite(values)
         # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
@@ -266,12 +275,14 @@ class BeamSearch:
         self.scores = np.take_along_axis(values, continuing, axis=1)
         tokens = np.take_along_axis(tokens, continuing, axis=1)
         parents = np.take_along_axis(parents, continuing, axis=1)
+        foremost = np.take_along_axis(foremost, continuing, axis=1)
         slots = np.arange(len(self.active))[:, None]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         for slot, document in enumerate(self.active):
             document.tokens.append(tokens[slot])
             document.parents.append(parents[slot])
             document.scores.append(self.scores[slot])
+            document.foremost.append(foremost[slot])
         for slot in leaving:
             self._report(self.active[slot])
         self._move(slots * beam + parents, leaving)
@@ -284,7 +295,7 @@ class BeamSearch:
                 state.finish(document.number, best["tokens"][:-1])
 
     def _finish(self, document: Document, hypothesis: int, score: float) -> None:
-        tokens, sums = document.trace(hypothesis)
+        tokens, sums, foremost = document.trace(hypothesis)
         tokens, sums = [*tokens, self.rule.language], [*sums, score]
         normal = score / len(tokens) ** self.scoring.lenpen if self.scoring.normalise else score
         document.finished.append(
@@ -293,6 +304,7 @@ class BeamSearch:
                 "score": torch.full((), normal, device=self.device),
                 "attention": torch.empty(0),
                 "alignment": torch.empty(0),
+                "foremost": np.array(foremost),  # of all tokens but the language symbol
                 "positional_scores": on_device(np.diff(sums, prepend=0.0).astype(np.float32), self.device),
             }
         )
@@ -345,6 +357,8 @@ def first_scores(documents: int, beam: int) -> np.ndarray:
 
 class StepState(Protocol):
     """The state of decoding: what it stores of its hypotheses; those of a document are adjacent, ``beam`` of them."""
+
+    vocabulary: int  # number of words
 
     def force(self, targets: Sequence[Tensor], lengths: np.ndarray) -> Tensor:
         """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return features."""

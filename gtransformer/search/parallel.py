@@ -5,13 +5,13 @@ Here each sentence has a beam of its own, and all sentences of all documents are
 
 1. Draft: every sentence is translated without the translations of the sentences before it.
 2. One full pass over the drafted translation of the document gives each sentence its context: keys and values.
-3. Sentences are translated again after this context, in parallel. What precedes the first one that changes is final,
-   and so is that one; the others follow in the next round.
+3. The pass also verifies. A sentence is translated again after its context, in parallel with others, if the context
+   changes which of its words are the most probable ones. What precedes the first sentence that changes is final, and so
+   is that one; the others follow in the next round.
 
-Decoders whose sentences do not depend on each other need no second step. With greedy search the pass of step 2 also
-verifies: only sentences are translated again in which another word is now the most probable. The result is that of
-greedy search over the document, since a final sentence has final context. With a beam the search is another one than
-over the document, which has one beam for all sentences; it ends after ``ROUNDS``.
+Decoders whose sentences do not depend on each other need no second step. Greedy search takes the most probable words.
+So its result is that of greedy search over the document: a final sentence has final context. With a beam the search is
+another one than over the document, which has one beam for all sentences; it ends after ``ROUNDS``.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ class ParallelSearch:
             decoder.independent_sentences(memory) for decoder, memory in zip(decoders, memories, strict=True)
         )
         self.begins = self._begins(positions)
-        # By document and sentence: ``words </s>``, and the log probability of each token.
+        # By document and sentence: ``words </s>``, the log probability of each token, and whether it was the foremost.
         self.chosen: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
         self.scores: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
+        self.foremost: list[list[np.ndarray | None]] = [[None] * count for count in self.sentences]
 
     def _begins(self, positions: int) -> np.ndarray:
         """Return (documents, most sentences) int64, where each sentence of a draft begins: where its source does."""
@@ -105,12 +106,12 @@ class ParallelSearch:
     def _search(self, final: dict[int, int], context: bool) -> list[tuple[int, int]]:
         """Search the sentences that are not final, with or without context; return changed ones, (document, sentence).
 
-        With greedy search and context only those are searched in which another word is the most probable.
+        With context only those are searched in which other words are the most probable.
         """
         units = [(number, one) for number, count in final.items() for one in range(count, self.sentences[number])]
         search = self._begin(units, context)
         searched = np.ones(len(units), dtype=bool)
-        if context and self.scoring.beam == 1:
+        if context:
             wrong = self._verify(search, final)
             searched = np.array([unit in wrong for unit in units])
             search.keep(searched)
@@ -122,6 +123,7 @@ class ParallelSearch:
             if hypotheses:
                 found, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
                 self.scores[number][sentence] = scores
+                self.foremost[number][sentence] = hypotheses[0]["foremost"]
             self.chosen[number][sentence] = found
             if before is None or found is None or not torch.equal(before, found):
                 changed.append((number, sentence))
@@ -147,7 +149,7 @@ class ParallelSearch:
         return torch.cat([part for one in self.chosen[number] for part in (bos, one)])
 
     def _verify(self, search: BeamSearch, final: dict[int, int]) -> set[tuple[int, int]]:
-        """Return the sentences in which another word than the chosen one is the most probable after its context.
+        """Return the sentences of which other words than before are the most probable ones after their context.
 
         The scores of the others become those after their context.
         """
@@ -157,6 +159,7 @@ class ParallelSearch:
         lengths = np.array([1 + len(one) for one in tokens])  # with <s>
         begins = np.cumsum(lengths) - lengths
         scores = np.zeros(lengths.sum())
+        foremost = np.concatenate([[*self.foremost[number][one], True] for number, one in parts])
         predicted = np.concatenate([[*one, rule.eos] for one in tokens])  # the last one, of </s>, does not count
         predicts = np.concatenate(
             [
@@ -173,8 +176,10 @@ class ParallelSearch:
         for first in range(0, len(predicts), CHUNK):
             chunk = slice(first, first + CHUNK)
             best, index = search.best_words(search.read, predicts[chunk], short[chunk], full[chunk])
-            differs[part[chunk][index[:, 0] != predicted[predicts[chunk]]]] = True
-            scores[predicts[chunk]] = best[:, 0]
+            found = index == predicted[predicts[chunk], None]
+            changed = (found[:, 0] != foremost[predicts[chunk]]) | ~found.any(axis=1)
+            differs[part[chunk][changed]] = True
+            scores[predicts[chunk]] = np.where(found, best, 0.0).sum(axis=1)
         for place, (number, one) in enumerate(parts):
             if one >= final[number] and not differs[place]:
                 own = scores[begins[place] : begins[place] + lengths[place] - 1].astype(np.float32)

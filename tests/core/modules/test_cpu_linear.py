@@ -7,7 +7,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from gtransformer.modules import processor
 from gtransformer.modules.fused_loss import fused_cross_entropy
-from gtransformer.modules.kernels import BLOCK, GRAIN, Linear, PackedLinear, product
+from gtransformer.modules.kernels import BLOCK, GRAIN, SEARCHED, Linear, PackedLinear, largest, product
 from gtransformer.modules.processor import has_int8, onednn_is_faster
 from tests.support import relative_error
 
@@ -191,3 +191,16 @@ def test_int8_of_several_layers_with_one_input():
     for one in layers:
         one.quantise()
     assert torch.equal(PackedLinear(*layers)(x[0]), torch.cat([one(x) for one in layers], dim=-1)[0])
+
+
+@pytest.mark.parametrize("columns", [7, 2 * 3 * SEARCHED + 1, 40 * SEARCHED, 40 * SEARCHED + 63])
+def test_the_largest_by_blocks(columns):
+    """Against a sort of everything; rows of which almost all are excluded, too."""
+    torch.manual_seed(columns)
+    x = torch.randn(6, columns)
+    x[1, 3:] = x[2, :-2] = -torch.inf
+    x[3] = torch.arange(columns)
+    values, index = largest(x, 3)
+    assert torch.equal(values, x.sort(dim=1, descending=True)[0][:, :3])
+    assert torch.equal(x.gather(1, index), values)
+    assert all(len(set(row)) == 3 for row in index.tolist())

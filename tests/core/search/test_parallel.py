@@ -15,7 +15,7 @@ from gtransformer.search.strategies import PARALLEL
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
-from tests.core.search.test_brute_force import greedy
+from tests.core.search.test_brute_force import greedy, log_probabilities, word_indices
 from tests.core.search.test_sequential import sentences_of
 from tests.support import fairseqs_model, tiny_model
 
@@ -141,8 +141,10 @@ def in_order(model, dictionary, generator, document, shape, beam):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_beams_with_enough_rounds(dictionary, documents, monkeypatch, name):
-    """When nothing changes any more, each sentence is what a search of its own finds behind those before it."""
+    """If all are searched until nothing changes, each is what a search of its own finds behind those before it."""
     monkeypatch.setattr(parallel, "ROUNDS", 100)
+    every = [(document, sentence) for document in range(3) for sentence in range(3)]
+    monkeypatch.setattr(parallel.ParallelSearch, "_verify", lambda self, search, final: every)
     model, shapes = SYSTEMS[name](dictionary), [[3, 1, 2], [2], [1, 4]]
     batch = documents(random.Random(46), shapes)
     translate = Translator(dictionary, [model], {"strategy": PARALLEL}, beam=3, **LIMITS)
@@ -152,21 +154,43 @@ def test_beams_with_enough_rounds(dictionary, documents, monkeypatch, name):
 
 
 @torch.no_grad()
-def test_three_rounds_of_beams(dictionary, documents, searches):
-    """The first two sentences are final after the second round, the third after the third."""
-    model = tiny_model(dictionary, 1).double()
-    shapes = [[3, 1, 2, 2], [2], [1, 4]]
-    batch = documents(random.Random(47), shapes)
-    translate = Translator(dictionary, [model], {"strategy": PARALLEL}, beam=3, **LIMITS)
-    found = translate(batch)
-    assert 1 < len(searches) <= 3 and searches[0][0] == sum(map(len, shapes))
-    assert searches[1][0] == sum(len(shape) - 1 for shape in shapes)  # a first sentence has no context
-    for document, shape, (one,) in zip(batch, shapes, found, strict=True):
-        written, expected = (
-            sentences_of(dictionary, [dictionary.bos(), *tokens[:-1]])
-            for tokens in (one["tokens"].tolist(), in_order(model, dictionary, translate.generator, document, shape, 3))
-        )
-        assert len(written) == len(shape) and written[:3] == expected[:3]
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_three_rounds_of_beams(dictionary, documents, searches, monkeypatch, seed):
+    """Which sentences are searched again: those with other most probable words, by a full pass over the documents."""
+    model, shapes = tiny_model(dictionary, seed).double(), [[3, 1, 2, 2], [2], [1, 4]]
+    batch, verify, asked = documents(random.Random(seed), shapes), parallel.ParallelSearch._verify, []
+
+    def verified(self, search, final):
+        before = [
+            (list(map(torch.clone, one)), list(most)) for one, most in zip(self.chosen, self.foremost, strict=True)
+        ]
+        asked.append((dict(final), before, verify(self, search, final)))
+        return asked[-1][-1]
+
+    monkeypatch.setattr(parallel.ParallelSearch, "_verify", verified)
+    found = at_once(dictionary, [model], batch, beam=3)
+    assert len(searches) == 1 + len(asked) <= 3 and searches[0][0] == sum(map(len, shapes))
+    assert asked[0][0] == {0: 1, 2: 1}  # a first sentence has no context
+    bos, eos, words = dictionary.bos(), dictionary.eos(), word_indices(dictionary)
+    for (final, before, again), active in zip(asked, searches[1:], strict=True):
+        expected = set()
+        for number, count in final.items():
+            chosen, foremost = (one[number] for one in before)
+            read = [token for one in chosen for token in (bos, *one.tolist())]
+            scores, place = log_probabilities(model, torch.tensor([batch[number]]), [read])[0], 0
+            for sentence, one in enumerate(chosen):
+                limit = int(1.2 * shapes[number][sentence] + 2)
+                for length, token in enumerate(one.tolist()):
+                    allowed = [eos] if length == limit else [*words, eos][: len(words) + (length > 0)]
+                    best = max(allowed, key=lambda index: scores[place, index].item())
+                    if sentence >= count and (best == token) != foremost[sentence][length]:
+                        expected.add((number, sentence))
+                    place += 1
+                place += 1
+        assert again == expected and (not active or active[0] == len(expected))
+    for shape, (one,) in zip(shapes, found, strict=True):
+        assert one["tokens"].eq(eos).sum() == len(shape)
 
 
 @torch.no_grad()

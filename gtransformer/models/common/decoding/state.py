@@ -42,6 +42,11 @@ class DecodingState:
         self.beam = hypotheses // max(1, len(self.documents))
 
     @property
+    def vocabulary(self) -> int:
+        """Number of words."""
+        return len(self.decoder.output_projection.weight)
+
+    @property
     def steps(self) -> int:
         """Tokens that have been read of every hypothesis (of documents that began together)."""
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
+from gtransformer.modules.kernels import quantise
 from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.search.strategies import FULL, PRECISIONS
 from gtransformer.tasks.checkpoints import read_settings
@@ -145,6 +146,17 @@ def model_options(precision: str) -> dict[str, str]:
     (``kernels.quantise``), so that autocast is off.
     """
     return {} if precision == "auto" else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
+
+
+def convert_to(precision: str, model: nn.Module) -> None:
+    """Convert a loaded model to float16 or int8; in other precisions it stays as it is.
+
+    Raises UserError for int8 and a model that has no linear layers of this package.
+    """
+    if precision == "float16":
+        model.half()
+    if precision == "int8" and not quantise(model):
+        raise UserError(f"--precision int8: {type(model).__name__} is no model of this package; leave it out")
 
 
 def import_user_dir(folder: str | Path | None) -> None:

@@ -15,14 +15,13 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
-from gtransformer.modules.kernels import quantise
 from gtransformer.search.beam import Sampling, decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
 from gtransformer.tasks.first_pass import WordIndices
 from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_sentence_only
-from gtransformer.tasks.trained import AS_GIVEN, check_precision, in_batches, load_trained, model_options
+from gtransformer.tasks.trained import AS_GIVEN, check_precision, convert_to, in_batches, load_trained, model_options
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
@@ -74,11 +73,8 @@ class Engine:
             **AS_GIVEN,
             **self.options,
         )
-        if precision == "float16":
-            self.model.half()
+        convert_to(precision, self.model)
         self.model.to(self.device)
-        if precision == "int8" and not quantise(self.model):
-            raise UserError(f"--precision int8: {type(self.model).__name__} is no model of this package; leave it out")
         if decodes_stepwise(self.model):
             self.model.decoder.hold_weights()
         self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)

@@ -197,7 +197,7 @@ class DocumentGenerator(SequenceGenerator):
         models = self.rule, scoring, decoders, memories
         at_once = self.documents_at_once
         if beginnings is not None:
-            return BeamSearch(*models, limits, sentences, beginnings=beginnings).run()
+            return BeamSearch(*models, limits, sentences, beginnings=beginnings, random=random).run()
         if self.parallel or (scoring.beam == 1 and not self.sampling and int(sentences.max()) > 1):
             search = ParallelSearch(*models, limits, sentences, self.positions)
             if self.parallel or search.alone:

@@ -24,12 +24,13 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, is_replaceable, read_lines, sha256
+from gtransformer.files import CHECKPOINT_ENDING, atomic_write, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.corpus import NONE, text_lines
 from gtransformer.preprocess.formats.documents import HYPOTHESIS, SOURCE, Side
 from gtransformer.preprocess.formats.write_back import check_writable, write_back
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import input_lines
+from gtransformer.quick_import import quick_import
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
@@ -138,14 +139,12 @@ def translate_missing(run: Run, texts: Sequence[tuple[str, str, int | None]]) ->
 
 def check_outputs(args: argparse.Namespace) -> list[str | None]:
     """Return the output of each text. Raise UserError for several texts without a suitable directory."""
-    from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-
     names = args.input
     if len(names) == 1:
         return [args.output]
     if not args.output or (Path(args.output).exists() and not Path(args.output).is_dir()):
         raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
-    if "-" in names or (args.first_pass is not None and args.first_pass.suffix != FIRST_MODEL):
+    if "-" in names or (args.first_pass is not None and args.first_pass.suffix != CHECKPOINT_ENDING):
         raise UserError(f"{len(names)} files: neither standard input nor first translations can be among several texts")
     return list(map(str, outputs_of(names, args.output)))
 
@@ -170,8 +169,6 @@ class Run:
     """
 
     def __init__(self, args: argparse.Namespace, read: Callable[[str], Iterator[str]] | None = None):
-        from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-
         for name in ("fairseq", "gtransformer.tasks"):
             logging.getLogger(name).setLevel(logging.WARNING)
         directory = ModelDirectory.open(args.model)
@@ -194,13 +191,14 @@ class Run:
         self.first_text: Path | None = None
         if args.first_pass is not None:
             self.key["first_pass"] = sha256(args.first_pass)
-            is_model = args.first_pass.suffix == FIRST_MODEL
+            is_model = args.first_pass.suffix == CHECKPOINT_ENDING
             self.first_model, self.first_text = (args.first_pass, None) if is_model else (None, args.first_pass)
 
     @cached_property
     def model(self) -> GTransformer:
         """The model, loaded."""
-        from gtransformer.translation.api import GTransformer
+        with quick_import():
+            from gtransformer.translation.api import GTransformer
 
         args, device = self.args, "cpu" if self.args.cpu else None
         return GTransformer.from_pretrained(

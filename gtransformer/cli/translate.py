@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import threading
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError, check_counts, cli_main
 from gtransformer.files import CHECKPOINT_ENDING, atomic_write, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.corpus import NONE, text_lines
 from gtransformer.preprocess.formats.documents import HYPOTHESIS, SOURCE, Side
@@ -80,6 +81,10 @@ def add_model_options(parser: CommandParser) -> None:
     add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
+    add(
+        "--jobs", type=int, default=1, metavar="N",
+        help="processes with one thread each, on a CPU (default: one, with as many threads as PyTorch chooses)",
+    )  # fmt: skip
     parser.add_user_dir()
     add(
         "--precision", choices=PRECISIONS, default="auto",
@@ -169,6 +174,7 @@ class Run:
     """
 
     def __init__(self, args: argparse.Namespace, read: Callable[[str], Iterator[str]] | None = None):
+        check_counts(args, "jobs")
         for name in ("fairseq", "gtransformer.tasks"):
             logging.getLogger(name).setLevel(logging.WARNING)
         directory = ModelDirectory.open(args.model)
@@ -201,6 +207,8 @@ class Run:
             from gtransformer.translation.api import GTransformer
 
         args, device = self.args, "cpu" if self.args.cpu else None
+        if args.jobs > 1:
+            share_processor(args)
         return GTransformer.from_pretrained(
             args.model, device, moses=args.moses, precision=args.precision, first_pass=self.first_model
         )
@@ -237,7 +245,8 @@ class Run:
             bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
             position, sentences, cut = start, 0, 0
             with bar, ticking(bar), said_on_interrupt(resumable):
-                for window in model.translate_lines(lines, self.options, self.split, start, first):
+                windows = model.translate_lines(lines, self.options, self.split, start, first, self.args.jobs)
+                for window in stack.enter_context(closing(windows)):
                     position, shown = window[-1].line.position, [self.shape(translated) for translated in window]
                     if resumable:
                         for translated in window:
@@ -273,6 +282,17 @@ class Run:
         if is_replaceable(output):
             return stack.enter_context(ResumableOutput(output, self.key, self.args.restart))
         return stack.enter_context(atomic_write(output, "wb"))
+
+
+def share_processor(args: argparse.Namespace) -> None:
+    """Prepare this process for others that are forked from it. Raise UserError if they cannot be."""
+    import torch
+
+    if not hasattr(os, "fork"):
+        raise UserError(f"--jobs {args.jobs}: this system cannot copy a process; leave it out")
+    if not args.cpu and torch.cuda.is_available():
+        raise UserError(f"--jobs {args.jobs} is for CPUs: leave it out to use the GPU, or add --cpu")
+    torch.set_num_threads(1)  # a copy would wait for threads that it lacks
 
 
 @contextmanager

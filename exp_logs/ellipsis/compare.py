@@ -109,7 +109,7 @@ def main(folder, reference, training):
     names = defaultdict(list)
     for path in sorted(folder.glob("*.libre")):
         names[path.stem.rstrip("0123456789")].append(path.stem)
-    sources = [training / part / "concatenated_en2pt_train_pt.txt" for part in ("help", "items")]
+    sources = [training / part / "concatenated_en2pt_train_pt.txt" for part in ("help", "items", "replies")]
     known = {word for path in sources for word in bare(path.read_text(encoding="utf-8")).split()}
     result = {"systems": names, "tests": {}}
     for kind in KINDS:

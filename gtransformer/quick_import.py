@@ -30,7 +30,7 @@ def quick_import() -> Iterator[None]:
     Modules stay until the end. The collector would search them again and again, for a third of the time.
     """
     found = None if "fairseq" in sys.modules else importlib.util.find_spec("fairseq")
-    if found is None or found.origin is None:  # the latter: a folder of that name, which compat reports
+    if found is None or found.origin is None:  # without origin it is any folder of that name
         yield
         return
     root, listdir, collects = Path(found.origin).parent, os.listdir, gc.isenabled()

@@ -14,6 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from torch import Tensor, nn
 
+from gtransformer import compat
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
@@ -63,7 +64,10 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
     except Exception as error:
-        message = explain(error) or _unknown_kind(Path(checkpoint))
+        message = explain(error)
+        if message is None and compat.import_rest():  # it may be of a model or task of fairseq's that was not imported
+            return load_trained(checkpoint, **overrides)
+        message = message or _unknown_kind(Path(checkpoint))
         if message is None:
             raise
         raise UserError(message) from None

@@ -30,6 +30,7 @@ from gtransformer.lab.benchmark.names import (
     PSEUDO,
     WINDOWS,
 )
+from gtransformer.lab.benchmark.step_costs import StepCosts, measure_machine
 from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window import SENTENCE
 from gtransformer.modules.kernels import quantise
@@ -220,6 +221,14 @@ class System:
         seconds = now(setting.device) - began
         tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
         return {"seconds": seconds, "tokens": tokens}
+
+    def profile(self, documents: int, beam: int) -> dict:
+        """Translate as ``decode``, with one thread, and count what a step costs; it is for systems with caches."""
+        torch.set_num_threads(1)
+        self.decode(1, beam)  # oneDNN compiles
+        with StepCosts(len(self.dictionary)).counted() as costs:
+            result = self.decode(documents, beam)
+        return result | {"profile": costs.per_step(*measure_machine())}
 
     def _generator(self, beam: int):
         # Every sentence (fairseq's Transformer: the document) becomes as long as its source.

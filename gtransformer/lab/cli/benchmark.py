@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.benchmark.names import (
     BATCHED,
@@ -65,7 +66,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw these files' results in one figure"
     )
-    add("--what", "train,decode", type=names(("train", "decode")), help="train, decode or both")
+    add(
+        "--what", "train,decode", type=names(("train", "decode", "profile")),
+        help="of train, decode, profile; profile: what a step of decoding costs on a CPU, of G-Transformer",
+    )  # fmt: skip
     add("--arch", "gtransformer_base", help="sizes")
     add("--lengths", "256,512,1024,2048,4096,8192", type=numbers(least=1), help="tokens per document")
     add("--sentences", "30", type=numbers(least=3), help="tokens per sentence, including <s> and </s>")
@@ -114,6 +118,7 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.lab.benchmark.measure import alternate, machine, print_status
     from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
+    from gtransformer.lab.benchmark.step_costs import cost_table
     from gtransformer.models.common.architectures import SIZES
 
     if options.draw:
@@ -128,12 +133,15 @@ def main(argv: list[str] | None = None) -> None:
     single = [system for system in options.systems if system in (DOCUMENT_TRANSFORMER, *BATCHED)]
     if single and len({*options.lengths, *options.sentences}) > 1:
         raise UserError(f"{single[0]} translates single sentences: give --lengths and --sentences the same number")
+    if "profile" in options.what and (torch.cuda.is_available() or not set(options.systems) <= set(GTRANSFORMER)):
+        raise UserError(f"--what profile is for CPUs and for --systems {','.join(GTRANSFORMER)}; leave others out")
     results = {"device": device_name(), "machine": machine(), "rows": []}
     results |= provenance("lab benchmark", argv)
     limits = {"seconds": options.seconds, "memory": int(options.memory * 2**30) or None, "fresh": options.fresh}
     passes = [("train_step", {})] if "train" in options.what else []
-    if "decode" in options.what:
-        passes += [("decode", {"documents": count, "beam": options.beam}) for count in options.documents]
+    for what in ("decode", "profile"):
+        if what in options.what:
+            passes += [(what, {"documents": count, "beam": options.beam}) for count in options.documents]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     workloads = make_workloads(options, device)
     for settings in [sum(workloads, [])] if options.together else workloads:
@@ -145,8 +153,11 @@ def main(argv: list[str] | None = None) -> None:
             results["by_length"] = by_length(results["rows"])
             write_json(options.output / f"{options.name}.json", results)
     print(length_table(results["by_length"]), flush=True)
+    profiles = [row for row in results["rows"] if "profile" in row]
+    if profiles:
+        print(align(cost_table(profiles)), flush=True)
     if options.runs:
-        draw(results["rows"], options.output, options.name)
+        draw([row for row in results["rows"] if row not in profiles], options.output, options.name)
     print_status(f"written to {options.output}")
 
 

@@ -300,3 +300,30 @@ def test_int8_is_for_decoding(tmp_path, capsys):
     for options in (["--systems=packed"], ["--what=decode"]):
         assert main([*TINY, "--precisions=int8", f"--output={tmp_path}", *options]) == 1
         assert capsys.readouterr().err.startswith("error: --precisions int8 is for decoding with our systems")
+
+
+def test_costs_of_a_step_are_those_counted_by_hand():
+    """Of one document of one sentence with group attention only: what each step reads follows from the sizes."""
+    length, beam, dim, layers = 8, 3, 128, 3
+    system = System(Setting("packed", length, length, sentence=length, context=0, **SIZES))
+    result = system.profile(1, beam)
+    costs = result["profile"]
+    weights = layers * (4 * dim**2 + 2 * dim**2 + 2 * dim * 4 * dim)  # self-attention, q and out of the other, fc1, fc2
+    assert costs["steps"] == length and costs["rows"] == beam and result["tokens"] == length
+    assert costs["bytes"]["layers"] == 4 * weights
+    assert costs["flops"]["layers"] == 2 * beam * weights
+    # The last step writes the language symbol and the one before </s>: neither has an alternative.
+    assert costs["bytes"]["projection"] == pytest.approx(4 * 100 * dim * (length - 1) / length)
+    seen = sum(step * beam + length for step in range(1, length + 1)) / length  # own tokens, and the source's
+    assert costs["bytes"]["caches"] == pytest.approx(2 * 4 * dim * layers * seen)
+    assert costs["flops"]["caches"] == pytest.approx(2 * 2 * beam * dim * layers * seen)
+    parts = costs["seconds"]
+    assert min(parts.values()) > 0
+    assert parts["step"] == pytest.approx(sum(value for name, value in parts.items() if name != "step"))
+    read, work = sum(costs["bytes"].values()), sum(costs["flops"].values())
+    assert costs["floor"] == pytest.approx(max(read / costs["bandwidth"], work / costs["rate"]))
+
+
+def test_what_cannot_be_profiled_is_refused(tmp_path, capsys):
+    assert main(["--what=profile", "--systems=fairseq,packed", f"--output={tmp_path}"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1 and not list(tmp_path.iterdir())

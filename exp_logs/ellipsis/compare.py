@@ -20,7 +20,7 @@ from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
-PAIRS = (("s", "g"), ("b", "s"))  # baseline, system
+PAIRS = (("s", "g"), ("o", "g"), ("b", "s"))  # baseline, system
 
 
 def documents(path):

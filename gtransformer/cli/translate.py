@@ -88,8 +88,8 @@ def add_model_options(parser: CommandParser) -> None:
     parser.add_user_dir()
     add(
         "--precision", choices=PRECISIONS, default="auto",
-        help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "
-        "what the model was trained with --autocast, else float32)",
+        help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for CPUs "
+        "with instructions for it (%(default)s: what the model was trained with --autocast, else float32)",
     )  # fmt: skip
     add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
@@ -187,7 +187,7 @@ class Run:
             "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
             "fp16": args.precision == "float16",
         }  # fmt: skip
-        if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files from before there were
+        if args.precision not in ("auto", "float16"):  # these are said by fp16, as in files from before there were
             self.key["precision"] = args.precision
         langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))

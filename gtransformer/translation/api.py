@@ -18,7 +18,7 @@ from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.preprocess.parallel import map_in_order
-from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
+from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.lines import (
     START,
@@ -137,8 +137,9 @@ class GTransformer:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
             fp16: the same as ``precision="float16"``.
             moses: a Moses directory, for a model whose corpus was prepared with it.
-            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
-                the model's training precision (``--autocast``), float32 by default.
+            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), "int8" (a
+                CPU with instructions for it), or "auto": the model's training precision (``--autocast``), float32 by
+                default.
             first_pass: checkpoint of a sentence model, which replaces the directory's, for a model of two passes.
 
         Raises UserError if ``path`` is not a complete model directory, or if the precision is not supported.
@@ -263,7 +264,7 @@ class GTransformer:
         many = (ON_CPU if self.engine.device.type == "cpu" else BATCHES) * options.max_tokens
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
-        within = strategy.kind == FULL or (
+        within = not strategy.definition.by_window or (
             strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
         )
         if not within:  # search in the model's instances, as fairseq-generate does
@@ -292,8 +293,10 @@ class GTransformer:
             wrong = f"{wanted}: the model translates sentence by sentence, without previous translations; leave it out"
         elif window is not None and window > self.engine.longest:
             wrong = f"--window-tokens {window}: the model takes at most {self.engine.longest}"
-        elif options.strategy == SEQUENTIAL and most == 1:
+        elif options.strategy in (SEQUENTIAL, PARALLEL) and most == 1:
             wrong = f"{wanted}: the model was trained on single sentences, without context; leave it out"
+        elif options.strategy == PARALLEL:
+            return options
         elif window is not None or options.context_sentences is not None:
             return options
         elif options.strategy == SEQUENTIAL and most is not None:

@@ -12,7 +12,17 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.benchmark.names import BATCHED, DOCUMENT_TRANSFORMER, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS
+from gtransformer.lab.benchmark.names import (
+    BATCHED,
+    DOCUMENT_TRANSFORMER,
+    FAIRSEQ,
+    GTRANSFORMER,
+    INT8,
+    OTHERS,
+    SYSTEMS,
+    WINDOWS,
+)
+from gtransformer.search.strategies import FULL, PARALLEL
 
 if TYPE_CHECKING:
     from gtransformer.lab.benchmark.systems import Setting
@@ -77,7 +87,10 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="source sentences are alternately shorter and longer, so that windows jump",
     )
-    add("--precisions", "float32", type=names(("float32", "bfloat16", "float16")), help="of float32, bfloat16, float16")
+    precisions = "float32", "bfloat16", "float16", INT8
+    add("--precisions", "float32", type=names(precisions), help=f"of {', '.join(precisions)} (for decoding)")
+    strategies = FULL, PARALLEL
+    add("--strategies", FULL, type=names(strategies), help=f"of {', '.join(strategies)}: how G-Transformer decodes")
     add("--batch-tokens", 8192, type=int, help="tokens per training batch")
     add("--documents", "1,16", type=numbers(least=1), help="documents (with --local, sentences) decoded at once")
     add("--beam", 5, type=int)
@@ -115,6 +128,8 @@ def main(argv: list[str] | None = None) -> None:
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
+    if INT8 in options.precisions and ({*options.what} != {"decode"} or FAIRSEQ in options.systems):
+        raise UserError(f"--precisions {INT8} is for decoding with our systems: give --what decode, no {FAIRSEQ}")
     single = [system for system in options.systems if system in (DOCUMENT_TRANSFORMER, *BATCHED)]
     if single and len({*options.lengths, *options.sentences}) > 1:
         raise UserError(f"{single[0]} translates single sentences: give --lengths and --sentences the same number")
@@ -167,10 +182,10 @@ def make_workloads(options: argparse.Namespace, device: str) -> list[list[Settin
     ]  # fmt: skip
 
 
-def variants(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
+def variants(options: argparse.Namespace, system: str) -> list[dict]:
     """Return the variants of a system to measure, as keys of Setting."""
     if system in GTRANSFORMER:
-        return [{"context": layers} for layers in options.context]
+        return [{"context": layers, "strategy": one} for layers in options.context for one in options.strategies]
     if system == DOCUMENT_TRANSFORMER:
         return [{"beside": sentences} for sentences in options.context_sentences]
     if system in BATCHED:

@@ -36,7 +36,7 @@ class SearchOptions:
         min_len: minimum tokens of a sentence.
         unkpen: subtracted from the log probability of ``<unk>``.
         max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
-        strategy: how a document is decoded (``search/strategies.py``): full, sequential or sliding.
+        strategy: how a document is decoded (``search/strategies.py``): one of ``STRATEGIES``.
         window_tokens: for sliding and sequential, maximum source tokens of a window, with ``<s>`` and ``</s>``.
         context_sentences: for sequential, maximum previous sentences. Without both, the model's instances decide.
         batch_sentences: for a model with two passes, number of consecutive sentences in a batch; None: 16.

@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.search.strategies import (
     AUTO,
     FULL,
+    PARALLEL,
     SENTENCE_RULES,
     SLIDING,
     STRATEGIES,
@@ -87,6 +88,8 @@ class SearchOptions:
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != FULL and self.nbest > 1:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
+        if self.strategy == PARALLEL and self.sampling_topk is not None:
+            raise UserError(f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out")
 
     def decoding_strategy(self) -> Strategy:
         """Return the decoding strategy. Raise UserError for an invalid one."""

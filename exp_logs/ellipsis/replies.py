@@ -4,8 +4,8 @@ A sentence ("Do you trust him?") gets a reply without the verb ("No, I don't."),
 ("No, I don't trust."). The first call reads the inputs of CTXPRO (CTXPRO.json, CTXPRO.inputs; of any target language)
 but no film of TEST (such files, joined by commas) and none that corpus.py holds out of TRAINING (ctxpro_train.json). It
 writes OUTPUT.json and the sentences to translate, OUTPUT.en. The second, given their TRANSLATIONS by the sentence
-model, writes the raw corpus OUTPUT: the short reply has the translation of the reply written out. Replies in whose
-translation no word of the context's recurs are left out.
+model, writes the raw corpus OUTPUT: the short reply has the translation of the reply written out. Replies of whose
+translation no word begins with the same three letters as one of the context's are left out, and forms of "fazer".
 """
 
 import json

@@ -75,7 +75,7 @@ class StepCosts:
             self.rows += len(tokens)
             model(_self, *arguments)
 
-        def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], _masks, _seconds: float, _: Tensor) -> None:
+        def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], *_) -> None:
             self.bytes["caches"] += sum(side.numel() * side.element_size() for side in (*keys, *values))
             self.flops["caches"] += sum(4 * q.numel() * side.shape[2] for side in keys)
 

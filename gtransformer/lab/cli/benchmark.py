@@ -128,7 +128,7 @@ def main(argv: list[str] | None = None) -> None:
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
-    if INT8 in options.precisions and ("train" in options.what or FAIRSEQ in options.systems):
+    if INT8 in options.precisions and ({*options.what} != {"decode"} or FAIRSEQ in options.systems):
         raise UserError(f"--precisions {INT8} is for decoding with our systems: give --what decode, no {FAIRSEQ}")
     single = [system for system in options.systems if system in (DOCUMENT_TRANSFORMER, *BATCHED)]
     if single and len({*options.lengths, *options.sentences}) > 1:

@@ -281,27 +281,6 @@ def test_what_a_result_says_of_the_machine(tmp_path, monkeypatch):
     assert (found["processor"], found["instructions"], found["threads"]) == ("AMD EPYC", ["avx2"], 5)
 
 
-@pytest.mark.usefixtures("forked_workers")
-def test_decoding_in_parallel_and_in_int8(tmp_path):
-    """Every sentence becomes as long as its source, whatever the strategy."""
-    precisions = ["float32", *["int8"] * has_int8()]
-    options = ["--what=decode", "--lengths=40", "--sentences=10", "--systems=packed", "--context=0,1", "--documents=2"]
-    options += ["--strategies=full,parallel", f"--precisions={','.join(precisions)}", f"--output={tmp_path}"]
-    assert main([*TINY, *options]) == 0
-    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
-    details = [f"{one} global" for one in (0, 1)]
-    assert [row["name"] for row in rows] == [
-        f"packed {detail} {one}{strategy}" for one in precisions for detail in details for strategy in ("", " parallel")
-    ]
-    assert all(row["tokens"] == 2 * 40 for row in rows)
-
-
-def test_int8_is_for_decoding(tmp_path, capsys):
-    for options in (["--systems=packed"], ["--what=decode"]):
-        assert main([*TINY, "--precisions=int8", f"--output={tmp_path}", *options]) == 1
-        assert capsys.readouterr().err.startswith("error: --precisions int8 is for decoding with our systems")
-
-
 def test_costs_of_a_step_are_those_counted_by_hand():
     """Of one document of one sentence with group attention only: what each step reads follows from the sizes."""
     length, beam, dim, layers = 8, 3, 128, 3
@@ -327,3 +306,24 @@ def test_costs_of_a_step_are_those_counted_by_hand():
 def test_what_cannot_be_profiled_is_refused(tmp_path, capsys):
     assert main(["--what=profile", "--systems=fairseq,packed", f"--output={tmp_path}"]) == 1
     assert capsys.readouterr().err.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_decoding_in_parallel_and_in_int8(tmp_path):
+    """Every sentence becomes as long as its source, whatever the strategy."""
+    precisions = ["float32", *["int8"] * has_int8()]
+    options = ["--what=decode", "--lengths=40", "--sentences=10", "--systems=packed", "--context=0,1", "--documents=2"]
+    options += ["--strategies=full,parallel", f"--precisions={','.join(precisions)}", f"--output={tmp_path}"]
+    assert main([*TINY, *options]) == 0
+    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
+    details = [f"{one} global" for one in (0, 1)]
+    assert [row["name"] for row in rows] == [
+        f"packed {detail} {one}{strategy}" for one in precisions for detail in details for strategy in ("", " parallel")
+    ]
+    assert all(row["tokens"] == 2 * 40 for row in rows)
+
+
+def test_int8_is_for_decoding(tmp_path, capsys):
+    for options in (["--systems=packed"], ["--what=decode"]):
+        assert main([*TINY, "--precisions=int8", f"--output={tmp_path}", *options]) == 1
+        assert capsys.readouterr().err.startswith("error: --precisions int8 is for decoding with our systems")

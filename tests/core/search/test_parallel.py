@@ -176,7 +176,7 @@ def test_three_rounds_of_beams(dictionary, documents, searches, monkeypatch, see
     for (final, before, again), active in zip(asked, searches[1:], strict=True):
         expected = set()
         for number, count in final.items():
-            chosen, foremost = (one[number] for one in before)
+            chosen, foremost = before[number]
             read = [token for one in chosen for token in (bos, *one.tolist())]
             scores, place = log_probabilities(model, torch.tensor([batch[number]]), [read])[0], 0
             for sentence, one in enumerate(chosen):

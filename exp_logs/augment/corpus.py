@@ -18,7 +18,7 @@ from gtransformer.preprocess.formats import write_split
 from gtransformer.preprocess.observed import GAP, SEPARATOR
 
 RARE = {"▁kbd": f"▁{SEPARATOR}", "▁ibn": f"▁{GAP}"}  # as many bytes: the vocabulary's file stays as it is around them
-DEV = 12
+DEV = 2
 
 libreoffice, student, out, count = *map(Path, sys.argv[1:4]), int(sys.argv[4])
 sets = {}

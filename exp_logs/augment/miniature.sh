@@ -4,10 +4,10 @@
 # (pt-en) are of gtransformer model convert. ARMS and SEEDS are lists: "none back target both" "1 2 3".
 set -eo pipefail
 here=$(cd "$(dirname "$0")" && pwd) corpus=$1 student=$2 reverse=$3 out=$4 arms=$5 seeds=$6
-documents=${DOCUMENTS:-160} updates=${UPDATES:-240} every=$((${UPDATES:-240} / 8))
+documents=${DOCUMENTS:-80} updates=${UPDATES:-160} every=$((${UPDATES:-160} / 8))
 run() { python -m gtransformer "$@"; }
 settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set "train.max-update=$updates"
-  --set "train.save-interval-updates=$every" --set "train.validate-interval-updates=$updates" --set generate.beam=1)
+  --set "train.save-interval-updates=$every" --set train.disable-validation=true --set generate.beam=1)
 
 [ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
 cd "$out"

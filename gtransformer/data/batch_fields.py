@@ -12,7 +12,7 @@ from torch import Tensor
 
 # (batch,) int64, the number of each instance's first sentence in its document, from 1. In batches in document order.
 FIRST_SENTENCE = "first_sentence"
-# (batch, 2) int64, the number of each instance's document in the text, and of its first sentence in the document. When
+# A list of pairs: the number of each instance's document in the text, and of its first sentence in the document. When
 # plain text is translated: sampling draws other words at another position.
 TEXT_POSITION = "text_position"
 # (batch,) int64, ascending from 0, the document of each instance. In batches that may hold several documents: a model

@@ -21,6 +21,8 @@ from gtransformer.search.beam import BeamSearch, Sampling, Scoring, decodes_step
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_length_limits
 
+Positions = Sequence[tuple[int, int]]
+
 
 class DocumentGenerator(SequenceGenerator):
     """A generator of whole documents after a given ``<s>``; ``eos`` is the target language symbol, which ends them.
@@ -119,7 +121,7 @@ class DocumentGenerator(SequenceGenerator):
         return made
 
     def continue_prefixes(
-        self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor, positions: Tensor | None = None
+        self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor, positions: Positions | None = None
     ) -> list[list[dict]]:
         """Translate the last sentences of every document after given translations of the earlier ones.
 
@@ -169,7 +171,7 @@ class DocumentGenerator(SequenceGenerator):
         limits: Tensor,
         sentences: Tensor,
         forced_prefixes: Sequence[Tensor] | None = None,
-        positions: Tensor | None = None,
+        positions: Positions | None = None,
     ) -> list[list[dict]]:
         """Search with our own beam search (search/beam.py)."""
         scoring = Scoring(
@@ -184,8 +186,7 @@ class DocumentGenerator(SequenceGenerator):
         random = []
         if self.sampling:
             sources = [source[source.ne(self.pad)] for source in net_input["src_tokens"]]
-            places = [()] * len(sources) if positions is None else positions.tolist()
-            random = list(map(self.sampling.generator, sources, places))
+            random = list(map(self.sampling.generator, sources, positions or [()] * len(sources)))
         models = list(self.model.models)
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]

@@ -110,7 +110,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
         self.numbered = begins is not None
         begins = begins.tolist() if self.numbered else [1] * len(tokens)
         places = sample.get(TEXT_POSITION)
-        numbers = [0] * len(tokens) if places is None else places[:, 0].tolist()
+        numbers = [0] * len(tokens) if places is None else [number for number, _ in places]
         documents = list(map(self._progress, tokens, range(len(tokens)), begins, numbers))
         waiting = deque(document for document in documents if document.windows)
         at_once = self.generator.documents_at_once or len(waiting)
@@ -152,7 +152,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
         begins = [document.begin + window.first for document, window in zip(active, windows, strict=True)]
         if self.numbered:
             inputs[FIRST_SENTENCE] = torch.tensor(begins, device=lengths.device)
-        positions = torch.tensor([[document.number, begin] for document, begin in zip(active, begins, strict=True)])
+        positions = [(document.number, begin) for document, begin in zip(active, begins, strict=True)]
         found = self.generator.continue_prefixes(inputs, forced_prefixes, new, positions)
         for document, hypotheses in zip(active, found, strict=True):
             document.hypothesis = hypotheses[0] if hypotheses else None

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq import utils
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
@@ -90,15 +91,14 @@ def in_batches(
     """
     lengths = [len(one) for one in sources]
     dataset = task.build_dataset_for_inference(list(sources), lengths)
-    places = None if positions is None else torch.tensor(positions)
-    dataset.numbers = None if places is None else places[:, 1].numpy()
+    dataset.numbers = None if positions is None else np.array([sentence for _, sentence in positions])
     # Longest first: lack of memory shows at once, and documents of a batch end at about the same time.
     order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
     device = next(model.parameters()).device
     for batch in fill_batches(order, [costs[number] for number in order], max_tokens, None):
         sample = dataset.collater([dataset[int(number)] for number in batch])
-        if places is not None:
-            sample[TEXT_POSITION] = places[sample["id"]]
+        if positions is not None:
+            sample[TEXT_POSITION] = [positions[number] for number in sample["id"].tolist()]
         if device.type == "cuda":
             sample = utils.move_to_cuda(sample, device)
         yield from zip(sample["id"].tolist(), task.inference_step(generator, [model], sample), strict=True)

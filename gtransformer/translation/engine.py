@@ -139,7 +139,7 @@ class Engine:
         sample = {
             "net_input": {"src_tokens": padded.to(self.device), "src_lengths": lengths.to(self.device)},
             FIRST_SENTENCE: torch.tensor([first for _, first in positions], device=self.device),
-            TEXT_POSITION: torch.tensor(positions),
+            TEXT_POSITION: positions,
             CONTEXTS: contexts,
         }
         found = self.task.inference_step(self._generator(options, contexts=itemgetter(CONTEXTS)), [self.model], sample)

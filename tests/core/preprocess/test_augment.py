@@ -77,6 +77,12 @@ def test_what_is_held_out(held_out, sentences, found):
     assert where is None if found is None else where.startswith(found)
 
 
+def test_a_corpus_that_is_named_twice(corpus):
+    """Its sentences are still of one document each."""
+    found = HeldOut([corpus, corpus.resolve() / ".." / corpus.name], ("en", "de")).find([*OTHER, *PAGE[:3]])
+    assert found.startswith("3 sentences of document 3 of the test set")
+
+
 def test_a_corpus_without_held_out_sets_is_refused(corpus):
     for path in corpus.iterdir():
         path.rename(

@@ -4,10 +4,10 @@
 # (pt-en) are of gtransformer model convert. ARMS and SEEDS are lists: "none back target both" "1 2 3".
 set -eo pipefail
 here=$(cd "$(dirname "$0")" && pwd) corpus=$1 student=$2 reverse=$3 out=$4 arms=$5 seeds=$6
-documents=${DOCUMENTS:-80} updates=${UPDATES:-160} every=$((${UPDATES:-160} / 8))
+documents=${DOCUMENTS:-80} updates=${UPDATES:-96} augmenter_updates=${AUGMENTER_UPDATES:-160}
 gtransformer() { python -m gtransformer "$@"; }  # of the checkout, or installed
-settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set "train.max-update=$updates"
-  --set "train.save-interval-updates=$every" --set train.disable-validation=true --set generate.beam=1)
+settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set train.disable-validation=true --set generate.beam=1)
+steps() { echo "--set train.max-update=$1 --set train.save-interval-updates=$(($1 / 8))"; }  # the mean of the last four is used
 
 [ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
 cd "$out"
@@ -22,7 +22,8 @@ make_back() {
 make_target() {
   [ -d observed ] || gtransformer augment observe real observed -t pt --copies 4
   for stage in prepare train; do
-    gtransformer run short_context observed $stage --sentence-model signs --output augmenting "${settings[@]}"
+    gtransformer run short_context observed $stage --sentence-model signs --output augmenting \
+      "${settings[@]}" $(steps "$augmenter_updates")
   done
   [ -d augmenter ] || gtransformer export augmenting augmenter
   gtransformer augment target real target -t pt --model augmenter --copies 3 --strategy full
@@ -43,7 +44,7 @@ for arm in $arms; do
   for seed in $seeds; do
     for stage in train generate; do
       gtransformer run short_context real $stage --sentence-model "$student" --prepared prepared --output $arm-$seed \
-        "${settings[@]}" --set train.seed=$seed "${data[@]}"
+        "${settings[@]}" $(steps "$updates") --set train.seed=$seed "${data[@]}"
     done
   done
 done

@@ -226,6 +226,8 @@ def check_model(args: argparse.Namespace, run: Run) -> None:
                 f"{args.model}: no augmentation model, because its vocabulary lacks {SEPARATOR} or {GAP}; train one on "
                 "the corpus of gtransformer augment observe"
             )
+        words = enumerate(run.model.engine.target.symbols)
+        run.model.engine.never = [index for index, word in words if not is_plain(word)]  # a joined vocabulary has them
 
 
 def report(written: Written, counts: Selection) -> None:

@@ -57,6 +57,7 @@ class Engine:
         longest: maximum tokens of an instance, with ``<s>`` and ``</s>``.
         longest_sentence: maximum tokens of a sentence.
         options: the model's options that the precision sets.
+        never: indices of the target that search never writes under the sentence rule; set before the first translation.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
@@ -82,6 +83,7 @@ class Engine:
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.indices = WordIndices(self.source, self.task)
         self.prefix = [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
+        self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], InstanceScheme(), ready=True)
 
@@ -160,7 +162,7 @@ class Engine:
         if options not in self._generators:
             wanted = Namespace(**vars(options.arguments()), **more)
             strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
-            wanted.sentence_rule = options.sentence_rule
+            wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
             if options.sampling_topk is not None:
                 wanted.random_words = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
             if wanted.sentence_rule == AUTO:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from gtransformer.errors import UserError, find_disk_full
 
 MODEL_FILE = "model.pt"  # the checkpoint in a model directory
+CHECKPOINT_ENDING = ".pt"  # of names
 NO_JSON = (ValueError, RecursionError)  # errors of Python's parser
 # First bytes of files that are no UTF-8 text, and their kinds.
 FOREIGN = {

@@ -25,7 +25,8 @@ from gtransformer.files import read_json, write_json
 def take_lock(path: Path, what: Path, busy: str, patience: float = 0.0) -> BinaryIO:
     """Lock a file as long as it is open, here or in a program that inherits it (``pass_fds``).
 
-    The file's content is kept; the stream appends bytes. Processes of a pool of workers do not inherit it.
+    The file's content is kept; the stream appends bytes. Forked processes of a pool inherit it, others do not; both end
+    with this one (``preprocess/parallel.py``).
 
     Args:
         what: the file or folder that is protected, for messages.

@@ -2,7 +2,8 @@
 
 FOLDER has KIND.json, the items of ctxpro, and for each system and seed NAME.KIND, its translations, whose documents'
 last lines are judged, and NAME.libre, of LibreOffice's test set, whose REFERENCE has documents. TRAINING was made by
-corpus.py.
+corpus.py and replies.py. NAME is a system's letter and the seed: b, the student; a, S1; o, S2 without replies; s, S2;
+g, the G-Transformer.
 """
 
 import json
@@ -20,7 +21,7 @@ from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
-PAIRS = (("s", "g"), ("b", "s"))  # baseline, system
+PAIRS = (("s", "g"), ("o", "g"), ("a", "g"), ("b", "g"), ("b", "s"))  # baseline, system
 
 
 def documents(path):
@@ -60,8 +61,10 @@ def of_items(entries, verdicts, known):
     groups = {f"rule {rule}": [e["rule"] == rule for e in entries] for rule in sorted({e["rule"] for e in entries})}
     for name, (first, last) in DISTANCES.items():
         groups[f"distance {name}"] = [first <= (e.get("ante distance") or 0) <= last for e in entries]
-    groups["form in training"] = [bare(e["expected"]) in known for e in entries]
-    groups["form not in training"] = [not seen for seen in groups["form in training"]]
+    forms = [bare(entry["expected"]) for entry in entries]
+    groups["form in help or items"] = [form in known[0] for form in forms]
+    groups["form only in replies"] = [form not in known[0] and form in known[1] for form in forms]
+    groups["form not in training"] = [not any(form in words for words in known) for form in forms]
     groups = {name: chosen for name, chosen in groups.items() if any(chosen)}
     return {
         system: {
@@ -109,8 +112,10 @@ def main(folder, reference, training):
     names = defaultdict(list)
     for path in sorted(folder.glob("*.libre")):
         names[path.stem.rstrip("0123456789")].append(path.stem)
-    sources = [training / part / "concatenated_en2pt_train_pt.txt" for part in ("help", "items")]
-    known = {word for path in sources for word in bare(path.read_text(encoding="utf-8")).split()}
+    known = []
+    for parts in (("help", "items"), ("replies",)):
+        texts = (training / part / "concatenated_en2pt_train_pt.txt" for part in parts)
+        known.append({word for path in texts for word in bare(path.read_text(encoding="utf-8")).split()})
     result = {"systems": names, "tests": {}}
     for kind in KINDS:
         entries = json.loads((folder / f"{kind}.json").read_text(encoding="utf-8"))

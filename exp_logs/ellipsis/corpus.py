@@ -1,8 +1,8 @@
 """Make the training corpora: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
 
 The first two are raw corpora that gtransformer corpus convert ctxpro wrote with --context-translations, the third is of
-gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/some a fourteenth of them, drawn,
-and OUTPUT/items the last three sentences of each item. The items of 80 films and 12 documents are the validation set.
+gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/half half of them, drawn, and
+OUTPUT/items the last three sentences of each item. The items of 80 films and 12 documents are the validation set.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gtransformer.preprocess.corpus import read_pairs, write_pairs
 
-KEPT, FILMS, SHARE, VALID = 3, 80, 14, 12
+KEPT, FILMS, VALID = 3, 80, 12
 
 
 def files(folder, split):
@@ -37,7 +37,7 @@ items += [document[-KEPT:] for document in documents(formality, "train")]
 random.Random(3).shuffle(items)
 pages = documents(libreoffice, "train")
 random.Random(2).shuffle(pages)
-for name, train in (("help", pages), ("some", pages[: len(pages) // SHARE]), ("items", items)):
+for name, train in (("help", pages), ("half", pages[: len(pages) // 2]), ("items", items)):
     (output / name).mkdir(parents=True)
     for split, chosen in (
         ("train", train),

@@ -22,6 +22,7 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.chain import read_settings
+from gtransformer.quick_import import quick_import
 
 if TYPE_CHECKING:
     from gtransformer.evaluation.sentence_scores import SentenceScorer
@@ -120,9 +121,10 @@ def batch_of(scorer: SentenceScorer) -> dict[str, int]:
 
 def score_own(args: argparse.Namespace) -> dict:
     """Return the report on a contrastive set over a prepared corpus, each item in the model's own context."""
-    from gtransformer.evaluation.contrastive import read_items, report, score_items
-    from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
-    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
+    with quick_import():
+        from gtransformer.evaluation.contrastive import read_items, report, score_items
+        from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
+        from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 
     if args.context is not None or args.context_right or args.documents is not None:
         raise UserError(
@@ -146,11 +148,12 @@ def score_own(args: argparse.Namespace) -> dict:
 
 def score_suite(args: argparse.Namespace) -> dict:
     """Return the report on a published suite."""
-    from gtransformer.evaluation.instances import Capacity, capacity_of
-    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
-    from gtransformer.evaluation.suite_files import read_suite
-    from gtransformer.evaluation.suites import DRAWN, score_examples
-    from gtransformer.evaluation.suites import report as suite_report
+    with quick_import():
+        from gtransformer.evaluation.instances import Capacity, capacity_of
+        from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
+        from gtransformer.evaluation.suite_files import read_suite
+        from gtransformer.evaluation.suites import DRAWN, score_examples
+        from gtransformer.evaluation.suites import report as suite_report
 
     if args.placed is not None:
         raise UserError(f"--placed {args.placed} is for items over a prepared corpus; leave it out")

@@ -59,7 +59,15 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="a table's columns if its first line does not name them: docid src ref, as in sacrebleu --echo",
     )
-    files.add_argument("--document-property", metavar="TYPE", help="of TMX: the property with the document's name")
+    of_tmx = files.add_mutually_exclusive_group()
+    of_tmx.add_argument("--document-property", metavar="TYPE", help="of TMX: the property with the document's name")
+    of_tmx.add_argument(
+        "--one-document",
+        action="store_const",
+        const="",
+        dest="document_property",
+        help="of TMX: the file is a document",
+    )
     files.add_argument("--by", choices=BY, default=CHAPTER, help="what is a document of Europarl (%(default)s)")
     ids = kinds.add_parser("ids", help="text on both sides and a document id for every line: WMT, or moses of OPUS")
     ids.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence per line")

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
+from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER, Alignment
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.text_table import align, difference_cell, with_error
 from gtransformer.files import check_output, read_json, sha256, write_json
@@ -81,7 +81,8 @@ def main(argv: list[str] | None = None) -> None:
         if args.prepared is None:
             raise UserError(f"{args.items}: also give the prepared corpus of these items")
         kind, (split, items) = "phenomenon", read_items(args.items)
-        judged = {name: judge_translations(items, args.prepared, split, path, args.align) for name, path in named}
+        how = Alignment(args.align)
+        judged = {name: judge_translations(items, args.prepared, split, path, how) for name, path in named}
         head |= {"split": split, "align": args.align}
     systems = {
         name: {

@@ -9,6 +9,7 @@ Several systems are compared; the first is the baseline of ``--test``. A system 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from gtransformer.evaluation.comet import COMET, DEFAULT_MODELS, LEARNED, SLIDE,
 from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, by_pieces
+from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, Alignment
 from gtransformer.evaluation.reference_texts import GivenText, References, read_references, read_test_set
 from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
@@ -157,13 +158,8 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
-    learned = None
-    if args.comet is not None:
-        metrics = list(dict.fromkeys(args.comet or [COMET]))
-        learned = LearnedMetrics(args.comet_python, parse_models(args.comet_model, metrics), args.comet_context)
     named: list[tuple[str, Path | GivenText]] = list(name_systems(args.hypotheses))
-    alignment = by_pieces(args.align_pieces) if args.align_pieces else args.align
-    options = {"tokenizer": args.tokenize, "alignment": alignment}
+    options = {"tokenizer": args.tokenize, "alignment": Alignment(args.align, args.align_pieces)}
     if args.prepared:
         references = TOGETHER if args.reference == "both" else (args.reference,)
         score = partial(
@@ -181,6 +177,12 @@ def main(argv: list[str] | None = None) -> None:
         if not named:
             raise UserError(f"{args.test_set}: has no outputs of systems; give translations with --hypotheses")
     sources = partial(source_documents, args, None if args.prepared else references)
+    output = output_path(args, named)
+    learned = None
+    if args.comet is not None:
+        metrics = list(dict.fromkeys(args.comet or [COMET]))
+        models, kept = parse_models(args.comet_model, metrics), output.with_name(f"{output.name}.part")
+        learned = LearnedMetrics(args.comet_python, models, kept, args.comet_context)
     if args.html:  # report mistakes before scoring
         from gtransformer.lab.report.pages.compare import (
             read_split_items,
@@ -193,11 +195,6 @@ def main(argv: list[str] | None = None) -> None:
     systems = score_systems(named, score, args.metrics, learned, sources)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
-    own_name = f"{first.hypotheses.name.removesuffix('.jsonl')}.scores.json"
-    if args.test_set:  # in the current folder; the test set's own is somebody else's
-        output = args.output or Path(f"{args.test_set.resolve().name}.{args.langs}.json")
-    else:
-        output = args.output or first.hypotheses.with_name("comparison.json" if several else own_name)
     written = [system.text for system in systems if system.write_text(args.text)]
     results = {system.name: system.to_json(args.by) for system in systems}
     if several:
@@ -205,6 +202,8 @@ def main(argv: list[str] | None = None) -> None:
     else:
         result = results[first.name]
     write_json(output, result | provenance("score", argv))
+    if learned is not None:
+        learned.finish()
     if args.html:
         given = args.test_set or (args.reference_file or [None])[0]
         name = given.name if given else "/".join(args.prepared.resolve().parts[-2:])
@@ -218,6 +217,18 @@ def main(argv: list[str] | None = None) -> None:
         print(f"translation: {text}")
     if args.html:
         print(f"page: {args.html}")
+
+
+def output_path(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]]) -> Path:
+    """Return where to write the JSON. Raise UserError if it cannot be a file."""
+    if args.output or args.test_set:  # in the current folder; the test set's own is somebody else's
+        output = args.output or Path(f"{args.test_set.resolve().name}.{args.langs}.json")
+    else:
+        first = Path(named[0][1])
+        own = f"{first.name.removesuffix('.jsonl')}.scores.json"
+        output = first.with_name("comparison.json" if len(named) > 1 else own)
+    check_output(output)
+    return output
 
 
 def read_text_references(args: argparse.Namespace) -> tuple[References, list[tuple[str, GivenText]]]:

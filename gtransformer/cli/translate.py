@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import threading
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING, BinaryIO
 from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, is_replaceable, read_lines, sha256
+from gtransformer.errors import UserError, check_counts, cli_main
+from gtransformer.files import CHECKPOINT_ENDING, atomic_write, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.corpus import NONE, text_lines
 from gtransformer.preprocess.formats.documents import HYPOTHESIS, SOURCE, Side
 from gtransformer.preprocess.formats.write_back import check_writable, write_back
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import input_lines
+from gtransformer.quick_import import quick_import
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
@@ -79,11 +81,15 @@ def add_model_options(parser: CommandParser) -> None:
     add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
+    add(
+        "--jobs", type=int, default=1, metavar="N",
+        help="processes with one thread each, on a CPU (default: one, with as many threads as PyTorch chooses)",
+    )  # fmt: skip
     parser.add_user_dir()
     add(
         "--precision", choices=PRECISIONS, default="auto",
-        help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "
-        "what the model was trained with --autocast, else float32)",
+        help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for CPUs "
+        "with instructions for it (%(default)s: what the model was trained with --autocast, else float32)",
     )  # fmt: skip
     add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
@@ -138,14 +144,12 @@ def translate_missing(run: Run, texts: Sequence[tuple[str, str, int | None]]) ->
 
 def check_outputs(args: argparse.Namespace) -> list[str | None]:
     """Return the output of each text. Raise UserError for several texts without a suitable directory."""
-    from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-
     names = args.input
     if len(names) == 1:
         return [args.output]
     if not args.output or (Path(args.output).exists() and not Path(args.output).is_dir()):
         raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
-    if "-" in names or (args.first_pass is not None and args.first_pass.suffix != FIRST_MODEL):
+    if "-" in names or (args.first_pass is not None and args.first_pass.suffix != CHECKPOINT_ENDING):
         raise UserError(f"{len(names)} files: neither standard input nor first translations can be among several texts")
     return list(map(str, outputs_of(names, args.output)))
 
@@ -171,8 +175,7 @@ class Run:
     """
 
     def __init__(self, args: argparse.Namespace, read: Callable[[str], Iterator[str]] | None = None):
-        from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-
+        check_counts(args, "jobs")
         for name in ("fairseq", "gtransformer.tasks"):
             logging.getLogger(name).setLevel(logging.WARNING)
         directory = ModelDirectory.open(args.model)
@@ -185,7 +188,7 @@ class Run:
             "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
             "fp16": args.precision == "float16",
         }  # fmt: skip
-        if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files from before there were
+        if args.precision not in ("auto", "float16"):  # these are said by fp16, as in files from before there were
             self.key["precision"] = args.precision
         langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
@@ -196,15 +199,18 @@ class Run:
         self.first_text: Path | None = None
         if args.first_pass is not None:
             self.key["first_pass"] = sha256(args.first_pass)
-            is_model = args.first_pass.suffix == FIRST_MODEL
+            is_model = args.first_pass.suffix == CHECKPOINT_ENDING
             self.first_model, self.first_text = (args.first_pass, None) if is_model else (None, args.first_pass)
 
     @cached_property
     def model(self) -> GTransformer:
         """The model, loaded."""
-        from gtransformer.translation.api import GTransformer
+        with quick_import():
+            from gtransformer.translation.api import GTransformer
 
         args, device = self.args, "cpu" if self.args.cpu else None
+        if args.jobs > 1:
+            share_processor(args)
         return GTransformer.from_pretrained(
             args.model, device, moses=args.moses, precision=args.precision, first_pass=self.first_model
         )
@@ -241,7 +247,10 @@ class Run:
             bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
             position, sentences, cut = start, 0, 0
             with bar, ticking(bar), said_on_interrupt(resumable):
-                for window in model.translate_lines(lines, self.options, self.split, start, first, self.numbers):
+                windows = model.translate_lines(
+                    lines, self.options, self.split, start, first, self.args.jobs, self.numbers
+                )
+                for window in stack.enter_context(closing(windows)):
                     position, shown = window[-1].line.position, [self.shape(translated) for translated in window]
                     if resumable:
                         for translated in window:
@@ -277,6 +286,17 @@ class Run:
         if is_replaceable(output):
             return stack.enter_context(ResumableOutput(output, self.key, self.args.restart))
         return stack.enter_context(atomic_write(output, "wb"))
+
+
+def share_processor(args: argparse.Namespace) -> None:
+    """Prepare this process for others that are forked from it. Raise UserError if they cannot be."""
+    import torch
+
+    if not hasattr(os, "fork"):
+        raise UserError(f"--jobs {args.jobs}: this system cannot copy a process; leave it out")
+    if not args.cpu and torch.cuda.is_available():
+        raise UserError(f"--jobs {args.jobs} is for CPUs: leave it out to use the GPU, or add --cpu")
+    torch.set_num_threads(1)  # a copy would wait for threads that it lacks
 
 
 @contextmanager

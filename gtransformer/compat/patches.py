@@ -23,13 +23,12 @@ from fairseq.logging import meters
 from fairseq.models import distributed_fairseq_model
 from fairseq.optim import AMPOptimizer
 from fairseq.tasks import TASK_REGISTRY
-from fairseq.trainer import Trainer
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from gtransformer import errors
+from gtransformer import errors, quick_import
 
 try:
     from numpy._core.multiarray import _reconstruct, scalar
@@ -52,8 +51,11 @@ def patch() -> None:
     _wrap(options, "parse_args_and_arch", _parse_and_check)
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
-    _wrap(Trainer, "get_train_iterator", _keep_train_iterator)
-    _wrap(Trainer, "train_step", _train_step)
+    if not quick_import.left_out:  # else nothing is trained
+        from fairseq.trainer import Trainer
+
+        _wrap(Trainer, "get_train_iterator", _keep_train_iterator)
+        _wrap(Trainer, "train_step", _train_step)
 
 
 def _wrap(owner, name: str, ours) -> None:

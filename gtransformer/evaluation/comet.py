@@ -1,7 +1,7 @@
 """Learned metrics of unbabel-comet, which also read the source: COMET, COMETKiwi, XCOMET, and SLIDE.
 
 The package needs other versions of numpy and transformers than this one. So it is installed in an environment of its
-own, and ``comet_process`` runs there.
+own, and ``comet_process`` runs there. Scores of several references are averaged (our choice).
 
 SLIDE (Raunak et al. 2024) scores windows of several sentences of a document by a metric without references. The last
 window of a document has the rest (our choice).
@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,11 +66,13 @@ class LearnedMetrics:
 
     Attributes:
         models: by metric, a name of the Hugging Face hub (downloaded at first use) or a checkpoint file.
+        part: file in which finished parts are kept until ``finish``; after an interruption they are not scored again.
         context: number of previous sentences that are read with each one; not for SLIDE.
     """
 
     python: str
     models: Mapping[str, str]
+    part: Path
     context: int = 0
 
     def check(self) -> None:
@@ -93,10 +96,20 @@ class LearnedMetrics:
         scores: list[dict[str, Score]] = [{} for _ in systems]
         for (metric, number), job in zip(asked, result["jobs"], strict=True):
             key = KEYS[metric] if metric == SLIDE or not self.context else f"{KEYS[metric]}_context"
-            found = _score(job, f"comet:{self.models[metric]}|version:{result['version']}", metric, self.context)
+            references = 1 + len(systems[number].sentences.more) if metric in WITH_REFERENCES else 1
+            signature = f"comet:{self.models[metric]}|version:{result['version']}"
+            found = _score(job, signature, metric, self.context, references)
             signature = systems[number].signed(found.signature, SENTENCES)
             scores[number][key] = replace(found, signature=signature)
         return scores
+
+    def finish(self) -> None:
+        """Remove the file of finished parts; for use once the scores have been written."""
+        self.part.unlink(missing_ok=True)
+
+    def _kept(self) -> str:
+        """Return what to say of finished parts after a failure."""
+        return f"; finished parts are kept in {self.part}, and the same command resumes" if self.part.exists() else ""
 
     def _run(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
         """Run ``comet_process`` and return its result."""
@@ -110,7 +123,8 @@ class LearnedMetrics:
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
         with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "errors", "w+b") as errors:
             request, result = Path(folder) / "request.json", Path(folder) / "result.json"
-            request.write_text(json.dumps({"models": dict(self.models), "jobs": jobs}), encoding="utf-8")
+            asked = {"models": dict(self.models), "part": str(self.part.resolve()), "jobs": jobs}
+            request.write_text(json.dumps(asked), encoding="utf-8")
             command = [python, comet_process.__file__, str(request), str(result)]
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True,
@@ -123,6 +137,9 @@ class LearnedMetrics:
                         if line.startswith("scored "):
                             bar.update(int(line.split()[1]) - bar.n)
                 status = process.wait()
+            except KeyboardInterrupt:
+                print(f"learned metrics are not finished{self._kept()}", file=sys.stderr)
+                raise
             finally:
                 process.kill()
                 process.wait()
@@ -131,7 +148,7 @@ class LearnedMetrics:
                 errors.seek(0)
                 lines = errors.read().decode("utf-8", "replace").split("\n")
                 said = next((line.strip() for line in reversed(lines) if line.strip()), f"status {status}")
-                raise UserError(f"{self.python}: unbabel-comet failed ({said[:300]})")
+                raise UserError(f"{self.python}: unbabel-comet failed ({said[:300]}){self._kept()}")
             found = json.loads(result.read_text(encoding="utf-8"))
         if "fault" in found:
             raise UserError(self._fault(found))
@@ -149,9 +166,12 @@ class LearnedMetrics:
         )
 
 
-def _score(job: Mapping[str, Any], signature: str, metric: str, context: int) -> Score:
+def _score(job: Mapping[str, Any], signature: str, metric: str, context: int, references: int) -> Score:
     """Return the mean score of a job, with counts of texts that were too long for the encoder."""
     scores = job["scores"]
+    what = "windows" if metric == SLIDE else "segments" if references == 1 else "pairs of segment and reference"
+    if references > 1:
+        signature += f"|nrefs:{references}|mean over references"
     details = {"too_long": job["too_long"]}
     if metric == SLIDE:
         signature += f"|windows:{WINDOW}|moved:{WINDOW}"
@@ -161,33 +181,37 @@ def _score(job: Mapping[str, Any], signature: str, metric: str, context: int) ->
         details["context_cut"] = job["context_cut"]
     parts = []
     if job["too_long"]:
-        what = "windows" if metric == SLIDE else "segments"
         parts.append(f"{job['too_long']} {what} are longer than the encoder reads, so their ends do not count")
     if details.get("context_cut"):
-        parts.append(f"{job['context_cut']} segments have less context, so that the encoder can read them")
-    return Score(sum(scores) / len(scores), signature, len(scores), details, "; ".join(parts))
+        parts.append(f"{job['context_cut']} {what} have less context, so that the encoder can read them")
+    return Score(sum(scores) / len(scores), signature, len(scores) // references, details, "; ".join(parts))
 
 
 def with_context(segments: Segments, sources: Documents, context: int, metric: str) -> Sides:
-    """Return every sentence after up to ``context`` previous ones of its document.
+    """Return every sentence after up to ``context`` previous ones of its document, against each reference in turn.
 
     Before a translation stand the reference's sentences (Vernikos et al. 2022); for a metric without references, the
     translation's own. Sentences that are left out of the segments are not context.
     """
     pairs, positions = segments.sentences, segments.positions
     given = [sources[document][position - 1] for document, position in positions]
-    references = metric in WITH_REFERENCES
-    before = {"src": given, "mt": pairs.references if references else pairs.hypotheses, "ref": pairs.references}
-    own = {"src": given, "mt": pairs.hypotheses, "ref": pairs.references}
     at = {one: number for number, one in enumerate(positions)}
     wanted = [
         [at[document, one] for one in range(position - context, position) if (document, one) in at]
         for document, position in positions
     ]
-    return {
-        side: [[*(before[side][one] for one in earlier), own[side][n]] for n, earlier in enumerate(wanted)]
-        for side in ("src", "mt", *(("ref",) if references else ()))
-    }
+
+    def side(own: Sequence[str], before: Sequence[str]) -> list[list[str]]:
+        return [[*(before[one] for one in earlier), own[number]] for number, earlier in enumerate(wanted)]
+
+    if metric not in WITH_REFERENCES:
+        return {"src": side(given, given), "mt": side(pairs.hypotheses, pairs.hypotheses)}
+    found: Sides = {"src": [], "mt": [], "ref": []}
+    for reference in (pairs.references, *pairs.more):
+        found["src"] += side(given, given)
+        found["mt"] += side(pairs.hypotheses, reference)
+        found["ref"] += side(reference, reference)
+    return found
 
 
 def windows(segments: Segments, sources: Documents, size: int = WINDOW) -> Sides:

@@ -2,20 +2,22 @@
 
 ``python comet_process.py REQUEST RESULT``. It must import nothing of this package, whose environment is another one.
 
-REQUEST has ``models``, by metric a name of the Hugging Face hub or a checkpoint file, and ``jobs``. A job is texts to
-score: ``metric``, ``context`` (0: none) and ``sides``, which are ``src``, ``mt`` and perhaps ``ref``. Each side is a
-list of segments, and a segment is a list of sentences, of which the last is scored and the others are its context.
+REQUEST has ``models``, by metric a name of the Hugging Face hub or a checkpoint file; ``part``, the file in which the
+scores of finished parts are kept, which the next run does not compute again; and ``jobs``. A job is texts to score:
+``metric``, ``context`` (0: none) and ``sides``, which are ``src``, ``mt`` and perhaps ``ref``. Each side is a list of
+segments, and a segment is a list of sentences, of which the last is scored and the others are its context.
 
 RESULT has ``version`` (of unbabel-comet) and, for each job, ``scores``, ``too_long``, ``context_cut`` and ``pooled``
 (``prepare``); or ``fault``, what the user has to correct. Without jobs, models are downloaded but not loaded. While it
 runs, a line ``scored N`` on standard output tells the number of segments so far.
 """
 
+import hashlib
 import json
 import os
 import sys
 
-AT_ONCE = 512  # segments between two lines of progress
+AT_ONCE = 512  # segments of a part, and between two lines of progress
 BATCH = 16
 
 
@@ -71,6 +73,19 @@ def prepare(model, sides, context):
     return [{name: text(one) for name, one in sides.items()} for sides in kept], too_long, context_cut, pooled
 
 
+def read_parts(path):
+    """Return the scores of parts that were finished before an interruption, by key; a line may be incomplete."""
+    parts = {}
+    if os.path.isfile(path):
+        with open(path, encoding="utf-8") as stream:
+            for line in stream:
+                try:
+                    parts.update(json.loads(line))
+                except ValueError:
+                    continue
+    return parts
+
+
 def first_line(error):
     """Return the first line of an error's text, or its kind."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -85,7 +100,7 @@ def run(request):
     except ImportError as error:
         return {"fault": "package", "reason": first_line(error)}
     result = {"version": importlib.metadata.version("unbabel-comet"), "jobs": []}
-    paths, loaded, done = {}, {}, 0
+    paths, loaded, done, parts = {}, {}, 0, read_parts(request["part"])
     for metric, name in request["models"].items():
         try:
             paths[metric] = name if name.endswith(".ckpt") else download_model(name)
@@ -111,8 +126,15 @@ def run(request):
         scores = []
         for begin in range(0, len(texts), AT_ONCE):
             part = texts[begin : begin + AT_ONCE]
-            output = model.predict(part, batch_size=BATCH, gpus=int(torch.cuda.is_available()), progress_bar=False)
-            scores += map(float, output["scores"])
+            made = [result["version"], path, os.path.isfile(path) and os.stat(path).st_mtime_ns, pooled, part]
+            key = hashlib.sha256(json.dumps(made).encode()).hexdigest()
+            if key not in parts:
+                output = model.predict(part, batch_size=BATCH, gpus=int(torch.cuda.is_available()), progress_bar=False)
+                parts[key] = [*map(float, output["scores"])]
+                os.makedirs(os.path.dirname(request["part"]), exist_ok=True)
+                with open(request["part"], "a", encoding="utf-8") as stream:
+                    stream.write(f"\n{json.dumps({key: parts[key]})}\n")
+            scores += parts[key]
             done += len(part)
             print(f"scored {done}", flush=True)
         counts = {"too_long": too_long, "context_cut": context_cut, "pooled": pooled}

@@ -33,7 +33,7 @@ from gtransformer.evaluation.accuracy import SIDES, standard_error
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.contrastive import Item, check_right_translation
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
-from gtransformer.evaluation.realignment import ORDER
+from gtransformer.evaluation.realignment import BY_ORDER, Alignment
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import MIN_UNITS, SignTest, binomial_p_value
 from gtransformer.files import read_lines
@@ -124,7 +124,7 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
 
 
 def judge_translations(
-    items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: str = ORDER
+    items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: Alignment = BY_ORDER
 ) -> list[Judged]:
     """Return the outcomes of all items in a system's translation of their split; the file is as for
     ``score_translations``.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from gtransformer.preprocess.formats.documents import Side
 from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.preprocess.plain_text import ANY, Documents, read_plain, read_sentences, read_shaped
 
-# An alignment is one of these, or ``by_pieces``: mwer over the pieces of a model.
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
 BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece's byte fallback
 MAX_BYTES = 1 << 31  # bytes of back pointers
@@ -86,30 +86,55 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     return found[::-1]
 
 
-def by_pieces(model: str | Path) -> str:
-    """Return the name of the alignment over the pieces of a SentencePiece model. Raises UserError for another file."""
-    _pieces(str(model))
-    return f"{MWER}:{model}"
+@dataclass(frozen=True)
+class Alignment:
+    """How the sentences of a translation are aligned if their number differs from the reference's.
+
+    Attributes:
+        how: one of ``ALIGNMENTS``.
+        model: with ``MWER``, a SentencePiece model whose pieces are the words, for languages without blanks. Raises
+            UserError for another file.
+    """
+
+    how: str = ORDER
+    model: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.model is not None:
+            _pieces(str(self.model))
+
+    def __str__(self) -> str:
+        """Return it as in result files: ``order``, ``mwer``, ``mwer:MODEL``."""
+        return self.how if self.model is None else f"{self.how}:{self.model}"
+
+    @property
+    def cuts(self) -> bool:
+        """Whether documents are cut again."""
+        return self.how == MWER
+
+    @property
+    def signature(self) -> str:
+        """Its name in signatures, which has no folder."""
+        return self.how if self.model is None else f"{self.how}|pieces:{self.model.name}"
+
+    def splitter(self, tokenizer: str) -> Callable[[str], list[tuple[int, int]]]:
+        """Return a function from a sentence to the spans of its words; ``tokenizer``: sacrebleu's.
+
+        Raises UserError for pieces in a language with blanks: sentences would begin inside words.
+        """
+        unspaced = tokenizer in UNSPACED
+        if self.model is None:
+            unit = re.compile(r"\S" if unspaced else r"\S+")
+            return lambda sentence: [found.span() for found in unit.finditer(sentence)]
+        if not unspaced:
+            raise UserError(
+                f"--align-pieces: the reference is scored by words (sacrebleu's tokeniser {tokenizer}), which blanks "
+                "separate; leave it out"
+            )
+        return _pieces(str(self.model))
 
 
-def is_mwer(alignment: str) -> bool:
-    """Return whether an alignment cuts documents again, over words or pieces."""
-    return alignment.partition(":")[0] == MWER
-
-
-def signed_as(alignment: str) -> str:
-    """Return an alignment's name in signatures, which has no folder."""
-    model = alignment.partition(":")[2]
-    return f"{MWER}|pieces:{Path(model).name}" if model else alignment
-
-
-def check_alignment(alignment: str, tokenizer: str) -> None:
-    """Raise UserError for pieces in a language with blanks: sentences would begin inside words."""
-    if alignment.startswith(f"{MWER}:") and tokenizer not in UNSPACED:
-        raise UserError(
-            f"--align-pieces: the reference is scored by words (sacrebleu's tokeniser {tokenizer}), which blanks "
-            "separate; leave it out"
-        )
+BY_ORDER, AGAIN = Alignment(ORDER), Alignment(MWER)
 
 
 @lru_cache(2)
@@ -140,16 +165,14 @@ def _pieces(model: str) -> Callable[[str], list[tuple[int, int]]]:
 
 
 def realign(
-    sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a", alignment: str = MWER
+    sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a", alignment: Alignment = AGAIN
 ) -> list[str]:
     """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
 
     Words are separated by white space; with sacrebleu's tokenisers for languages without it, they are characters, or
     the pieces of ``alignment``. Each sentence is cut into pieces by itself.
     """
-    check_alignment(alignment, tokenizer)
-    model, unit = alignment.partition(":")[2], re.compile(r"\S" if tokenizer in UNSPACED else r"\S+")
-    split = _pieces(model) if model else lambda one: [found.span() for found in unit.finditer(one)]
+    split = alignment.splitter(tokenizer)
     text, spans, own, start = " ".join(sentences), [], [], 0
     for sentence in sentences:
         spans += [(start + first, start + last) for first, last in split(sentence)]
@@ -167,7 +190,7 @@ def read_realigned(
     like: str | Path,
     tokenizer: str = "13a",
     wanted: Side = ANY,
-    alignment: str = MWER,
+    alignment: Alignment = AGAIN,
 ) -> tuple[Documents, int]:
     """Return plain text in the shape of its reference, and how many documents had to be cut again.
 
@@ -175,7 +198,7 @@ def read_realigned(
     reference, or the reference is one document. Raises UserError otherwise. ``wanted``: the side of a file of another
     format.
     """
-    documents, borders = read_plain(path, wanted)
+    documents, borders = read_plain(path, wanted, like)
     shape = [len(document) for document in reference]
     if borders in (BLANK, NONE) and len(read_sentences(path)) == sum(shape):
         return read_shaped(path, shape, like), 0

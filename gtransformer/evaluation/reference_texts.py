@@ -60,21 +60,11 @@ def read_references(paths: Sequence[Path]) -> References:
     first, *others = paths
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError(f"{first}: the same reference is given twice")
-    if detect(first):
-        texts, borders = _references(first), f"of {detect(first)}"
-    else:
-        text, borders = read_plain(first)
-        texts = [text]
+    found = [read_plain(first, side) for side in _reference_sides(first)]
+    texts, borders = [text for text, _ in found], found[0][1]
     shape = [len(document) for document in texts[0]]
     for path in others:
-        if detect(path):
-            found = _references(path)
-            if [len(document) for document in found[0]] != shape:
-                read_shaped(path, shape, first, Side(REFERENCE))
-                raise UserError(f"{path}: has not the same documents as {first}")
-            texts += found
-        else:
-            texts.append(read_shaped(path, shape, first))
+        texts += [read_shaped(path, shape, first, side) for side in _reference_sides(path)]
     return References(first, texts, borders)
 
 
@@ -84,16 +74,15 @@ def has_hypothesis(path: Path) -> bool:
     return len(sides) > 1 and any(side.role == HYPOTHESIS for side in sides)
 
 
-def _references(path: Path) -> list[Documents]:
-    """Return all references of a file with documents; every document must have the same ones."""
-    documents = list(read(path, Reading()))
-    sides = _sides(documents, REFERENCE) or [Side(REFERENCE)]
-    return [_text(documents, side) for side in sides]
+def _reference_sides(path: Path) -> list[Side]:
+    """Return the references of a file; the only text counts as one."""
+    sides = _sides(list(read(path, Reading()))) if detect(path) else []
+    return [side for side in sides if side.role == REFERENCE] or [Side(REFERENCE)]
 
 
-def _sides(documents: Sequence[Document], role: str) -> list[Side]:
-    """Return the sides of a role, in order."""
-    return list(dict.fromkeys(side for document in documents for side in document.sides if side.role == role))
+def _sides(documents: Sequence[Document]) -> list[Side]:
+    """Return the sides of documents, in order."""
+    return list(dict.fromkeys(side for document in documents for side in document.sides))
 
 
 def _text(documents: Sequence[Document], side: Side) -> Documents:
@@ -116,9 +105,11 @@ def read_test_set(
         raise UserError(
             f"{path}: no test set; give a folder with txt/sources, references, documents and system-outputs, or WMT XML"
         )
-    documents = list(read(path, Reading(langs), kind))
-    wanted = _named(path, documents, Side(REFERENCE, langs[1]), references)
-    outputs = _named(path, documents, Side(HYPOTHESIS, langs[1]), systems)
+    files = layout_files(path, "-".join(langs))[0] if path.is_dir() else {}
+    documents = list(read(path, Reading(langs, systems=tuple(systems) if systems else None), kind))
+    sides = [*files, *_sides(documents)]
+    wanted = _named(path, sides, Side(REFERENCE, langs[1]), references)
+    outputs = _named(path, sides, Side(HYPOTHESIS, langs[1]), systems)
     if not wanted:
         raise UserError(f"{path}: no reference in {langs[1]}; give references with --reference-file and texts alone")
     scored = [number for number, one in enumerate(documents) if all(side in one.sides for side in wanted)]
@@ -129,7 +120,6 @@ def read_test_set(
     for document in some:
         for side in (*wanted, *outputs):
             check_ids(path, document.get(side), path, document.get(source), document.line)
-    files = layout_files(path, "-".join(langs))[0] if path.is_dir() else {}
     shape = tuple(len(document.get(source).sentences) for document in documents)
     return (
         References(
@@ -145,9 +135,9 @@ def read_test_set(
     )
 
 
-def _named(path: Path, documents: Sequence[Document], wanted: Side, names: Sequence[str] | None) -> list[Side]:
+def _named(path: Path, sides: Sequence[Side], wanted: Side, names: Sequence[str] | None) -> list[Side]:
     """Return the sides of a role and language with these names, in their order; all if there are no names."""
-    found = [side for side in _sides(documents, wanted.role) if side.matches(wanted)]
+    found = list(dict.fromkeys(side for side in sides if side.matches(wanted)))
     if not names:
         return found
     named = {side.name: side for side in found}
@@ -155,4 +145,4 @@ def _named(path: Path, documents: Sequence[Document], wanted: Side, names: Seque
         if name not in named:
             listed = ", ".join(named) or "none"
             raise UserError(f"{path}: no {wanted.role} {name!r} in {wanted.lang}; there are: {listed}")
-    return [named[name] for name in names]
+    return [named[name] for name in dict.fromkeys(names)]

@@ -17,7 +17,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import LearnedMetrics
 from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, INSTANCES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
-from gtransformer.evaluation.realignment import ORDER, check_alignment, is_mwer, read_realigned
+from gtransformer.evaluation.realignment import BY_ORDER, Alignment, read_realigned
 from gtransformer.evaluation.reference_texts import GivenText, References, has_hypothesis, read_references
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
@@ -74,7 +74,7 @@ class Evaluation:
     scores: dict[str, Scores]
     hypotheses: Path
     metrics: Sequence[str]
-    alignment: str = ORDER
+    alignment: Alignment = BY_ORDER
     borders: str | None = None
     name: str = ""
 
@@ -86,7 +86,7 @@ class Evaluation:
         """Write a generated translation as plain text, next to its file or to ``wanted``. Plain text is written only to
         ``wanted``.
         """
-        if (self.hypotheses.suffix != ".jsonl" or self.split is None) and not wanted:
+        if (not is_generated(self.hypotheses) or self.split is None) and not wanted:
             return False
         self.text = wanted or self.hypotheses.with_suffix(".txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
@@ -104,7 +104,7 @@ class Evaluation:
             "hypotheses_sha256": self.checksum,
             "counts": self.counts,
             **({} if self.borders is None else {"borders": self.borders}),
-            **({} if self.alignment == ORDER else {"alignment": self.alignment}),
+            **({} if self.alignment == BY_ORDER else {"alignment": str(self.alignment)}),
             "references": {
                 reference: {"computation": REFERENCES[reference], "detokeniser": scores.detokeniser}
                 for reference, scores in self.scores.items()
@@ -121,6 +121,11 @@ class Evaluation:
         }
 
 
+def is_generated(path: Path) -> bool:
+    """Return whether a file is generation's ``PREFIX.jsonl``, not text or JSON lines with document ids."""
+    return path.suffix == ".jsonl" and not detect(path)
+
+
 def score_translations(
     prepared: str | Path,
     split: str,
@@ -129,7 +134,7 @@ def score_translations(
     tokenizer: str | None = None,
     moses: str | None = None,
     metrics: Sequence[str] = DEFAULT_METRICS,
-    alignment: str = ORDER,
+    alignment: Alignment = BY_ORDER,
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
@@ -152,7 +157,7 @@ def score_translations(
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
-    generated = hypotheses.suffix == ".jsonl"
+    generated = is_generated(hypotheses)
     translations = read_translations(hypotheses, instance_index) if generated else []
     scores, misaligned = {}, sum(translation.misaligned for translation in translations)
     for name in dict.fromkeys(references):
@@ -181,7 +186,7 @@ def score_text(
     hypotheses: str | Path | GivenText,
     tokenizer: str | None = None,
     metrics: Sequence[str] = DEFAULT_METRICS,
-    alignment: str = ORDER,
+    alignment: Alignment = BY_ORDER,
 ) -> Evaluation:
     """Score a plain-text translation against one or several plain-text references; no corpus is needed.
 
@@ -196,7 +201,7 @@ def score_text(
     if isinstance(hypotheses, GivenText):
         segments = segments_of_text(hypotheses.documents, first, unit, more=more)
     elif wanted.scored is not None:
-        if is_mwer(alignment):
+        if alignment.cuts:
             raise UserError(f"{wanted.path}: some documents have no reference, so --align mwer is not possible")
         text = wanted.of_scored(read_shaped(path, list(wanted.shape), wanted.path, Side(HYPOTHESIS)))
         segments = segments_of_text(text, first, unit, more=more)
@@ -215,14 +220,14 @@ def _plain_segments(
     reference: Documents,
     like: str | Path,
     tokenizer: str,
-    alignment: str,
+    alignment: Alignment,
     instance_index: InstanceIndex | None = None,
     more: Sequence[Documents] = (),
 ) -> tuple[Segments, int]:
     """Return segments of plain text, and how many of its documents had to be cut again (as the first reference)."""
     wanted = Side(HYPOTHESIS)
-    check_alignment(alignment, tokenizer)
-    if is_mwer(alignment):
+    alignment.splitter(tokenizer)  # raises for a tokeniser that does not fit
+    if alignment.cuts:
         text, misaligned = read_realigned(path, reference, like, tokenizer, wanted, alignment)
     else:
         text, misaligned = read_shaped(path, [len(document) for document in reference], like, wanted), 0
@@ -236,7 +241,7 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
     """
     others = list(others)
     for path in others:
-        if path.suffix == ".jsonl" and not detect(path):
+        if is_generated(path):
             raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
     documents, borders = read_plain(like)
     shape = [len(document) for document in documents]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
-from gtransformer.evaluation.realignment import is_mwer
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, Scores
 from gtransformer.evaluation.significance import DOCUMENTS, MIN_UNITS, SENTENCES, SIDES, SIGN
@@ -92,7 +91,7 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
 def notes(system: Evaluation, named: bool) -> Iterator[str]:
     """Yield notes on a system's translations: sentences that were aligned, or left out."""
     counts, start = system.counts, f"note: {system.name}: " if named else "note: "
-    if counts["misaligned_instances"] and is_mwer(system.alignment):
+    if counts["misaligned_instances"] and system.alignment.cuts:
         yield (
             f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
             "sentences than their source; for scores over sentences they were cut again where words differ least"

@@ -23,7 +23,7 @@ from gtransformer.evaluation.metrics import (
     SegmentStatistics,
     check_metrics,
 )
-from gtransformer.evaluation.realignment import MWER, ORDER, check_alignment, is_mwer, realign, signed_as
+from gtransformer.evaluation.realignment import BY_ORDER, MWER, Alignment, realign
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
 
@@ -168,7 +168,7 @@ def segments_of_translations(
     reference: Documents,
     finished: Sequence[list[str]],
     tokenizer: str,
-    alignment: str = ORDER,
+    alignment: Alignment = BY_ORDER,
     more: Sequence[Documents] = (),
 ) -> Segments:
     """Return segments of a system's instances; ``finished[i]`` has the sentences of instance i as text.
@@ -185,7 +185,7 @@ def segments_of_translations(
     overlapping = {translation.document for translation in translations if not translation.whole}
 
     def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
-        by_instance = is_mwer(alignment) and translation.document in overlapping
+        by_instance = alignment.cuts and translation.document in overlapping
         if not (by_instance and translation.misaligned):
             return translation.aligned(text)
         first = translation.first_sentence
@@ -203,8 +203,8 @@ def segments_of_translations(
         document, first, _ = translation.span
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
-    check_alignment(alignment, tokenizer)
-    if is_mwer(alignment):
+    alignment.splitter(tokenizer)  # raises for a tokeniser that does not fit
+    if alignment.cuts:
         for number in {one.document for one in translations if one.misaligned} - overlapping:
             there = [position for position, sentence in enumerate(placed[number]) if sentence is not None]
             cut_like = [reference[number][position] for position in there]
@@ -247,8 +247,8 @@ def segments_of_translations(
         numbers=filled,
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
-        realigned=levels if is_mwer(alignment) else (),
-        alignment=signed_as(alignment),
+        realigned=levels if alignment.cuts else (),
+        alignment=alignment.signature,
     )
 
 
@@ -257,7 +257,7 @@ def segments_of_text(
     reference: Documents,
     tokenizer: str,
     instance_index: InstanceIndex | None = None,
-    alignment: str = ORDER,
+    alignment: Alignment = BY_ORDER,
     more: Sequence[Documents] = (),
 ) -> Segments:
     """Return segments of plain text, given as documents of sentences in the shape of the reference.
@@ -273,8 +273,8 @@ def segments_of_text(
     # Instances are parts of resegmented documents, and so are documents with dropped sentences.
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
     instances = None if instance_index is None else found.instances
-    realigned = levels if is_mwer(alignment) else ()
-    return replace(found, instances=instances, realigned=realigned, alignment=signed_as(alignment))
+    realigned = levels if alignment.cuts else ()
+    return replace(found, instances=instances, realigned=realigned, alignment=alignment.signature)
 
 
 def _pairs(hypotheses: list[str], references: list[list[str]]) -> Pairs:

@@ -6,13 +6,13 @@ and the Transformer over documents. It computes the same as ``--arch gtransforme
 parameters.
 """
 
-from __future__ import annotations
+from dataclasses import dataclass
 
 from fairseq.models import register_model
 
 from gtransformer.models.common.architectures import register_sizes
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence
-from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
+from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.model import DocumentModel
 
 WHOLE = ((ByDocument(),),)
@@ -25,16 +25,31 @@ class InstanceTransformerModel(DocumentModel):
     own_scopes = WHOLE  # of self-attention
 
     @classmethod
+    def cross_scopes(cls, cfg: DocumentModelConfig) -> tuple[tuple[Scope, ...], ...]:
+        """Return the scopes of cross-attention."""
+        return WHOLE
+
+    @classmethod
     def encoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
         return [(AttentionBlock("self_attn", cls.own_scopes),)] * cfg.encoder_layers
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
         own = AttentionBlock("self_attn", cls.own_scopes, causal=True)
-        return [(own, AttentionBlock("encoder_attn", WHOLE, memory="source"))] * cfg.decoder_layers
+        return [(own, AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source"))] * cfg.decoder_layers
 
 
-@register_model("lst_transformer", dataclass=DocumentModelConfig)
+# The annotation below must be a type, not a string, because fairseq builds its command line from it.
+@dataclass
+class LstTransformerConfig(DocumentModelConfig):
+    """A document model, and how far its cross-attention sees."""
+
+    translation_locality: bool = option(
+        False, "cross-attention sees only the source of the same sentence, not the whole document as in the paper"
+    )
+
+
+@register_model("lst_transformer", dataclass=LstTransformerConfig)
 class LstTransformerModel(InstanceTransformerModel):
     """LST attention (Zhang et al. 2020 b, as in "Improving Long Context Document-Level Machine Translation", 3.2).
 
@@ -46,6 +61,11 @@ class LstTransformerModel(InstanceTransformerModel):
 
     own_scopes = ((BySentence(), ByDocument()),)
 
+    @classmethod
+    def cross_scopes(cls, cfg: LstTransformerConfig) -> tuple[tuple[Scope, ...], ...]:
+        """Return the whole document, or with ``--translation-locality`` the sentence."""
+        return ((BySentence(),),) if cfg.translation_locality else WHOLE
+
 
 register_sizes("doc_transformer", InstanceTransformerModel, DocumentModelConfig)
-register_sizes("lst_transformer", LstTransformerModel, DocumentModelConfig)
+register_sizes("lst_transformer", LstTransformerModel, LstTransformerConfig)

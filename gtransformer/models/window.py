@@ -60,9 +60,9 @@ class CachedWindow(CachedIntervals):
         """Set the centres to the last position of each forced prefix, from which alignment by sentence continues."""
         if self.scope.decoding == SENTENCE:
             layout, groups = forced_prefixes.layout, forced_prefixes.groups.cpu().numpy()
-            queries = NewestTokens(self.documents[groups][layout.doc], layout.tag, layout.position)
+            queries = NewestTokens(forced_prefixes.documents[layout.doc], layout.tag, layout.position)
             centres = alignment.sentence_aligned(queries, self.memory.layout)
-            self.centre[groups] = centres[layout.doc_starts[1:] - 1][:, None]
+            self.centre[groups] = centres[forced_prefixes.ends][:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         super().reorder(groups, beams)

@@ -8,6 +8,10 @@ In bfloat16 oneDNN compiles a kernel for every new shape of a product, for some 
 thousand. Batches without padding have ever new numbers of tokens, so most products waited for a compilation. Here the
 rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``. So a product with up to 4,096
 rows has one of two dozen shapes.
+
+In int8, for translation only, a matrix has a scale for each output, an input has one for each of its rows. So a row's
+result does not depend on the others. The products are oneDNN's, on plain tensors. ``torch.ops.quantized`` is deprecated
+with its tensors, and has one scale for all rows.
 """
 
 from __future__ import annotations
@@ -20,19 +24,31 @@ from torch.nn import functional
 from gtransformer.modules.processor import onednn_is_faster, onednn_is_there
 
 BLOCK, GRAIN = 512, 32
+LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
+FEW_SHAPES = 8  # rows of an int8 product are a multiple of this: oneDNN compiles a kernel for each number
+SEARCHED = 64  # columns of a block of ``largest``
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
 BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
+SCORED_ELEMENTS = 1 << 21  # log probabilities at a time: larger memory is returned to the system at every step
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 LARGE_VOCABULARY = 4096  # fewer words gain nothing, and earlier results stay reproducible to the last digit
 
 
 class Linear(nn.Linear):
     """torch.nn.Linear with the same parameters and result; on the CPU by the faster library, or in products of few
-    shapes.
+    shapes. After ``quantise`` it multiplies in int8.
     """
+
+    quantised: Int8Linear | None = None
+
+    def quantise(self) -> None:
+        """Multiply in int8 from now on: without gradient, by the weights as they are."""
+        self.quantised = Int8Linear(self.weight.detach(), self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
+        if self.quantised is not None:
+            return self.quantised(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
         if _goes_to_onednn(x):
             apply = _ByOneDNN.apply
         elif _goes_in_pieces(x):
@@ -42,11 +58,46 @@ class Linear(nn.Linear):
         return apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
+class Int8Linear:
+    """A linear layer with weights in int8, for float32 inputs on the CPU.
+
+    Args:
+        weight: (out, in); bias: (out,), or None.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        self.scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
+        rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
+        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
+        self.zero = torch.zeros(len(weight), dtype=torch.int64)
+        self.bias = None if bias is None else bias.detach()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Apply the layer, x (rows, in) -> (rows, out)."""
+        rows, x = len(x), padded(x, FEW_SHAPES)
+        scale = x.abs().amax(dim=1, keepdim=True).clamp_(min=TINY).div_(LARGEST)
+        # From 1 to 255, as unsigned bytes with their zero at 128: VNNI multiplies unsigned by signed ones.
+        rounded = (x / scale).add_(128.5).to(torch.uint8)
+        none = None, 1.0, 0, torch.float32, "none", [], ""  # neither bias, another type of the result, nor more
+        found = torch.ops.onednn.qlinear_pointwise(rounded, 1.0, 128, self.weight, self.scale, self.zero, *none)
+        found = found.mul_(scale)[:rows]
+        return found if self.bias is None else found.add_(self.bias)
+
+
+def quantise(module: nn.Module) -> int:
+    """Let all linear layers in a module multiply in int8; return how many there are."""
+    layers = [one for one in module.modules() if isinstance(one, Linear)]
+    for one in layers:
+        one.quantise()
+    return len(layers)
+
+
 class PackedLinear:
     """Linear layers with one input, as one product for few rows, where the time to read the weights dominates.
 
     The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
-    is in use. Results have the type of the input. It is for decoding and has no gradient.
+    is in use. Results have the type of the input. It is for decoding and has no gradient. Layers that multiply in int8
+    (``Linear.quantise``) do so here, too.
 
     Args:
         modules: one or more linear layers with one input.
@@ -61,6 +112,10 @@ class PackedLinear:
             if any(one is not None for one in biases):
                 none = [module.weight.new_zeros(module.out_features) for module in modules]
                 bias = torch.cat([zero if one is None else one for one, zero in zip(biases, none, strict=True)])
+        self.quantised = None
+        if all(getattr(module, "quantised", None) for module in modules):
+            self.quantised = modules[0].quantised if len(modules) == 1 else Int8Linear(weight, bias)
+            return
         self.dtype = dtype or weight.dtype
         self.weight = weight.to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
@@ -74,6 +129,8 @@ class PackedLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
+        if self.quantised is not None:
+            return self.quantised(x)
         multiply = _onednn if self.packed else functional.linear
         return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
 
@@ -90,11 +147,28 @@ def compiles_shapes(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def rows_at_once(x: Tensor) -> int:
+def rows_at_once(x: Tensor, columns: int | None = None) -> int:
     """Return how many rows of x (rows, columns) to process at a time in several passes: on the CPU what its cache
-    holds.
+    holds. ``columns``: of products of x with larger matrices, which are read again for every part.
     """
-    return max(1, CACHED_ELEMENTS // x.shape[1]) if x.device.type == "cpu" else len(x)
+    elements, columns = (CACHED_ELEMENTS, x.shape[1]) if columns is None else (SCORED_ELEMENTS, columns)
+    return max(1, elements // columns) if x.device.type == "cpu" else max(1, len(x))
+
+
+def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Return the ``number`` largest of each row of x (rows, n), largest first, and their columns, (rows, number) each.
+
+    They are in the blocks of columns with the largest maxima. On the CPU this takes a third of ``topk``'s time.
+    """
+    blocks = x.shape[1] // SEARCHED
+    if x.device.type != "cpu" or blocks <= 2 * number:
+        return x.topk(number, dim=1)
+    chosen = x[:, : blocks * SEARCHED].unflatten(1, (blocks, SEARCHED)).amax(dim=2).topk(number, dim=1, sorted=False)[1]
+    columns = (chosen.unsqueeze(2) * SEARCHED + torch.arange(SEARCHED)).flatten(1)
+    rest = torch.arange(blocks * SEARCHED, x.shape[1]).expand(len(x), -1)
+    columns = torch.cat([columns, rest], dim=1)
+    values, found = x.gather(1, columns).topk(number, dim=1)
+    return values, columns.gather(1, found)
 
 
 def padded(x: Tensor, grain: int = GRAIN) -> Tensor:

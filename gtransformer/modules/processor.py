@@ -50,6 +50,16 @@ def has_bfloat16() -> bool:
 
 
 @cache
+def has_int8() -> bool:
+    """Return whether the processor multiplies 8-bit integers by own instructions (VNNI or AMX) that oneDNN uses.
+
+    Without them oneDNN adds up products in 16 bits, which overflow.
+    """
+    usable = torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
+    return usable and any(map(_has_flag, ("avx512_vnni", "avx_vnni", "amx_int8")))
+
+
+@cache
 def trains_faster_in_bfloat16() -> bool:
     """Return whether small models train faster in bfloat16: with AMX, or with AMD's AVX512-BF16; Intel's is not enough.
 

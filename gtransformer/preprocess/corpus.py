@@ -181,11 +181,12 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
 
 
 def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:
+    of_pipe = "" if Path(name).is_file() else ". Formats with markup are read from files only, not from pipes"
     return fault(
         name,
         number,
         f"{text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and a line {DOCUMENT} before each "
-        "document or blank lines between them",
+        f"document or blank lines between them{of_pipe}",
     )
 
 

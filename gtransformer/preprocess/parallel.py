@@ -1,4 +1,4 @@
-"""Line-wise work on all cores: a pool of processes for chunks of lines, with ordered results and bounded memory."""
+"""Work on all cores: a pool of processes for chunks of lines and the like, with ordered results and bounded memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 CHUNK = 10_000
 Work = Callable[[Sequence[str]], Any]
 
-_work: Work
+_work: Callable[[Any], Any]
 
 
 def available_cores() -> int:
@@ -39,11 +40,14 @@ def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: 
     return tqdm(iterable, desc=label, unit_scale=True, leave=False, dynamic_ncols=True, delay=1, **options)
 
 
-def _start(work: Work) -> None:
+def _start(work: Callable[[Any], Any]) -> None:
     """Set a worker process up: store its work, and end the process if its parent was killed."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a forked process has its parent's handlers
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
 
     def watch() -> None:
         # The sentinel is of the process that started the pool; the parent by process id is the fork server.
@@ -53,8 +57,8 @@ def _start(work: Work) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _call(chunk: Sequence[str]) -> Any:
-    return _work(chunk)
+def _call(item: Any) -> Any:
+    return _work(item)
 
 
 def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -79,38 +83,63 @@ def map_chunks(
 ) -> Iterator[Any]:
     """Yield ``work(chunk)`` for consecutive chunks of lines, in order, computed by ``workers`` processes.
 
-    The result of ``work`` must not depend on the chunks, and it must be picklable. At most four chunks per worker are
-    pending at a time; a single chunk is processed in this process. Raises UserError if a worker dies (for example from
-    lack of memory), and the errors of ``work``.
+    The result of ``work`` must not depend on the chunks, and it must be picklable. A single chunk is processed in this
+    process. Raises as ``map_in_order``.
     """
     chunks = _chunks(lines, size)
     first = list(islice(chunks, 2))
+    every = chain(first, chunks)
     with progress(label=label, total=total, unit=" lines") as bar:
         if workers <= 1 or len(first) < 2:
-            for chunk in chain(first, chunks):
-                yield work(chunk)
+            results = ((chunk, work(chunk)) for chunk in every)
+        else:
+            results = map_in_order(work, every, workers, _context(), label or "a step", "--workers")
+        with closing(results):
+            for chunk, result in results:
+                yield result
                 bar.update(len(chunk))
-            return
-        with ProcessPoolExecutor(workers, _context(), initializer=_start, initargs=(work,)) as pool:
-            waiting: deque[tuple[int, Any]] = deque()
-            try:
-                for chunk in chain(first, chunks):
-                    waiting.append((len(chunk), pool.submit(_call, chunk)))
-                    if len(waiting) >= 4 * workers:
-                        number, future = waiting.popleft()
-                        yield future.result()
-                        bar.update(number)
-                while waiting:
-                    number, future = waiting.popleft()
-                    yield future.result()
-                    bar.update(number)
-            except BrokenProcessPool:
-                raise UserError(
-                    f"{label or 'a step'}: a worker process was killed, probably for lack of memory; "
-                    "run again with fewer --workers"
-                ) from None
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+
+
+def map_in_order(
+    work: Callable[[Any], Any],
+    items: Iterable[Any],
+    workers: int,
+    context: multiprocessing.context.BaseContext,
+    label: str,
+    option: str,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield every item with ``work(item)``, in order, computed by ``workers`` processes.
+
+    At most four items per worker are pending at a time. Processes end at once if the generator is closed early.
+
+    Args:
+        context: how processes start. Items and results are pickled, ``work`` not if processes are forked.
+        label, option: for messages, the name of the work and the option with the number of processes.
+
+    Raises UserError if a worker dies (for example from lack of memory), and the errors of ``work``.
+    """
+    others, ended = set(multiprocessing.active_children()), False
+    pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(work,))
+    waiting: deque[tuple[Any, Any]] = deque()
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(_call, item)))
+            while waiting and (waiting[0][1].done() or len(waiting) >= 4 * workers):
+                item, future = waiting.popleft()
+                yield item, future.result()
+        while waiting:
+            item, future = waiting.popleft()
+            yield item, future.result()
+        ended = True
+    except BrokenProcessPool:
+        raise UserError(
+            f"{label}: a worker process was killed, probably for lack of memory; run again with fewer {option}"
+        ) from None
+    finally:
+        if not ended:
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class AroundDocuments:

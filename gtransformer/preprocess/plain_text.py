@@ -24,7 +24,7 @@ from gtransformer.preprocess.corpus import (
     text_lines,
     without_markup,
 )
-from gtransformer.preprocess.formats import detect, read_one_side
+from gtransformer.preprocess.formats import detect, read_like, read_one_side
 from gtransformer.preprocess.formats.documents import Side
 
 Documents = list[list[str]]
@@ -47,15 +47,16 @@ def input_lines(name: str, wanted: Side = ANY) -> Iterator[str]:
         yield from text_lines(name)
 
 
-def read_plain(path: str | Path, wanted: Side = ANY) -> tuple[Documents, str]:
+def read_plain(path: str | Path, wanted: Side = ANY, like: str | Path | None = None) -> tuple[Documents, str]:
     """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK``, ``NONE`` or a format.
 
-    Without marks the file is one document. ``wanted``: the side of a file of another format. Raises UserError, naming
-    file and line, for an empty file, a document without sentences, text before the first ``<d>`` and markup.
+    Without marks the file is one document. ``wanted``: the side of a file of another format; ``like``: the file whose
+    documents these are, if both have ids. Raises UserError, naming file and line, for an empty file, a document without
+    sentences, text before the first ``<d>`` and markup.
     """
     kind = detect(path)
     if kind:
-        return [document for document, _ in _of_format(path, wanted)], f"of {kind}"
+        return [document for document, _ in _of_format(path, wanted, like)], f"of {kind}"
     lines = read_sentences(path)
     if None in lines:
         return _marked(path, lines), MARKED
@@ -65,9 +66,12 @@ def read_plain(path: str | Path, wanted: Side = ANY) -> tuple[Documents, str]:
     return documents, BLANK if len(documents) > 1 else NONE
 
 
-def _of_format(path: str | Path, wanted: Side) -> list[tuple[list[str], int]]:
-    """Return the cleaned sentences of one side of every document, and the line where it begins."""
-    return [([clean_line(one) for one in document], line) for document, line in read_one_side(Path(path), wanted)]
+def _of_format(
+    path: str | Path, wanted: Side, like: str | Path | None, same_segments: bool = False
+) -> list[tuple[list[str], int]]:
+    """Return the cleaned sentences of one side of every document (``read_like``), and the line where it begins."""
+    documents = read_like(Path(path), like, wanted, same_segments)
+    return [([clean_line(text) for text in one.get(wanted).sentences], one.line) for one in documents]
 
 
 def read_sentences(path: str | Path) -> list[str | None]:
@@ -104,12 +108,12 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path, wanted: Si
     """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
 
     A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence; or it has additional
-    blank lines between its documents. ``wanted``: the side of a file of another format. Raises UserError, naming file
-    and line, if the two cannot be aligned.
+    blank lines between its documents. ``wanted``: the side of a file of another format; if ``like`` is one, too,
+    documents with ids are matched by them. Raises UserError, naming file and line, if the two cannot be aligned.
     """
     kind = detect(path)
     if kind:
-        found = _of_format(path, wanted)
+        found = _of_format(path, wanted, like, same_segments=True)
     else:
         lines = read_sentences(path)
         if None not in lines:

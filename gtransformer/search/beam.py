@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.modules.kernels import largest, rows_at_once
 from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule
 
@@ -76,28 +77,58 @@ class Scoring:
     sampling: Sampling | None = None
 
 
+@dataclass(frozen=True)
+class Beginnings:
+    """What hypotheses begin with: sentences that were chosen before, of their own document.
+
+    Attributes:
+        targets: for each document of the memory (length,) int64 on the device: ``<s> words </s>`` of each sentence,
+            possibly none.
+        documents: (searches,) int64, the document of the memory whose next sentences each search translates.
+        lengths: (searches,) int64, how many tokens of its document's target each search begins with, whole sentences;
+            complete: (searches,) int64, how many sentences precede it.
+        positions: (searches,) int64, where in its document each begins if what precedes it is not there; None: it is.
+    """
+
+    targets: Sequence[Tensor]
+    documents: np.ndarray
+    lengths: np.ndarray
+    complete: np.ndarray
+    positions: np.ndarray | None = None
+
+    @classmethod
+    def whole(cls, targets: Sequence[Tensor], eos: int) -> Beginnings:
+        """Return those of searches that each begin with all of a target."""
+        lengths, complete = (
+            np.array(counts, dtype=np.int64)
+            for counts in zip(*((len(one), int(one.eq(eos).sum())) for one in targets), strict=True)
+        )
+        return cls(targets, np.arange(len(targets)), lengths, complete)
+
+
 @dataclass
 class Document:
-    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, and its
-    score.
+    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, its score,
+    and whether no other token was more probable after that hypothesis.
     """
 
     number: int
     tokens: list[np.ndarray] = field(default_factory=list)
     parents: list[np.ndarray] = field(default_factory=list)
     scores: list[np.ndarray] = field(default_factory=list)
+    foremost: list[np.ndarray] = field(default_factory=list)
     finished: list[dict] = field(default_factory=list)
 
-    def trace(self, hypothesis: int) -> tuple[list[int], list[float]]:
-        """Return the tokens of a hypothesis and the sums of their log probabilities so far."""
-        tokens, scores = [], []
-        for token, parent, score in zip(
-            reversed(self.tokens), reversed(self.parents), reversed(self.scores), strict=True
-        ):
+    def trace(self, hypothesis: int) -> tuple[list[int], list[float], list[bool]]:
+        """Return the tokens of a hypothesis, the sums of their log probabilities so far, and which were foremost."""
+        tokens, scores, foremost = [], [], []
+        steps = (reversed(one) for one in (self.tokens, self.parents, self.scores, self.foremost))
+        for token, parent, score, first in zip(*steps, strict=True):
             tokens.append(int(token[hypothesis]))
             scores.append(float(score[hypothesis]))
+            foremost.append(bool(first[hypothesis]))
             hypothesis = int(parent[hypothesis])
-        return tokens[::-1], scores[::-1]
+        return tokens[::-1], scores[::-1], foremost[::-1]
 
 
 class BeamSearch:
@@ -111,9 +142,12 @@ class BeamSearch:
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
-        forced_prefixes: for each document (length,) int64 on the device: sentences that its translation begins with,
-            possibly none. Hypotheses are what follows the ``<s>`` after them. Only with ``at_once`` 0.
+        beginnings: what each translation begins with. Hypotheses are what follows the ``<s>`` after it. ``limits`` and
+            ``sentences`` are then those of each search, and several may be of one document. Only with ``at_once`` 0.
         random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
+
+    Attributes:
+        read: for each model its features of all tokens of the beginnings' targets, (N, channels); None without targets.
     """
 
     def __init__(
@@ -125,7 +159,7 @@ class BeamSearch:
         limits: Tensor,
         sentences: Tensor,
         at_once: int = 0,
-        forced_prefixes: Sequence[Tensor] | None = None,
+        beginnings: Beginnings | None = None,
         random: Sequence[np.random.Generator] = (),
     ):
         self.random = random
@@ -136,20 +170,28 @@ class BeamSearch:
         self.waiting = deque(self.all)
         slots = min(len(self.all), at_once) if at_once else len(self.all)
         self.active = [self.waiting.popleft() for _ in range(slots)]
-        documents = torch.arange(slots, device=self.device).repeat_interleave(self.beam)
+        documents = np.arange(slots) if beginnings is None else beginnings.documents
+        hypotheses = on_device(documents.repeat(self.beam), self.device)
         self.states = [
-            decoder.begin(memory.reorder(documents), slots * self.beam)
+            decoder.begin(memory.reorder(hypotheses), slots * self.beam, self.beam)
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
-        self.prefixes = rule.start(slots, self.beam)
-        if forced_prefixes is not None and any(map(len, forced_prefixes)):
-            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced_prefixes])
+        self.prefixes = rule.start(slots, self.beam, 0 if beginnings is None else beginnings.complete)
+        self.read = None
+        if beginnings is not None and beginnings.positions is not None:
             for state in self.states:
-                state.force(forced_prefixes)
+                state.skip(beginnings.positions)
+        elif beginnings is not None and any(map(len, beginnings.targets)):
+            self.read = [state.force(beginnings.targets, beginnings.lengths) for state in self.states]
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
+    def keep(self, chosen: np.ndarray) -> None:
+        """Leave out the documents that are not ``chosen``, (documents,) bool, before the first step."""
+        slots = np.arange(len(self.active))[:, None]
+        self._move(slots * self.beam + np.arange(self.beam), np.flatnonzero(~chosen).tolist())
+
     def run(self) -> list[list[dict]]:
-        """Return fairseq's hypotheses of every document, best first."""
+        """Return fairseq's hypotheses of every document, best first; none of a document that was left out."""
         while self.active:
             self._step()
         return [sorted(document.finished, key=lambda h: -h["score"].item()) for document in self.all]
@@ -167,7 +209,7 @@ class BeamSearch:
         inside = np.flatnonzero(~between.ravel() & np.isfinite(self.scores).ravel())
         if len(inside):
             short, full = (which.ravel()[inside] for which in rule.length_bounds(prefixes, self.limits[numbers]))
-            found, words = self._best_words(features, inside, short, full)
+            found, words = self.best_words(features, inside, short, full)
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
         values[between, 0] = 0.0
@@ -175,7 +217,7 @@ class BeamSearch:
         values += self.scores[..., None]
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
 
-    def _best_words(
+    def best_words(
         self, features: list[Tensor], inside: np.ndarray, short: np.ndarray, full: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log probability and index of the best 2 * beam continuations of the hypotheses ``inside``, best first.
@@ -184,6 +226,16 @@ class BeamSearch:
 
         ``short`` and ``full``: for these hypotheses, whether their sentence may not end yet, or must end.
         """
+        rows = rows_at_once(features[0], self.states[0].vocabulary)
+        parts = [slice(first, first + rows) for first in range(0, len(inside), rows)]
+        found = [self._best_of(features, inside[part], short[part], full[part]) for part in parts]
+        best, index = torch.cat(found, dim=1).cpu().numpy()  # the step's only wait for a GPU
+        if np.isnan(best).any():
+            raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
+        return best, index.astype(np.int64)
+
+    def _best_of(self, features: list[Tensor], inside: np.ndarray, short: np.ndarray, full: np.ndarray) -> Tensor:
+        """Return ``best_words`` on the device, as (2, hypotheses, words) float64."""
         scoring = self.scoring
         hypotheses = on_device(inside, self.device)
         everything = len(inside) == len(features[0])
@@ -205,11 +257,8 @@ class BeamSearch:
             numbers = np.array([self.random[self.active[slot].number].random() for slot in inside.tolist()])
             best, index = scoring.sampling.draw(lprobs, on_device(numbers, self.device))
         else:
-            best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
-        best, index = torch.stack([best.double(), index.double()]).cpu().numpy()  # the step's only wait for a GPU
-        if np.isnan(best).any():
-            raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
-        return best, index.astype(np.int64)
+            best, index = largest(lprobs, min(2 * self.beam, lprobs.shape[1]))
+        return torch.stack([best.double(), index.double()])
 
     def _choose(self, values: np.ndarray, tokens: np.ndarray) -> None:
         """Continue the best candidates (documents, beam * 2 * beam) and store hypotheses that have ended."""
@@ -217,7 +266,7 @@ class BeamSearch:
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
         values = np.take_along_axis(values, order, axis=1)
         tokens = np.take_along_axis(tokens, order, axis=1)
-        parents = order // (2 * beam)
+        parents, foremost = order // (2 * beam), order % (2 * beam) == 0
         ends = (tokens == self.rule.language) & np.isfinite(values)
         # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
@@ -232,12 +281,14 @@ class BeamSearch:
         self.scores = np.take_along_axis(values, continuing, axis=1)
         tokens = np.take_along_axis(tokens, continuing, axis=1)
         parents = np.take_along_axis(parents, continuing, axis=1)
+        foremost = np.take_along_axis(foremost, continuing, axis=1)
         slots = np.arange(len(self.active))[:, None]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         for slot, document in enumerate(self.active):
             document.tokens.append(tokens[slot])
             document.parents.append(parents[slot])
             document.scores.append(self.scores[slot])
+            document.foremost.append(foremost[slot])
         for slot in leaving:
             self._report(self.active[slot])
         self._move(slots * beam + parents, leaving)
@@ -250,7 +301,7 @@ class BeamSearch:
                 state.finish(document.number, best["tokens"][:-1])
 
     def _finish(self, document: Document, hypothesis: int, score: float) -> None:
-        tokens, sums = document.trace(hypothesis)
+        tokens, sums, foremost = document.trace(hypothesis)
         tokens, sums = [*tokens, self.rule.language], [*sums, score]
         normal = score / len(tokens) ** self.scoring.lenpen if self.scoring.normalise else score
         document.finished.append(
@@ -259,6 +310,7 @@ class BeamSearch:
                 "score": torch.full((), normal, device=self.device),
                 "attention": torch.empty(0),
                 "alignment": torch.empty(0),
+                "foremost": np.array(foremost),  # of all tokens but the language symbol
                 "positional_scores": on_device(np.diff(sums, prepend=0.0).astype(np.float32), self.device),
             }
         )
@@ -284,6 +336,22 @@ class BeamSearch:
             self.scores[slot] = first_scores(1, self.beam)
 
 
+def joined_hypothesis(
+    chosen: Sequence[Tensor], scores: Sequence[Tensor], bos: int, language: int, normalise: bool, lenpen: float
+) -> dict:
+    """Return fairseq's hypothesis of a document from its sentences, ``words </s>`` each, and their tokens' scores.
+
+    ``<s>`` and the language symbol cost nothing.
+    """
+    begin, end, nothing = chosen[0].new_tensor([bos]), chosen[0].new_tensor([language]), scores[0].new_zeros(1)
+    tokens = torch.cat([*[part for one in chosen for part in (begin, one)][1:], end])
+    each = torch.cat([*[part for one in scores for part in (nothing, one)][1:], nothing])
+    total = each.double().sum()
+    score = total / len(tokens) ** lenpen if normalise else total
+    empty = torch.empty(0)
+    return {"tokens": tokens, "score": score, "attention": empty, "alignment": empty, "positional_scores": each}
+
+
 def first_scores(documents: int, beam: int) -> np.ndarray:
     """Return (documents, beam) sums of log probabilities after the given token: only the first of equal hypotheses
     counts.
@@ -296,8 +364,14 @@ def first_scores(documents: int, beam: int) -> np.ndarray:
 class StepState(Protocol):
     """The state of decoding: what it stores of its hypotheses; those of a document are adjacent, ``beam`` of them."""
 
-    def force(self, prefixes: Sequence[Tensor]) -> None:
-        """Begin the hypotheses of each document with (length,) int64 tokens, whole sentences, before the first step."""
+    vocabulary: int  # number of words
+
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray) -> Tensor:
+        """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return features."""
+        ...
+
+    def skip(self, positions: np.ndarray) -> None:
+        """Begin each search at a position of its document, (searches,) int64, without what precedes it."""
         ...
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
@@ -335,8 +409,12 @@ class StepState(Protocol):
 class StepDecoder(Protocol):
     """A decoder that decodes token by token; ``memory.reorder(documents)`` selects the document of each hypothesis."""
 
-    def begin(self, memory, hypotheses: int) -> StepState:
-        """Return the state of so many ``hypotheses`` before their first token."""
+    def begin(self, memory, hypotheses: int, beam: int) -> StepState:
+        """Return the state of so many ``hypotheses``, ``beam`` for each search, before their first token."""
+        ...
+
+    def independent_sentences(self, memory) -> bool:
+        """Return whether a sentence's states depend on no other sentence of the target, only on its number."""
         ...
 
     def hold_weights(self) -> None:

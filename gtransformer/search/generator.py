@@ -17,9 +17,11 @@ from gtransformer.data.group_tags import pad_context
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.beam import BeamSearch, Sampling, Scoring, decodes_stepwise
+from gtransformer.search.beam import BeamSearch, Beginnings, Sampling, Scoring, decodes_stepwise
+from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_length_limits
+from gtransformer.search.strategies import PARALLEL
 
 Positions = Sequence[tuple[int, int]]
 
@@ -42,8 +44,10 @@ class DocumentGenerator(SequenceGenerator):
         documents_at_once: how many documents of a batch are translated at a time; 0 means all.
         nbest: requested hypotheses of each document (``--nbest``); all that were found are returned.
         sampling: draw the words of each document instead of searching; ``beam_size`` must be 1.
+        parallel: search all sentences of a document at a time (``parallel.py``). Greedy search does so anyway if no
+            sentence depends on another one.
 
-    Raises UserError if ``sampling`` is not possible with these models and options.
+    Raises UserError if ``sampling`` or ``parallel`` is not possible with these models and options.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class DocumentGenerator(SequenceGenerator):
         documents_at_once: int = 0,
         nbest: int = 1,
         sampling: Sampling | None = None,
+        parallel: bool = False,
         **options,
     ):
         self.sentence_a = options.pop("max_len_a", 0)
@@ -82,6 +87,14 @@ class DocumentGenerator(SequenceGenerator):
                 "--sampling-topk: words are drawn under the sentence rule, by models that decode word by word; give "
                 "--sentence-rule on, or leave it out"
             )
+        self.parallel = parallel
+        if parallel and (sampling or not self.fast):
+            raise UserError(
+                f"--strategy {PARALLEL} is for plain beam search by models that decode word by word; leave sampling, "
+                "diverse beams, n-gram blocking, language models and suppressed tokens out"
+            )
+        if parallel and nbest > 1:
+            raise UserError(f"--strategy {PARALLEL} makes one translation of each document; leave --nbest out")
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
@@ -93,6 +106,8 @@ class DocumentGenerator(SequenceGenerator):
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
         if self.fast and plain:
             return self._search(sample["net_input"], limits, sentences, positions=sample.get(TEXT_POSITION))
+        if self.parallel:
+            raise UserError(f"--strategy {PARALLEL}: leave --prefix-size and --constraints out")
         # Words, <s> and </s> of every sentence without the given first <s>; fairseq counts the language symbol
         # separately.
         total = int((limits.sum(dim=1) + 2 * sentences).max()) - 1
@@ -149,7 +164,8 @@ class DocumentGenerator(SequenceGenerator):
         source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths)
-        return self._search(net_input, limits, given + new, forced_prefixes, positions)
+        beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
+        return self._search(net_input, limits, given + new, beginnings, positions)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
@@ -170,10 +186,10 @@ class DocumentGenerator(SequenceGenerator):
         net_input: dict,
         limits: Tensor,
         sentences: Tensor,
-        forced_prefixes: Sequence[Tensor] | None = None,
+        beginnings: Beginnings | None = None,
         positions: Positions | None = None,
     ) -> list[list[dict]]:
-        """Search with our own beam search (search/beam.py)."""
+        """Search with our own beam search (beam.py), if possible all sentences at a time (parallel.py)."""
         scoring = Scoring(
             beam=self.beam_size,
             unk=self.unk,
@@ -191,9 +207,15 @@ class DocumentGenerator(SequenceGenerator):
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
         decoders = [model.decoder for model in models]
-        at_once = self.documents_at_once if forced_prefixes is None else 0
-        documents = limits, sentences, at_once, forced_prefixes, random
-        return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()
+        models = self.rule, scoring, decoders, memories
+        at_once = self.documents_at_once
+        if beginnings is not None:
+            return BeamSearch(*models, limits, sentences, beginnings=beginnings, random=random).run()
+        if self.parallel or (scoring.beam == 1 and not self.sampling and int(sentences.max()) > 1):
+            search = ParallelSearch(*models, limits, sentences, self.positions)
+            if self.parallel or search.alone:
+                return search.run(at_once)
+        return BeamSearch(*models, limits, sentences, at_once, random=random).run()
 
 
 EXHAUSTED = -1e30  # score of a placeholder, which is no hypothesis

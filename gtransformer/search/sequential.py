@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.errors import UserError
-from gtransformer.search.beam import decodes_stepwise
+from gtransformer.search.beam import decodes_stepwise, joined_hypothesis
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import longest_source
 from gtransformer.search.strategies import SentenceWindow, Strategy
@@ -181,14 +181,9 @@ class SequentialGenerator(ForcedPrefixGenerator):
         generator, last = self.generator, document.hypothesis
         if len(document.chosen) == int(last["tokens"].eq(generator.tgt_dict.eos()).sum()):
             return last
-        bos, end = document.chosen[0].new_tensor([generator.tgt_dict.bos()]), last["tokens"][-1:]
-        nothing = document.scores[0].new_zeros(1)
-        tokens = [part for one in document.chosen for part in (bos, one)][1:]
-        scores = [part for one in document.scores for part in (nothing, one)][1:]
-        scores = torch.cat([*scores, nothing])
-        total = scores.double().sum()
-        score = total / len(scores) ** generator.len_penalty if generator.normalize_scores else total
-        return {**last, "tokens": torch.cat([*tokens, end]), "score": score, "positional_scores": scores}
+        symbols = generator.tgt_dict.bos(), int(last["tokens"][-1])
+        normalise, lenpen = generator.normalize_scores, generator.len_penalty
+        return joined_hypothesis(document.chosen, document.scores, *symbols, normalise, lenpen)
 
 
 Contexts = Callable[[dict], Sequence[Tensor]]

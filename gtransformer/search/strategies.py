@@ -30,7 +30,7 @@ class StrategyKind:
     fills: bool = False
 
 
-FULL, SEQUENTIAL, SLIDING = "full", "sequential", "sliding"
+FULL, SEQUENTIAL, SLIDING, PARALLEL = "full", "sequential", "sliding", "parallel"
 STRATEGY_KINDS = {
     FULL: StrategyKind("instance by instance", by_window=False),
     SEQUENTIAL: StrategyKind(  # SD of Herold and Ney 2023
@@ -42,10 +42,15 @@ STRATEGY_KINDS = {
         "windows of --window-tokens, each after the translations of the sentences that it shares with the one before",
         fills=True,
     ),
+    PARALLEL: StrategyKind(
+        "all sentences of an instance at a time, each with a beam of its own: drafted alone, then translated again "
+        "after the drafts of the sentences before it; with --beam 1 the result is that of full",
+        by_window=False,
+    ),
 }
 STRATEGIES = tuple(STRATEGY_KINDS)
 # Further options of decoding, here because commands offer them before PyTorch is loaded. auto: as in training.
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")  # of matrix products (tasks/trained.py)
+PRECISIONS = ("auto", "float32", "bfloat16", "float16", "int8")  # of matrix products (tasks/trained.py)
 # Whether a translation must have as many sentences as its source (search/rules.py).
 AUTO, ON, OFF = SENTENCE_RULES = ("auto", "on", "off")
 

@@ -21,6 +21,7 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.sentences import RunDataset
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
+from gtransformer.files import CHECKPOINT_ENDING
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.strategies import ON
@@ -31,7 +32,7 @@ from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
 logger = logging.getLogger(__name__)
 
 
-CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names; other files are plain text
+TRANSLATIONS = ".jsonl"  # --first-pass names such a file, a checkpoint, or plain text
 
 # Reads and encodes plain text: (file, prepared corpus, language, sentences of each document, description of the split).
 # Set by ``gtransformer/__init__.py``, since tasks do not import preprocess.
@@ -89,7 +90,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     ((split, dataset),) = task.datasets.items()
     if not isinstance(dataset.src, RunDataset):
         raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
-    if path.suffix == CHECKPOINT:
+    if path.suffix == CHECKPOINT_ENDING:
         model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
         # Each sentence is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]

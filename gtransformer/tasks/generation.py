@@ -29,7 +29,7 @@ from gtransformer.files import atomic_write
 from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import SentenceRule
-from gtransformer.search.strategies import OFF
+from gtransformer.search.strategies import OFF, PARALLEL
 from gtransformer.tasks.accepted_options import GENERATE, check_given, check_numbers
 from gtransformer.tasks.options import Options, Rows, refuse
 
@@ -67,7 +67,7 @@ MODELS: Rows = (
         "models that translate one sentence and models that translate documents cannot form an ensemble",
     ),
     (
-        lambda c: c.translates_last_sentence_only == {True} and c.by_window,
+        lambda c: c.translates_last_sentence_only == {True} and c.has_strategy,
         "--strategy: the model translates sentence by sentence, without target context; leave it out",
     ),
     (
@@ -130,8 +130,9 @@ def generator_maker(
 
     Args:
         task: a task translation_doc.
-        args: options of generation; a ``sentence_rule`` among them overrides the task's, ``random_words`` are our own
-            sampling (``search.beam.Sampling``), not fairseq's, ``never`` are indices that are not written.
+        args: options of generation; a ``sentence_rule`` among them overrides the task's, ``parallel`` its strategy;
+            ``random_words`` are our own sampling (``search.beam.Sampling``), not fairseq's; ``never`` are indices that
+            are not written.
 
     Raises UserError for instances that a model does not support.
     """
@@ -140,7 +141,7 @@ def generator_maker(
     refuse(
         MODELS,
         rule=chosen,
-        by_window=options.by_window,
+        has_strategy=options.has_strategy,
         score_reference=getattr(args, "score_reference", False),
         translates_last_sentence_only=set(map(translates_last_sentence_only, models)),
         unpredicted_left_out=any(getattr(model, "leaves_unpredicted_out", False) for model in models),
@@ -163,6 +164,7 @@ def generator_maker(
         documents_at_once=task.cfg.documents_at_once,
         nbest=getattr(args, "nbest", 1),
         sampling=getattr(args, "random_words", None),
+        parallel=getattr(args, "parallel", options.strategy.kind == PARALLEL),
         eos=task.language,
         symbols_to_strip_from_output=set() if prefix is None else {prefix},
     )

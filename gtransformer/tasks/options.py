@@ -18,7 +18,7 @@ from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTH
 from gtransformer.data.instances import DRAWN, STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.strategies import AUTO, OFF, ON, STRATEGY_KINDS, Strategy
+from gtransformer.search.strategies import AUTO, FULL, OFF, ON, STRATEGY_KINDS, Strategy
 from gtransformer.tasks.accepted_options import check_numbers
 from gtransformer.tasks.config import TranslationDocConfig
 
@@ -68,7 +68,7 @@ ALWAYS: Rows = (
         "target sentence, not --instances {scheme.kind}; leave it out, or give these",
     ),
     (
-        lambda c: c.cfg.first_pass and c.options.by_window,
+        lambda c: c.cfg.first_pass and c.options.has_strategy,
         "--first-pass {cfg.first_pass} and --strategy {cfg.strategy} are two ways to have context; leave one of them "
         "out",
     ),
@@ -86,7 +86,7 @@ ALWAYS: Rows = (
         "{scheme.kind}; leave one of them out",
     ),
     (
-        lambda c: c.options.by_window and c.scheme.single_targets,
+        lambda c: c.options.has_strategy and c.scheme.single_targets,
         "--strategy {cfg.strategy} translates after previous translations, but instances have no context on the "
         "target side (--context-sentences, --target-context-sentences); leave --strategy out",
     ),
@@ -129,12 +129,12 @@ TRAINING: Rows = (
 )
 GENERATION: Rows = (
     (
-        lambda c: c.options.rule == OFF and (c.options.by_window or c.cfg.first_pass or c.cfg.doc_constraint),
+        lambda c: c.options.rule == OFF and (c.options.has_strategy or c.cfg.first_pass or c.cfg.doc_constraint),
         "--sentence-rule off: --strategy, --first-pass and --doc-constraint give as many sentences as the source has; "
         "leave one of the two out",
     ),
     (
-        lambda c: c.score_reference and (c.options.by_window or c.cfg.first_pass),
+        lambda c: c.score_reference and (c.options.has_strategy or c.cfg.first_pass),
         "--score-reference: --strategy and --first-pass are ways to translate; leave one of the two out",
     ),
 )
@@ -188,7 +188,7 @@ BATCHES_OF_A_MODEL: Rows = (
         "current sentence alone; give --context-loss off",
     ),
     (
-        lambda c: c.options.by_window,
+        lambda c: c.options.has_strategy,
         "--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out",
     ),
 )
@@ -225,7 +225,7 @@ class Options:
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
         self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
-        self.by_window = STRATEGY_KINDS[str(cfg.strategy)].by_window
+        self.by_window, self.has_strategy = STRATEGY_KINDS[str(cfg.strategy)].by_window, str(cfg.strategy) != FULL
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.scheme = InstanceScheme(str(cfg.instances), *numbers)
         self.scheme.check()
@@ -327,7 +327,7 @@ class Options:
         """
         if chosen != AUTO:
             return chosen == ON
-        wanted = self.cfg.doc_constraint or self.by_window or self.cfg.first_pass is not None
+        wanted = self.cfg.doc_constraint or self.has_strategy or self.cfg.first_pass is not None
         ends_itself = str(getattr(_cfg(model), "marks_loss", ON)) == ON
         equal = self.has_group_attention(_cfg(model)) and not self.scheme.is_unequal
         return equal or wanted or not ends_itself

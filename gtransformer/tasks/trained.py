@@ -14,11 +14,13 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from torch import Tensor, nn
 
+from gtransformer import compat
 from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
-from gtransformer.modules.processor import has_bfloat16
+from gtransformer.modules.kernels import quantise
+from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.search.strategies import FULL, PRECISIONS
 from gtransformer.tasks.checkpoints import read_settings
 
@@ -63,7 +65,10 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
     except Exception as error:
-        message = explain(error) or _unknown_kind(Path(checkpoint))
+        message = explain(error)
+        if message is None and compat.import_rest():  # it may be of a model or task of fairseq's that was not imported
+            return load_trained(checkpoint, **overrides)
+        message = message or _unknown_kind(Path(checkpoint))
         if message is None:
             raise
         raise UserError(message) from None
@@ -131,6 +136,12 @@ def check_precision(precision: str, device: torch.device) -> str:
             "--precision bfloat16: this processor has no instructions for it (AVX512-BF16 or AMX), so it would "
             "be slow; use --precision float32"
         )
+    if precision == "int8" and device.type != "cpu":
+        raise UserError("--precision int8 is for CPUs, and this run has a GPU; use --precision float16, or --cpu")
+    if precision == "int8" and not has_int8():
+        raise UserError(
+            "--precision int8: this processor has no instructions for it (AVX512-VNNI, AVX-VNNI or AMX); leave it out"
+        )
     return precision
 
 
@@ -138,9 +149,21 @@ def model_options(precision: str) -> dict[str, str]:
     """Return the model's options for a precision; none for "auto", which keeps the precision of training.
 
     bfloat16 is ``--autocast``: matrix products with converted weights, while states, norms, softmax and log
-    probabilities stay in float32. For float16 the whole model is converted, so that autocast is off.
+    probabilities stay in float32. For float16 the whole model is converted, for int8 its linear layers are
+    (``kernels.quantise``), so that autocast is off.
     """
     return {} if precision == "auto" else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
+
+
+def convert_to(precision: str, model: nn.Module) -> None:
+    """Convert a loaded model to float16 or int8; in other precisions it stays as it is.
+
+    Raises UserError for int8 and a model that has no linear layers of this package.
+    """
+    if precision == "float16":
+        model.half()
+    if precision == "int8" and not quantise(model):
+        raise UserError(f"--precision int8: {type(model).__name__} is no model of this package; leave it out")
 
 
 def import_user_dir(folder: str | Path | None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,8 +20,6 @@ from fairseq.data.encoders import build_tokenizer
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.logging import metrics
 from fairseq.sequence_generator import SequenceGenerator
-from sacrebleu.metrics import BLEU
-from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor, nn
 
 from gtransformer.data.translations import align_sentences
@@ -31,6 +30,9 @@ from gtransformer.models.common.watching import can_be_watched
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.options import Options
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEUScore
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +124,8 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
             missing ones are empty.
         tokenize: sacrebleu's tokeniser ("none" for tokenised text).
     """
+    from sacrebleu.metrics import BLEU
+
     metric = BLEU(tokenize=tokenize, force=True)
     aligned = [align_sentences(one, len(ref)) for one, ref in zip(hypotheses, references, strict=True)]
     logs: dict[str, float] = {}
@@ -159,6 +163,8 @@ def log_bleu(logging_outputs: list[dict]) -> None:
 
 
 def _score(meters, level: str) -> BLEUScore:
+    from sacrebleu.metrics import BLEU
+
     return BLEU.compute_bleu(
         correct=[int(count) for count in meters[f"_{level}_counts"].sum],
         total=[int(count) for count in meters[f"_{level}_totals"].sum],

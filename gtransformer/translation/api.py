@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,8 @@ import torch
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
-from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
+from gtransformer.preprocess.parallel import map_in_order
+from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.lines import (
     START,
@@ -34,9 +37,9 @@ from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.two_passes import TwoPasses, needless
 
 BATCHES = 4  # batches of ``max_tokens`` in a window: enough to group instances of similar length
-# Tokens of a window on the CPU. A finished window is saved; a model of base size takes about ten seconds for one on
-# two cores. Larger windows are not faster.
-ON_CPU = 1024
+# Batches of a window on the CPU: one, and room for what the last instance has in excess. A finished window is saved; a
+# model of base size takes 20 to 40 seconds for one on one core.
+ON_CPU = 0.875
 # Characters that JSON does not escape but some readers treat as line ends.
 _BREAKS = {sign: f"\\u{sign:04x}" for sign in (0x85, 0x2028, 0x2029)}
 
@@ -134,8 +137,9 @@ class GTransformer:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
             fp16: the same as ``precision="float16"``.
             moses: a Moses directory, for a model whose corpus was prepared with it.
-            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
-                the model's training precision (``--autocast``), float32 by default.
+            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), "int8" (a
+                CPU with instructions for it), or "auto": the model's training precision (``--autocast``), float32 by
+                default.
             first_pass: checkpoint of a sentence model, which replaces the directory's, for a model of two passes.
 
         Raises UserError if ``path`` is not a complete model directory, or if the precision is not supported.
@@ -212,6 +216,7 @@ class GTransformer:
         split: Callable[[str], list[str]] | None = None,
         start: TextPosition = START,
         first_pass: Iterable[str] | None = None,
+        jobs: int = 1,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[list[TranslatedLine]]:
         """Translate a text of any length as a stream, in bounded memory.
@@ -223,6 +228,8 @@ class GTransformer:
             split: splits a line of running text into sentences; None: a line is a sentence.
             start: position of the first line in the text.
             first_pass: for a model of two passes, the first translations, line by line; not with ``split``.
+            jobs: processes that translate windows. More than one are forked from this one, whose memory they share; so
+                it must have no other threads (``torch.set_num_threads(1)`` before the model is loaded), and no GPU.
             numbers: of the text's documents, on which sampling depends (default: from 1).
 
         Yields:
@@ -234,8 +241,21 @@ class GTransformer:
             if split is not None:
                 raise UserError("--first-pass has a translation for each line; leave it out with --split-sentences")
             text = self._with_first(text, first_pass, "--first-pass")
-        for window in self._windows(text, options):
-            yield self._translate(window, options, numbers)
+        windows = self._windows(text, options)
+        work = partial(self._translate, options=options, numbers=numbers)
+        if jobs == 1:
+            yield from map(work, windows)
+            return
+        self._pack_weights()
+        context = multiprocessing.get_context("fork")
+        with closing(map_in_order(work, windows, jobs, context, "translate", "--jobs")) as results:
+            for _, translated in results:
+                yield translated
+
+    def _pack_weights(self) -> None:
+        """Translate a word, so that weights are packed before processes are forked, which then share them."""
+        if self.passes is None:
+            self.engine.translate([[["a"]]], SearchOptions(beam=1, max_len_a=0, max_len_b=1))
 
     def _with_first(self, lines: Iterable[InputLine], first: Iterable[str], name: str) -> Iterator[InputLine]:
         if self.passes is None or not self.passes.before:
@@ -243,12 +263,11 @@ class GTransformer:
         return with_first(lines, first, self.chain.encode_target, name)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
-        strategy, many = options.decoding_strategy(), BATCHES * options.max_tokens
-        if self.engine.device.type == "cpu":
-            many = min(many, ON_CPU)
+        strategy = options.decoding_strategy()
+        many = (ON_CPU if self.engine.device.type == "cpu" else BATCHES) * options.max_tokens
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
-        within = strategy.kind == FULL or (
+        within = not strategy.definition.by_window or (
             strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
         )
         if not within:  # search in the model's instances, as fairseq-generate does
@@ -277,8 +296,10 @@ class GTransformer:
             wrong = f"{wanted}: the model translates sentence by sentence, without previous translations; leave it out"
         elif window is not None and window > self.engine.longest:
             wrong = f"--window-tokens {window}: the model takes at most {self.engine.longest}"
-        elif options.strategy == SEQUENTIAL and most == 1:
+        elif options.strategy in (SEQUENTIAL, PARALLEL) and most == 1:
             wrong = f"{wanted}: the model was trained on single sentences, without context; leave it out"
+        elif options.strategy == PARALLEL:
+            return options
         elif window is not None or options.context_sentences is not None:
             return options
         elif options.strategy == SEQUENTIAL and most is not None:

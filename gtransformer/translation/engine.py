@@ -18,10 +18,10 @@ from gtransformer.errors import UserError
 from gtransformer.search.beam import Sampling, decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
-from gtransformer.search.strategies import AUTO, FULL, ON
+from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
 from gtransformer.tasks.first_pass import WordIndices
 from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_sentence_only
-from gtransformer.tasks.trained import AS_GIVEN, check_precision, in_batches, load_trained, model_options
+from gtransformer.tasks.trained import AS_GIVEN, check_precision, convert_to, in_batches, load_trained, model_options
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
@@ -74,8 +74,7 @@ class Engine:
             **AS_GIVEN,
             **self.options,
         )
-        if precision == "float16":
-            self.model.half()
+        convert_to(precision, self.model)
         self.model.to(self.device)
         if decodes_stepwise(self.model):
             self.model.decoder.hold_weights()
@@ -165,12 +164,13 @@ class Engine:
             wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
             if options.sampling_topk is not None:
                 wanted.random_words = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
+            wanted.parallel = strategy.kind == PARALLEL
             if wanted.sentence_rule == AUTO:
                 # Each line needs a translation; --doc-mode full alone would not guarantee that.
                 wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
             self._generators = {
-                options: generator if strategy.kind == FULL else SequentialGenerator(generator, strategy)
+                options: SequentialGenerator(generator, strategy) if strategy.definition.by_window else generator
             }
         return self._generators[options]
 

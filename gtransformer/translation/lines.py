@@ -227,7 +227,7 @@ class Window:
 
 
 def windows(
-    lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: int, max_sents: int | None = None
+    lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: float, max_sents: int | None = None
 ) -> Iterator[Window]:
     """Divide a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines); the last may be shorter.
 

@@ -21,7 +21,8 @@ NETWORK = FAIRSEQ | {"modules", "data"}
 ALLOWED = {
     "installation": set(),
     "errors": {"installation"},
-    "compat": BASE,
+    "quick_import": set(),
+    "compat": BASE | {"quick_import"},
     "files": BASE,
     "work": BASE | {"files"},
     "settings": BASE | {"files"},

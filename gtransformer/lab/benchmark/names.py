@@ -4,6 +4,7 @@ from __future__ import annotations
 
 FAIRSEQ, LST, WINDOWS = "fairseq", "lst_transformer", "window_transformer"
 DOC_TRANSFORMER, DOCUMENT_TRANSFORMER = "doc_transformer", "document_transformer"
+INT8 = "int8"  # a precision
 GTRANSFORMER = ("dense", "packed")  # its engines
 DENSE = "_dense"  # suffix: with the dense engine
 OTHERS = (DOC_TRANSFORMER, f"{DOC_TRANSFORMER}{DENSE}", LST, WINDOWS, DOCUMENT_TRANSFORMER)

@@ -25,13 +25,17 @@ from gtransformer.lab.benchmark.names import (
     DOCUMENT_TRANSFORMER,
     FAIRSEQ,
     GTRANSFORMER,
+    INT8,
     OTHERS,
     PSEUDO,
     WINDOWS,
 )
+from gtransformer.lab.benchmark.step_costs import StepCosts, measure_machine
 from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window import SENTENCE
+from gtransformer.modules.kernels import quantise
 from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.search.strategies import FULL, PARALLEL
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import freeze_pretrained
 from gtransformer.tasks.generation import as_read
@@ -49,7 +53,8 @@ class Setting:
     window_transformer has windows of ``window`` on each side, by sentence, and relative positions. document_transformer
     reads ``beside`` previous source sentences. It is trained as in its second step, with the sentence model frozen, and
     its documents are single sentences, the same as the others'. So are those of pseudo_documents, docflat, abd and mbe,
-    each with ``local`` previous ones on both sides. ``precision``: float32, bfloat16 or float16 (fairseq: autocast);
+    each with ``local`` previous ones on both sides. ``strategy`` is G-Transformer's in decoding; ``parallel`` has
+    positions by sentence. ``precision``: float32, bfloat16, float16 (fairseq: autocast) or int8 (decoding on CPUs);
     ``tokens`` of a document; ``sentence``: tokens of a sentence with ``<s>`` and ``</s>``; ``uneven``: source sentences
     are alternately shorter and longer, so that windows jump. ``arch``: a size of G-Transformer, which every system has.
     """
@@ -69,6 +74,7 @@ class Setting:
     uneven: bool = False
     beside: int = 2  # name in result files
     local: int = 3
+    strategy: str = FULL
 
     @property
     def name(self) -> str:
@@ -76,7 +82,8 @@ class Setting:
         detail = f"{self.context} global" if self.system in GTRANSFORMER else ""
         detail = f"{self.beside} beside" if self.system == DOCUMENT_TRANSFORMER else detail
         detail = f"{self.local} local" if self.system in BATCHED else detail
-        parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision]
+        strategy = "" if self.strategy == FULL else self.strategy
+        parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision, strategy]
         return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
 
     @property
@@ -124,7 +131,7 @@ class System:
         cfg.doc_mode = "partial"
         cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
         cfg.checkpoint_activations = setting.checkpoint
-        cfg.autocast = "none" if setting.precision == "float32" else setting.precision
+        cfg.autocast = "none" if setting.precision in ("float32", INT8) else setting.precision
         if setting.system.endswith(DENSE):
             cfg.group_attention = "dense"
         if setting.has_windows:
@@ -132,9 +139,13 @@ class System:
         if setting.system in GTRANSFORMER:
             cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
             cfg.group_attention = setting.system
+            if setting.strategy == PARALLEL:
+                cfg.positions = SENTENCE
         model = MODEL_REGISTRY[name].build_model(cfg, self.task)
         if setting.system == DOCUMENT_TRANSFORMER:
             freeze_pretrained(model, None)
+        if setting.precision == INT8:
+            quantise(model)
         return model
 
     def _fairseq(self) -> TransformerModelBase:
@@ -211,6 +222,14 @@ class System:
         tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
         return {"seconds": seconds, "tokens": tokens}
 
+    def profile(self, documents: int, beam: int) -> dict:
+        """Translate as ``decode``, with one thread, and count what a step costs; it is for systems with caches."""
+        torch.set_num_threads(1)
+        self.decode(1, beam)  # oneDNN compiles
+        with StepCosts(len(self.dictionary)).counted() as costs:
+            result = self.decode(documents, beam)
+        return result | {"profile": costs.per_step(*measure_machine())}
+
     def _generator(self, beam: int):
         # Every sentence (fairseq's Transformer: the document) becomes as long as its source.
         if self.setting.system == FAIRSEQ:
@@ -219,7 +238,7 @@ class System:
                 [self.model], self.dictionary, beam_size=beam, max_len_a=0, max_len_b=length, min_len=length
             )
         cfg = TranslationDocConfig()
-        cfg.source_lang, cfg.target_lang = "en", "de"
+        cfg.source_lang, cfg.target_lang, cfg.strategy = "en", "de", self.setting.strategy
         task = TranslationDocTask(cfg, self.dictionary, self.dictionary)
         options = Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED)
         if self.setting.system in BATCHED:

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.benchmark.names import BATCHED, DOCUMENT_TRANSFORMER, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS
+from gtransformer.lab.benchmark.names import (
+    BATCHED,
+    DOCUMENT_TRANSFORMER,
+    FAIRSEQ,
+    GTRANSFORMER,
+    INT8,
+    OTHERS,
+    SYSTEMS,
+    WINDOWS,
+)
+from gtransformer.search.strategies import FULL, PARALLEL
 
 if TYPE_CHECKING:
     from gtransformer.lab.benchmark.systems import Setting
@@ -55,7 +66,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw these files' results in one figure"
     )
-    add("--what", "train,decode", type=names(("train", "decode")), help="train, decode or both")
+    add(
+        "--what", "train,decode", type=names(("train", "decode", "profile")),
+        help="of train, decode, profile; profile: what a step of decoding costs on a CPU, of G-Transformer",
+    )  # fmt: skip
     add("--arch", "gtransformer_base", help="sizes")
     add("--lengths", "256,512,1024,2048,4096,8192", type=numbers(least=1), help="tokens per document")
     add("--sentences", "30", type=numbers(least=3), help="tokens per sentence, including <s> and </s>")
@@ -73,7 +87,10 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="source sentences are alternately shorter and longer, so that windows jump",
     )
-    add("--precisions", "float32", type=names(("float32", "bfloat16", "float16")), help="of float32, bfloat16, float16")
+    precisions = "float32", "bfloat16", "float16", INT8
+    add("--precisions", "float32", type=names(precisions), help=f"of {', '.join(precisions)} (for decoding)")
+    strategies = FULL, PARALLEL
+    add("--strategies", FULL, type=names(strategies), help=f"of {', '.join(strategies)}: how G-Transformer decodes")
     add("--batch-tokens", 8192, type=int, help="tokens per training batch")
     add("--documents", "1,16", type=numbers(least=1), help="documents (with --local, sentences) decoded at once")
     add("--beam", 5, type=int)
@@ -101,6 +118,7 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.lab.benchmark.measure import alternate, machine, print_status
     from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
+    from gtransformer.lab.benchmark.step_costs import cost_table
     from gtransformer.models.common.architectures import SIZES
 
     if options.draw:
@@ -110,15 +128,20 @@ def main(argv: list[str] | None = None) -> None:
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
+    if INT8 in options.precisions and ({*options.what} != {"decode"} or FAIRSEQ in options.systems):
+        raise UserError(f"--precisions {INT8} is for decoding with our systems: give --what decode, no {FAIRSEQ}")
     single = [system for system in options.systems if system in (DOCUMENT_TRANSFORMER, *BATCHED)]
     if single and len({*options.lengths, *options.sentences}) > 1:
         raise UserError(f"{single[0]} translates single sentences: give --lengths and --sentences the same number")
+    if "profile" in options.what and (torch.cuda.is_available() or not set(options.systems) <= set(GTRANSFORMER)):
+        raise UserError(f"--what profile is for CPUs and for --systems {','.join(GTRANSFORMER)}; leave others out")
     results = {"device": device_name(), "machine": machine(), "rows": []}
     results |= provenance("lab benchmark", argv)
     limits = {"seconds": options.seconds, "memory": int(options.memory * 2**30) or None, "fresh": options.fresh}
     passes = [("train_step", {})] if "train" in options.what else []
-    if "decode" in options.what:
-        passes += [("decode", {"documents": count, "beam": options.beam}) for count in options.documents]
+    for what in ("decode", "profile"):
+        if what in options.what:
+            passes += [(what, {"documents": count, "beam": options.beam}) for count in options.documents]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     workloads = make_workloads(options, device)
     for settings in [sum(workloads, [])] if options.together else workloads:
@@ -130,8 +153,11 @@ def main(argv: list[str] | None = None) -> None:
             results["by_length"] = by_length(results["rows"])
             write_json(options.output / f"{options.name}.json", results)
     print(length_table(results["by_length"]), flush=True)
+    profiles = [row for row in results["rows"] if "profile" in row]
+    if profiles:
+        print(align(cost_table(profiles)), flush=True)
     if options.runs:
-        draw(results["rows"], options.output, options.name)
+        draw([row for row in results["rows"] if row not in profiles], options.output, options.name)
     print_status(f"written to {options.output}")
 
 
@@ -156,10 +182,10 @@ def make_workloads(options: argparse.Namespace, device: str) -> list[list[Settin
     ]  # fmt: skip
 
 
-def variants(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
+def variants(options: argparse.Namespace, system: str) -> list[dict]:
     """Return the variants of a system to measure, as keys of Setting."""
     if system in GTRANSFORMER:
-        return [{"context": layers} for layers in options.context]
+        return [{"context": layers, "strategy": one} for layers in options.context for one in options.strategies]
     if system == DOCUMENT_TRANSFORMER:
         return [{"beside": sentences} for sentences in options.context_sentences]
     if system in BATCHED:

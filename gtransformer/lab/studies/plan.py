@@ -39,7 +39,7 @@ REQUIRED_KEYS = {
     ACCURACY: ("columns", "rows", "by"),
     ATTENTION: ("system", "side"),
 }
-OPTIONAL_KEYS = {SCORES: ("quantity", "training"), ACCURACY: ("baseline",)}
+OPTIONAL_KEYS = {SCORES: ("quantity", "training"), TABLE: ("baseline",), ACCURACY: ("baseline",)}
 # Options that a study sets itself, with the reason.
 OWN_OPTIONS = {
     "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
@@ -140,7 +140,8 @@ class PanelSettings(RunSettings):
         quantity: which score; for curves their quantity.
         lines, rows: entries of ``LineSettings``.
         columns: meaning of the rows' labels.
-        by, baseline: grouping of contrastive accuracy, and the label of the row to compare with.
+        by: grouping of contrastive accuracy.
+        baseline: of a table or of accuracy, the label of the row that the others are compared with.
         system, side: for attention across a batch, of the system's first seed.
     """
 

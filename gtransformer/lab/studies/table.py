@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from gtransformer.evaluation.significance import t_quantile
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
 
@@ -46,7 +47,7 @@ def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, An
 
     Points and rows get the d-BLEU of the test set and, if all seeds have them, s-BLEU and (rows) ``FURTHER_SCORES``.
     Lines with curves get the last and lowest value of each seed. Accuracies are for all items and each kind, with the
-    differences from the baseline's by seed.
+    differences from the baseline's by seed; so are a table's scores, if it has a baseline.
     """
     return [panel | {"lines": _lines(panel, results)} for panel in panels]
 
@@ -58,15 +59,28 @@ def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str,
 
 
 def _differences(line: dict, base: dict) -> dict[str, Any]:
-    """Return a row's differences from the baseline by kind of item, only if both have the same number of seeds."""
-    if not (line["by"] and base["by"]) or len(line["runs"]) != len(base["runs"]):
+    """Return a row's differences from the baseline by kind of item, or by score in a table, with 95 % intervals.
+
+    The interval is the mean over seeds +- t times its standard error; a single seed has none. None if one of both lacks
+    the values, or if they have different numbers of seeds.
+    """
+    own, others = (one["by"] if "by" in one else {key: one[key] for key in (SCORE, "s_bleu")} for one in (line, base))
+    if not own or not others or len(line["runs"]) != len(base["runs"]):
         return {"difference": None}
-    pairs = {name: (line["by"][name]["values"], base["by"][name]["values"]) for name in line["by"]}
-    return {
-        "difference": {
-            name: spread([one - other for one, other in zip(*values, strict=True)]) for name, values in pairs.items()
-        }
-    }
+    found = {}
+    for name in own:
+        if own[name] and others[name]:
+            pairs = zip(own[name]["values"], others[name]["values"], strict=True)
+            found[name] = spread([one - other for one, other in pairs])
+            found[name]["interval"] = _interval(found[name])
+    return {"difference": found}
+
+
+def _interval(numbers: Mapping[str, Any]) -> tuple[float, float] | None:
+    if numbers["standard_error"] is None:
+        return None
+    half = t_quantile(len(numbers["values"]) - 1) * numbers["standard_error"]
+    return numbers["mean"] - half, numbers["mean"] + half
 
 
 def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -135,6 +149,7 @@ def table(result: Mapping[str, Any]) -> str:
             }
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
             scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
+            scores += [shown_difference((line["difference"] or {}).get("s_bleu"))] if "difference" in line else []
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
@@ -154,6 +169,7 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
         panel["axis"],
         *bleu,
         *(FURTHER_SCORES[key] for key in more),
+        *([f"s-BLEU less {panel['baseline']}"] if panel.get("baseline") else []),
     ]
 
 
@@ -163,3 +179,11 @@ def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
         return "-"
     mean, low, high = (f"{numbers[key]:.{digits}f}" for key in ("mean", "min", "max"))
     return f"{mean} ({low} to {high})"
+
+
+def shown_difference(numbers: Mapping[str, Any] | None) -> str:
+    """Return ``-1.20 (-2.00 to -0.40)``, the mean with its 95 % interval; of a single seed only the value."""
+    if numbers is None:
+        return "-"
+    low, high = numbers["interval"] or (None, None)
+    return f"{numbers['mean']:+.2f}" + ("" if low is None else f" ({low:+.2f} to {high:+.2f})")

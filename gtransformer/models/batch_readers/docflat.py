@@ -179,11 +179,11 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             view = self.view(layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
-    def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
+    def begin_uncached(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
         """Begin; UserError if it reads the batch: its reading of other sentences is no function of a prefix."""
         if self.batch_front.across is not None:
             raise UserError("a decoder that reads its batch decodes with caches: its scopes must declare them")
-        return super().begin_uncached(memory, hypotheses)
+        return super().begin_uncached(memory, hypotheses, beam)
 
 
 DOCFLAT, ABD = "docflat", "abd"

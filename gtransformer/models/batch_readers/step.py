@@ -58,7 +58,7 @@ class FrontStep(InputStep):
 
     def force(self, forced_prefixes: ForcedPrefixes) -> Tensor:
         layout = forced_prefixes.layout
-        documents = self.documents[forced_prefixes.groups.cpu().numpy()][layout.doc]
+        documents = forced_prefixes.documents[layout.doc]
         opens = forced_prefixes.tokens.cpu().numpy() == self.decoder.bos
         return self.front.layer_norm(self._embed(forced_prefixes.tokens, layout.position, opens, documents, layout.tag))
 

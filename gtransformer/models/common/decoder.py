@@ -15,6 +15,7 @@ from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import END_MARK, DocumentModelConfig
+from gtransformer.models.common.decoding.cached_memory import CachedMemoryDocument, CachedMemorySentence
 from gtransformer.models.common.decoding.layer_step import check_declared, hooked, not_plain, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -164,6 +165,19 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         blocks = [block for layer in self.layers for block in layer.blocks if block.memory == memory]
         return {scope for block in blocks for scopes in block.scopes for scope in scopes}
 
+    def independent_sentences(self, memory: Memory) -> bool:
+        """Return whether a sentence's states depend on no other sentence of the target, only on its number.
+
+        Then self-attention never leaves the sentence, positions restart there, and what is seen of the memory depends
+        on the number alone.
+        """
+        own = {scope.prefix_sentences for scope in self.scopes(None)} == {1}
+        placed = self.restarts or self.embed_positions is None
+        kinds = CachedMemorySentence, CachedMemoryDocument
+        sources = all(scope.cached_memory in kinds for name in memory.by_name() for scope in self.scopes(name))
+        plain = self.caches and self.input_step is InputStep and self.why_uncached(memory) is None
+        return own and placed and sources and plain
+
     @property
     def depends_on_length(self) -> bool:
         """Whether a prefix of a target has other states than the same tokens within the target."""
@@ -200,8 +214,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         (first, last), words = self.predictable, logits.shape[-1]
         return torch.nn.functional.pad(logits[..., first:last], (first, words - last), value=-torch.inf)
 
-    def begin(self, memory: Memory, hypotheses: int) -> DecodingState:
-        """Return the state from which so many hypotheses are decoded token by token.
+    def begin(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
+        """Return the state from which so many hypotheses are decoded token by token; ``beam`` as of DecodingState.
 
         With caches, weights are packed for decoding; with ``--autocast`` they are converted, too (but not to bfloat16
         on a CPU without instructions for it).
@@ -211,17 +225,18 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             self._warned = True
             logger.warning("decoding without caches, which is slow: %s", reason)
         if reason is not None or not self.caches:
-            return self.begin_uncached(memory, hypotheses)
+            return self.begin_uncached(memory, hypotheses, beam)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             usable = usable and name == "bfloat16" and has_bfloat16()
-        return CachedState(self, memory, hypotheses, partial(self.pack, dtype=getattr(torch, name) if usable else None))
+        pack = partial(self.pack, dtype=getattr(torch, name) if usable else None)
+        return CachedState(self, memory, hypotheses, pack, beam)
 
-    def begin_uncached(self, memory: Memory, hypotheses: int) -> DecodingState:
+    def begin_uncached(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
         """Begin as ``begin`` does, for decoding through the whole prefix."""
-        return PrefixState(self, memory, hypotheses)
+        return PrefixState(self, memory, hypotheses, beam)
 
     def hold_weights(self) -> None:
         """Pack weights for decoding once; from now on they must not change."""

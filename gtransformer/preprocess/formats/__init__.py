@@ -15,7 +15,7 @@ from lzma import LZMAError
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import NO_JSON, open_bytes
+from gtransformer.files import NO_JSON, open_bytes, read_lines
 from gtransformer.preprocess.corpus import Pair, raw_file, read_documents, write_pairs
 from gtransformer.preprocess.formats.documents import (
     CHAPTER,
@@ -25,12 +25,14 @@ from gtransformer.preprocess.formats.documents import (
     LeftOut,
     Reading,
     Side,
+    check_ids,
+    in_order_of,
     matched,
     not_empty,
     paired,
 )
 from gtransformer.preprocess.formats.tables import columns, is_header, json_line, read_jsonl, read_tsv
-from gtransformer.preprocess.formats.tagged import read_europarl, read_talks
+from gtransformer.preprocess.formats.tagged import TALK_LINES, is_talk_line, read_europarl, read_talks
 from gtransformer.preprocess.formats.tmx import read_tmx
 from gtransformer.preprocess.formats.wmt import is_layout, read_layout, read_sgm, read_xml
 
@@ -45,10 +47,8 @@ _READERS: dict[str, Callable[[Path, Reading], Iterator[Document]]] = dict(
     )
 )
 _ROOTS = {
-    "dataset": WMT_XML,
+    **dict.fromkeys(("dataset", "collection"), WMT_XML),
     **dict.fromkeys(("srcset", "refset", "tstset", "mteval"), SGM),
-    **dict.fromkeys(("url", "talkid", "keywords"), TALKS),
-    **dict.fromkeys(("chapter", "speaker", "p"), EUROPARL),
     "tmx": TMX,
 }
 _HEAD = 1 << 16  # bytes that tell the format
@@ -71,7 +71,8 @@ def detect(path: str | Path) -> str | None:
     start = head[_PROLOGUE.match(head).end() :]
     if start.startswith("{"):
         try:
-            found = columns(_keys(path, start.partition("\n")[0])).values()
+            line = next(line for line in read_lines(path) if line.strip())
+            found = columns(_keys(path, line)).values()
         except (UserError, *NO_JSON):
             return None
         return JSONL if "document" in found and any(isinstance(one, Side) for one in found) else None
@@ -100,9 +101,12 @@ def _keys(path: Path, line: str) -> Iterable[str]:
 def _of_tag(name: str, attributes: str, start: str) -> str | None:
     """Return the format of a text that begins with this tag."""
     if name == "doc" and _ATTRIBUTE.search(attributes):
-        return SGM if re.search(r"<seg\b", start, re.IGNORECASE) else TALKS
-    if name == "speaker":  # an opening tag of Europarl, a line of IWSLT
-        return EUROPARL if _ATTRIBUTE.search(attributes) else TALKS
+        inside = re.search(r"<(seg|src|ref|hyp)\b", start, re.IGNORECASE)
+        return TALKS if not inside else SGM if inside[1].lower() == "seg" else WMT_XML
+    if name == "speaker" and _ATTRIBUTE.search(attributes):
+        return EUROPARL
+    if name in TALK_LINES:  # a whole line; text may begin with <url>, too
+        return TALKS if is_talk_line(start.partition("\n")[0]) else None
     if name in ("chapter", "p"):
         return EUROPARL if re.search(r"<(CHAPTER|SPEAKER)\s[^>]*ID\s*=", start, re.IGNORECASE) else None
     return _ROOTS.get(name)
@@ -122,9 +126,10 @@ def read(path: Path, reading: Reading, kind: str | None = None) -> Iterator[Docu
 
 def _check_options(path: Path, kind: str | None, reading: Reading) -> None:
     """Raise UserError for options that have no effect on this format."""
+    of_tmx = "document-property" if reading.document_property else "one-document"
     for given, only, name in (
         (reading.columns, TSV, "columns"),
-        (reading.document_property, TMX, "document-property"),
+        (reading.document_property is not None, TMX, of_tmx),
         (reading.by != CHAPTER, EUROPARL, "by"),
     ):
         if given and kind != only:
@@ -138,6 +143,22 @@ def read_one_side(path: Path, wanted: Side) -> Iterator[tuple[list[str], int]]:
     """
     for document in read(path, Reading((wanted.lang,))):
         yield document.get(wanted).sentences, document.line
+
+
+def read_like(path: Path, like: str | Path | None, wanted: Side, same_segments: bool = False) -> list[Document]:
+    """Return the documents of a file, by their ids in the order of another, if that is in a format with ids, too.
+
+    ``same_segments``: ``wanted``, or the only text, must have the other file's segments. Raises UserError as ``read``,
+    and for a file that has other documents or segments.
+    """
+    documents = list(read(path, Reading((wanted.lang,))))
+    if like is None or not detect(like):
+        return documents
+    others = list(read(Path(like), Reading()))
+    documents = in_order_of(others, documents)
+    for one, other in zip(documents, others, strict=True) if same_segments else ():
+        check_ids(path, one.get(wanted), other.path, next(iter(other.sides.values())), one.line)
+    return documents
 
 
 def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") -> Iterator[list[Pair]]:
@@ -160,6 +181,7 @@ def read_parallel(paths: Sequence[Path], reading: Reading, reference: str = "") 
     if None in kinds:
         raise UserError(_unknown(paths[kinds.index(None)], len(paths)))
     if len(paths) == 1:
+        reading = replace(reading, systems=())
         return paired(read(paths[0], reading, kinds[0]), source, target, reading.left_out)
     sides = (
         read(path, replace(reading, langs=(lang,)), kind)
@@ -184,7 +206,11 @@ def _unknown(path: Path, files: int) -> str:
     if path.is_dir():
         return f"{path}: not WMT's folder, which has sources, references and documents, also within txt"
     what = "no such file" if not path.exists() else "plain text, or a table without names of its columns"
-    more = "; give its other side, too, or name its columns with --columns" if files == 1 and path.exists() else ""
+    more = (
+        "; give its other side, too, or name its columns with corpus convert files --columns"
+        if files == 1 and path.exists()
+        else ""
+    )
     return f"{path}: {what}{more}"
 
 

@@ -7,7 +7,7 @@ language of a text (TMX) leave its role open.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -127,9 +127,10 @@ class Reading:
         langs: wanted languages, "" for any.
         returning: what to do with a document id that occurs again, one of ``RETURNING_ID``.
         columns: the names of a table's columns; (): they are its first line.
-        document_property: name of TMX's property with the document; None: any usual one.
+        document_property: name of TMX's property with the document; None: any usual one; "": the file is a document.
         by: what is a document of Europarl, one of ``BY``.
         left_out: counts, to which readers add.
+        systems: whose outputs to read of WMT's folder; None: all.
     """
 
     langs: tuple[str, ...] = ()
@@ -138,6 +139,7 @@ class Reading:
     document_property: str | None = None
     by: str = CHAPTER
     left_out: LeftOut = field(default_factory=LeftOut)
+    systems: tuple[str, ...] | None = None
 
 
 def one_line(text: str) -> str:
@@ -197,14 +199,11 @@ def paired(documents: Iterable[Document], source: Side, target: Side, left_out: 
             first.get(side)
 
 
-def matched(
-    sources: Iterable[Document], targets: Iterable[Document], source: Side, target: Side
-) -> Iterator[list[Pair]]:
-    """Yield the sentence pairs of documents of two files, in the source's order, matched by id or, without, by order.
+def in_order_of(left: Sequence[Document], right: Sequence[Document]) -> list[Document]:
+    """Return the documents of a file, ``right``, in the order of another, by their ids or, without, by order.
 
-    Raises UserError as ``aligned``, and for a document that only one file has.
+    Raises UserError for a document that only one file has.
     """
-    left, right = list(sources), list(targets)
     named = {document.id: document for document in right}
     known = {document.id for document in left}
     if "" not in known | named.keys() and len(named) == len(right) and len(known) == len(left):
@@ -214,8 +213,8 @@ def matched(
             other = (right if missing in left else left)[:1]
             said = f" is not in {other[0].path}" if other else " has no other side"
             raise fault(missing.path, missing.line, f"{missing.title}{said}; both files must have the same documents")
-        right = [named[document.id] for document in left]
-    elif len(left) != len(right):
+        return [named[document.id] for document in left]
+    if len(left) != len(right):
         longer, other = (left, right) if len(left) > len(right) else (right, left)
         extra = longer[len(other)]
         raise fault(
@@ -224,6 +223,18 @@ def matched(
     for one, two in zip(left, right, strict=True):
         if one.id and two.id and one.id != two.id:
             raise fault(two.path, two.line, f"{two.title}, but {one.title} in line {one.line} of {one.path}")
+    return list(right)
+
+
+def matched(
+    sources: Iterable[Document], targets: Iterable[Document], source: Side, target: Side
+) -> Iterator[list[Pair]]:
+    """Yield the sentence pairs of documents of two files, in the source's order.
+
+    Raises UserError as ``aligned`` and ``in_order_of``.
+    """
+    left = list(sources)
+    for one, two in zip(left, in_order_of(left, list(targets)), strict=True):
         yield aligned(one, source, two, target)
 
 

@@ -43,7 +43,8 @@ def _lone(text: str) -> str:
 def xml_events(path: Path) -> Iterator[Event]:
     """Yield the events of an XML file. Raise UserError, with the line, for damaged XML.
 
-    The parser knows UTF-8, UTF-16 and encodings of one byte, and fetches no external entity.
+    The parser knows UTF-8, UTF-16 and encodings of one byte. It fetches nothing, so an entity that another file defines
+    is refused.
     """
     parser = expat.ParserCreate()
     found: list[Event] = []
@@ -51,6 +52,12 @@ def xml_events(path: Path) -> Iterator[Event]:
     def add(kind: str, text: str, attributes: dict[str, str] | None = None) -> None:
         found.append(Event(kind, text, attributes or {}, parser.CurrentLineNumber, parser.CurrentByteIndex))
 
+    def undefined(name: str, *_: object) -> None:
+        # With a document type in another file, expat would leave out the entity without an error.
+        what = f"the entity &{name}; is not defined in this file; write the character itself"
+        raise fault(path, parser.CurrentLineNumber, what)
+
+    parser.SkippedEntityHandler = parser.ExternalEntityRefHandler = undefined
     parser.StartElementHandler = lambda name, attributes: add(START, name, attributes)
     parser.EndElementHandler = lambda name: add(END, name)
     parser.CharacterDataHandler = lambda text: add(TEXT, text)
@@ -104,6 +111,12 @@ class _Tags(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self._add(TEXT, data)
+
+    def parse_bogus_comment(self, i: int, report: int = 1) -> int:
+        """Raise UserError for ``</3`` and ``<!x>`` in text, which would be lost, unless it is a marked section."""
+        if not self.rawdata.startswith("<![", i):
+            raise fault(self.path, self.getpos()[0], f"{self.rawdata[i : i + 10]!r} in text; write &lt; for <")
+        return super().parse_bogus_comment(i, report)
 
     def handle_comment(self, data: str) -> None:
         if data.startswith("[CDATA["):

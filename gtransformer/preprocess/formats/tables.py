@@ -24,6 +24,7 @@ from gtransformer.preprocess.formats.documents import (
     Row,
     Side,
     grouped,
+    same_language,
 )
 
 DOCUMENT, SEGMENT = "document", "segment"
@@ -36,24 +37,30 @@ NAMED = {
 }
 _MEANING = {name: meaning for meaning, names in NAMED.items() for name in names}
 _LANG = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?\Z")
+_NO_LANG = frozenset(("id", "seg", "idx", "num", "url", "lp"))  # usual columns; as languages only where wanted
+_SURROGATE = re.compile("[\ud800-\udfff]")
 TRANSLATION = "hyp"  # the column that a translation adds
 
 
 def columns(names: Iterable[str], langs: Sequence[str] = ()) -> dict[str, str | Side]:
-    """Return the meaning of every column that has one: ``DOCUMENT``, ``SEGMENT`` or a side. ``langs``: wanted ones."""
+    """Return the meaning of every column that has one: ``DOCUMENT``, ``SEGMENT`` or a side. ``langs``: wanted ones.
+
+    Beside a column that is called a source, languages that are not wanted are no texts.
+    """
     found: dict[str, str | Side] = {}
+    like_langs: dict[str, str | Side] = {}
     for name in names:
         plain, colon, who = name.strip().partition(":")
         meaning = _MEANING.get(plain.lower())
-        if name.strip() and name.strip() in langs:
-            found[name] = Side("", name.strip())
+        if plain and not colon and any(lang and same_language(plain, lang) for lang in langs):
+            found[name] = Side("", plain)
         elif meaning in (DOCUMENT, SEGMENT) and not colon:
             found[name] = meaning
         elif meaning in (SOURCE, REFERENCE, HYPOTHESIS):
             found[name] = Side(meaning, "", who.strip())
-        elif not colon and _LANG.match(plain):
-            found[name] = Side("", plain)
-    return found
+        elif not colon and _LANG.match(plain) and plain not in _NO_LANG:
+            like_langs[name] = Side("", plain)
+    return found if Side(SOURCE) in found.values() else found | like_langs
 
 
 def is_header(names: Sequence[str]) -> bool:
@@ -149,6 +156,8 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[Row]:
             sentences = given if isinstance(given, list) and isinstance(meaning, Side) else [given]
             if not all(isinstance(one, str) for one in sentences):
                 raise fault(path, number, f"no text {name!r}; every line needs the keys of the first one")
+            if any(map(_SURROGATE.search, sentences)):
+                raise fault(path, number, f"{name!r} has half a character (\\ud800 to \\udfff); remove or correct it")
             texts[name] = sentences
         counts = {len(texts[name]) for name, meaning in found.items() if isinstance(meaning, Side)}
         if len(counts) > 1:

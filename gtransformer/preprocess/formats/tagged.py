@@ -23,10 +23,16 @@ from gtransformer.preprocess.formats.markup import unescaped
 
 _EUROPARL = re.compile(r"\s*<(CHAPTER|SPEAKER|P|/CHAPTER|/SPEAKER|/P)\b([^>]*)>\s*\Z", re.IGNORECASE)
 _IDENTITY = re.compile(r"\bID\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE)
-_TALK = re.compile(r"\s*<(url|keywords|speaker|talkid|title|description|reviewer|translator)\b[^>]*>(.*?)</\1>\s*\Z")
+TALK_LINES = ("url", "talkid", "keywords", "speaker")  # may begin a file
+_TALK = re.compile(rf"\s*<({'|'.join(TALK_LINES)}|title|description|reviewer|translator)\b[^>]*>(.*?)</\1>\s*\Z")
 _DOC = re.compile(r"\s*<(/?)(doc|transcript)\b([^>]*)>\s*\Z")
 _DOC_ID = re.compile(r"\bdocid\s*=\s*[\"']?([^\"'\s>]+)")
 _TAG = re.compile(r"\s*</?[A-Za-z]\w*(\s[^>]*)?>")
+
+
+def is_talk_line(line: str) -> bool:
+    """Return whether a line is one of IWSLT's tags with its text."""
+    return _TALK.match(line) is not None
 
 
 def read_europarl(path: Path, reading: Reading) -> Iterator[Document]:

@@ -60,7 +60,9 @@ def _rows(path: Path, reading: Reading) -> Iterator[Row]:
 
 
 def _document(path: Path, line: int, properties: dict[str, str], wanted: str | None) -> str:
-    """Return the document that a unit's properties name."""
+    """Return the document that a unit's properties name; with ``wanted`` "" the file is one document."""
+    if wanted == "":
+        return path.name
     for name in (wanted.lower(),) if wanted else PROPERTIES:
         if properties.get(name):
             return properties[name]
@@ -68,7 +70,8 @@ def _document(path: Path, line: int, properties: dict[str, str], wanted: str | N
     raise fault(
         path,
         line,
-        f"the unit names no document (its properties: {listed}); give corpus convert --document-property NAME",
+        f"the unit names no document (its properties: {listed}); give corpus convert files --document-property NAME, "
+        "or --one-document if the file is one",
     )
 
 

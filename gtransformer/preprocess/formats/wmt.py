@@ -76,7 +76,9 @@ class _Reader:
                 self._end(event)
             elif self.segment:
                 self.segment[2].append(event.text)
-            elif event.text.strip() and (not self.open or self.open[-1][0] in TEXTLESS):
+            elif event.text.strip() and (
+                not self.open or self.open[-1][0] in TEXTLESS or (self.strict and self.text is not None)
+            ):
                 raise fault(self.path, event.line, f"text outside <seg> ({event.text.strip()[:30]!r})")
         while self.open and self.open[-1][0] in UNCLOSED:
             self.open.pop()
@@ -200,7 +202,7 @@ def layout_files(path: Path, pair: str) -> tuple[dict[Side, Path], Path]:
 
     A file belongs to a pair if its name, or its folder's, has it as a word. What is left of the name, without suffixes
     and languages, is the name of the reference or system. Raises UserError if source or ids are missing or several, for
-    two files with one name, and lists the pairs that there are.
+    two files with one name, and lists the files that there are.
     """
     folder, langs = _layout(path), pair.split("-")
     files: dict[Side, Path] = {}
@@ -214,8 +216,8 @@ def layout_files(path: Path, pair: str) -> tuple[dict[Side, Path], Path]:
     ids = _of_pair(folder / IDS, pair)
     if len(ids) != 1 or Side(SOURCE, langs[0]) not in files:
         lacking = folder / (IDS if len(ids) != 1 else "sources")
-        several = f"; it has {', '.join(one.name for one in ids)}" if len(ids) > 1 else ""
-        raise UserError(f"{lacking}: one file for the language pair {pair} is needed{several}")
+        there = ", ".join(sorted(one.name for one in lacking.iterdir())) or "none"
+        raise UserError(f"{lacking}: one file for the language pair {pair} is needed; it has {there}")
     return files, ids[0]
 
 
@@ -241,8 +243,11 @@ def _name(file: Path, pair: str) -> str:
 
 
 def read_layout(path: Path, reading: Reading) -> Iterator[Document]:
-    """Yield the documents of a language pair (``reading.langs``) in WMT's layout, with all references and systems."""
+    """Yield the documents of a language pair (``reading.langs``) in WMT's folder, with references and outputs."""
     if len(reading.langs) != 2:
-        raise UserError(f"{path}: the folder may have several language pairs; give both languages")
+        what = "give it to corpus convert files with -s and -t, or to score --test-set with --langs"
+        raise UserError(f"{path}: the folder may have several language pairs; {what}")
     files, ids = layout_files(path, "-".join(reading.langs))
+    if reading.systems is not None:
+        files = {one: file for one, file in files.items() if one.role != HYPOTHESIS or one.name in reading.systems}
     return read_with_ids(files, {Side(SOURCE): ids}, reading.returning)

@@ -12,13 +12,14 @@ from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerConfig, LstTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from tests.support import tiny_config
 
 SYSTEMS = {
     "transformer": (InstanceTransformerModel, DocumentModelConfig, {}),
-    "lst": (LstTransformerModel, DocumentModelConfig, {}),
+    "lst": (LstTransformerModel, LstTransformerConfig, {}),
+    "lst by sentence": (LstTransformerModel, LstTransformerConfig, {"translation_locality": True}),
     "gtransformer": (GTransformerModel, GTransformerConfig, {"doc_mode": "partial"}),
     **{
         f"window {alignment}": (WindowTransformerModel, WindowTransformerConfig, {"train_alignment": alignment})

@@ -154,6 +154,57 @@ def test_what_users_run_into(command, tmp_path, words, package, said):
     assert not (tmp_path / "out.scores.json").exists()
 
 
+def test_resuming(command, tmp_path, monkeypatch):
+    """Parts before a failure are scored once; the file that keeps them goes when all is done."""
+    draw = random.Random(2)
+    for name in ("a.src", "a.ref", "a.mt"):
+        lines = (" ".join(draw.choices("a b c d e f".split(), k=5)) for _ in range(600))
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    words = "--reference-file a.ref --source-file a.src --hypotheses a.mt --metrics bleu --comet comet kiwi"
+    opened = '        with open(os.environ["SEEN"], "a")'
+    full = "        if os.environ.get('FAIL') and os.path.getsize(os.environ['SEEN']): raise MemoryError('full')\n"
+    package = PACKAGE.replace(opened, full + opened)
+
+    def run(status: int = 0):
+        (tmp_path / "seen").write_text("")
+        (tmp_path / "site" / "comet.py").write_text(package)
+        assert main(f"{words} --comet-python {tmp_path / 'python'}".split()) == status
+        return [len(json.loads(line)[1]) for line in (tmp_path / "seen").read_text().splitlines()]
+
+    part, scores = tmp_path / "a.mt.scores.json.part", tmp_path / "a.mt.scores.json"
+    assert run() == [512, 88, 512, 88] and not part.exists()
+    whole = json.loads(scores.read_text())["scores"]
+    scores.unlink()
+    monkeypatch.setenv("FAIL", "yes")
+    assert run(1) == [512] and part.exists() and not scores.exists()
+    monkeypatch.delenv("FAIL")
+    part.write_text(part.read_text() + '{"cut')
+    assert run() == [88, 512, 88] and not part.exists()
+    assert json.loads(scores.read_text())["scores"] == whole
+
+
+def test_several_references(command, tmp_path):
+    """COMET is the mean over the references; COMETKiwi does not depend on them."""
+    sides = {"a.src": "b\na\n", "a.mt": "a b\nc d\n", "one": "a b\nc x\n", "two": "a x\nx y\n"}
+    for name, text in sides.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "site" / "comet.py").write_text(PACKAGE)
+    words = "--source-file a.src --hypotheses a.mt --metrics bleu --comet comet kiwi --comet-context 1 --reference-file"
+
+    def run(files: str):
+        (tmp_path / "seen").write_text("")
+        assert main(f"{words} {files} --comet-python {tmp_path / 'python'}".split()) == 0
+        return json.loads((tmp_path / "a.mt.scores.json").read_text())["scores"]["raw"]
+
+    both, first, second = run("one two"), run("one"), run("two")
+    comet = [one["comet_context"]["score"] for one in (both, first, second)]
+    assert comet[0] == pytest.approx(sum(comet[1:]) / 2) and comet[1] != comet[2]
+    assert both["comet_context"]["segments"] == 2
+    assert "|nrefs:2|mean over references|" in both["comet_context"]["signature"]
+    assert "nrefs" not in first["comet_context"]["signature"]
+    assert both["comet_kiwi_context"] == first["comet_kiwi_context"]
+
+
 def test_context_is_cut_from_its_far_end():
     """Against all lengths of context: the longest that fits, else none."""
     draw = random.Random(1)

@@ -14,7 +14,7 @@ from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import ALIGNED
-from gtransformer.evaluation.realignment import by_pieces, cut_points, realign
+from gtransformer.evaluation.realignment import AGAIN, BY_ORDER, MWER, Alignment, cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
 from gtransformer.evaluation.segments import segments_of_text
 
@@ -107,7 +107,7 @@ def test_pieces_of_languages_without_blanks(pieces):
             cost(every, wanted, [0, *inner, len(every)], [len(given[0])])
             for inner in combinations_with_replacement(range(len(every) + 1), 2)
         )
-        found = realign(own, references, "zh", by_pieces(model))
+        found = realign(own, references, "zh", Alignment(MWER, model))
         assert "".join(found).replace(" ", "") == "".join(own)
         borders = [0]
         for sentence in found:  # where its pieces end
@@ -129,7 +129,7 @@ def test_normalised_text_and_bytes(pieces):
     options = {"byte_fallback": True, "vocab_size": 300, "hard_vocab_limit": False, "minloglevel": 2}
     SentencePieceTrainer.train(input=str(model.parent / "text"), model_prefix=f"{name}-bytes", **options)
     for used in (model, f"{name}-bytes.model"):
-        found = realign(["天龍ＡＢ㍻ 山水", "é木"], ["天龍", "ＡＢ㍻", "山水é木"], "zh", by_pieces(used))
+        found = realign(["天龍ＡＢ㍻ 山水", "é木"], ["天龍", "ＡＢ㍻", "山水é木"], "zh", Alignment(MWER, used))
         assert "".join(found).replace(" ", "") == "天龍ＡＢ㍻山水é木"
     assert found == ["天龍", "ＡＢ㍻", "山水 é木"]
 
@@ -159,7 +159,7 @@ def test_pieces_in_the_command(pieces, tmp_path, capsys):
 
 def test_equal_numbers_are_left_alone(prepared, hypotheses):
     """Though another cut would cost less: a word has gone to the sentence before."""
-    order, mwer = (score_translations(prepared, "test", hypotheses, alignment=how) for how in ("order", "mwer"))
+    order, mwer = (score_translations(prepared, "test", hypotheses, alignment=how) for how in (BY_ORDER, AGAIN))
     assert mwer.scores["raw"].segments.text == order.scores["raw"].segments.text
     for key, score in mwer.scores["raw"].values.items():
         other = order.scores["raw"].values[key]
@@ -198,7 +198,7 @@ def test_overlapping_instances_are_cut_by_themselves(prepared, tmp_path, helpers
     for line, current in zip(lines, ([0, 1], [1, 1], [2, 1], [0, 1], [1, 1]), strict=True):
         line["current"] = current
     path = helpers.write_jsonl(tmp_path / "sliding.jsonl", lines)
-    found = score_translations(prepared, "test", path, alignment="mwer").scores["raw"]
+    found = score_translations(prepared, "test", path, alignment=AGAIN).scores["raw"]
     assert found.segments.text[0][:2] == ["Das Haus ist alt.", "Es ist groß."]
     assert found.values["d_bleu"].signature.endswith("|align:mwer")
 
@@ -207,12 +207,12 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
     reference.write_text("<d>\na b\nc d\n<d>\ne f\n")
     text.write_text("<d>\na b c\nd\n<d>\ne\nf\n")
-    found = score_text(reference, text, alignment="mwer")
+    found = score_text(reference, text, alignment=AGAIN)
     assert found.scores["raw"].segments.text == [["a b c", "d"], ["e f"]]  # equal numbers stay as they are
     assert found.counts["misaligned_instances"] == 1
     assert "align" not in found.scores["raw"].values["d_bleu"].signature
     text.write_text("a b\nc d\ne f\n")
-    assert score_text(reference, text, alignment="mwer").scores["raw"].values["ter"].score == 0
+    assert score_text(reference, text, alignment=AGAIN).scores["raw"].values["ter"].score == 0
     text.write_text("a b c d\ne f\n")
     assert main(["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]) == 1
     assert "so open each by a line <d>" in capsys.readouterr().err
@@ -229,5 +229,5 @@ def test_the_signature_says_what_was_cut_anew():
     levels = ("sentences", "instances", "documents")
     for count, dropped, expected in ((2, [], levels[:2]), (1, [(0, 1)], levels)):
         instance_index = InstanceIndex("test", "en", "de", 1, [(0, 0, count)], dropped)
-        assert segments_of_text(text, text, "13a", instance_index, "mwer").realigned == expected
+        assert segments_of_text(text, text, "13a", instance_index, AGAIN).realigned == expected
     assert segments_of_text(text, text, "13a", instance_index).realigned == ()

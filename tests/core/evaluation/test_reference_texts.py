@@ -157,8 +157,14 @@ def test_folder_of_wmt(tmp_path, run):
         assert found["scores"]["raw"]["chrf"]["score"] == CHRF().corpus_score(lines, references).score
         assert found["scores"]["raw"]["ter"]["score"] == TER().corpus_score(lines, references).score
     assert result["systems"]["GPT-4"]["hypotheses"].endswith("system-outputs/en-de/GPT-4.txt")
-    _, result = run("--test-set wmt --langs en-de --systems GPT-4 --references refB --metrics chrf --html page.html")
+    _, result = run(
+        "--test-set wmt --langs en-de --systems GPT-4 GPT-4 --references refB refB --metrics chrf --html page.html"
+    )
+    assert "nrefs:1" in result["scores"]["raw"]["chrf"]["signature"], "a name that is given twice counts once"
     assert result["scores"]["raw"]["chrf"]["score"] == CHRF().corpus_score(outputs["GPT-4"], references[1:]).score
+    (tmp_path / "wmt" / "txt" / "system-outputs" / "en-de" / "Claude-3.5.txt").write_text("Eins.</s>\n")
+    _, again = run("--test-set wmt --langs en-de --systems GPT-4 --references refB --metrics chrf")
+    assert again["scores"] == result["scores"], "the outputs of other systems are not read"
     page = (tmp_path / "page.html").read_text()
     assert "Three." in page and "III." in page and "Translations of wmt" in page
 
@@ -212,3 +218,26 @@ def test_other_formats_stand_for_text(tmp_path, run):
     )
     (tmp_path / "z.sgm").write_text((tmp_path / "z.sgm").read_text().replace("tstset", "srcset"))
     assert source in run("--reference-file x.tsv --hypotheses z.sgm", status=1)
+
+
+def test_documents_are_matched_by_their_ids(tmp_path, run):
+    """Of files with ids, whose order differs: references, translations, the source. Other ids are refused."""
+    rows = {"a": ["Eins und zwei.", "Drei."], "b": ["Vier."], "c": ["Noch fünf."]}
+    table = "docid\tsegid\t{}\n" + "".join(f"{n}\t{at}\t{one}\n" for n in rows for at, one in enumerate(rows[n]))
+    (tmp_path / "ref.tsv").write_text(table.format("ref"))
+    (tmp_path / "src.tsv").write_text(table.format("src"))
+    lines = [json.dumps({"docid": n, "ref": rows[n], "hyp": rows[n]}) for n in "cba"]
+    (tmp_path / "other.jsonl").write_text("\n".join(lines))
+    sgm = "".join(f"<doc docid={n}>{''.join(f'<seg>{one}</seg>' for one in rows[n])}</doc>" for n in "bca")
+    (tmp_path / "x.sgm").write_text(f"<tstset trglang=de>{sgm}</tstset>")
+    (tmp_path / "joined.tsv").write_text("docid\thyp\nc\tNoch fünf.\nb\tVier.\na\tEins und zwei. Drei.\n")
+    words = "--reference-file ref.tsv other.jsonl --source-file src.tsv --metrics chrf ter --html p.html --hypotheses"
+    _, result = run(f"{words} x.sgm other.jsonl")
+    assert {one["scores"]["raw"]["chrf"]["score"] for one in result["systems"].values()} == {100}
+    _, result = run(f"{words} joined.tsv --align mwer")
+    assert result["scores"]["raw"]["ter"]["score"] == 0 and result["counts"]["misaligned_instances"] == 1
+    (tmp_path / "out.json").unlink()
+    (tmp_path / "y.sgm").write_text((tmp_path / "x.sgm").read_text().replace("docid=b", "docid=d"))
+    assert "ref.tsv, line 4: document b is not in y.sgm" in run(f"{words} y.sgm", status=1)
+    (tmp_path / "y.sgm").write_text((tmp_path / "x.sgm").read_text().replace("<seg>Drei", "<seg id=7>Drei"))
+    assert "y.sgm, line 1: segment 7, but segment 1 is its other side in line 3" in run(f"{words} y.sgm", status=1)

@@ -153,6 +153,10 @@ def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers, ru
     assert systems["other"]["scores"]["raw"]["d_bleu_instance"]["segments"] == 3
     assert systems["out"]["scores"]["raw"]["s_bleu"]["score"] < 90
     assert (tmp_path / "out.txt").is_file() and systems["other"]["text"] == "other.txt"
+    rows = ({"docid": str(number), "hyp": document} for number, document in enumerate(helpers.TEXT["de"]))
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))  # no file of generation
+    scores = run("--hypotheses rows.jsonl prepared", "rows.scores.json")[1]["scores"]["raw"]
+    assert scores == systems["other"]["scores"]["raw"] and not (tmp_path / "rows.txt").exists()
 
 
 def test_systems_of_one_file_name_are_told_apart_by_folder(plain, run):

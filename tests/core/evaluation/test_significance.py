@@ -17,7 +17,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.segments import segments_of_text
-from gtransformer.evaluation.significance import binomial_p_value, compare, paired_test, sign_test
+from gtransformer.evaluation.significance import binomial_p_value, compare, paired_test, sign_test, t_quantile
 
 pytestmark = pytest.mark.slow
 
@@ -277,3 +277,10 @@ def test_wrong_input(systems, names, key, test, said):
     known = systems | {"C": segments_of_text(BASELINE, SYSTEM, "none")}  # against other references
     with pytest.raises(UserError, match=said):
         compare({name: known[name] for name in names}, key, test)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "value"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (27, 2.0518), (99, 1.9842)]
+)
+def test_quantiles_of_t_are_the_printed_ones(freedom, value):
+    assert t_quantile(freedom) == pytest.approx(value, abs=5e-3 if freedom in (3, 4) else 5e-4)

@@ -7,8 +7,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from gtransformer.modules import processor
 from gtransformer.modules.fused_loss import fused_cross_entropy
-from gtransformer.modules.kernels import BLOCK, GRAIN, Linear, PackedLinear, product
-from gtransformer.modules.processor import onednn_is_faster
+from gtransformer.modules.kernels import BLOCK, GRAIN, SEARCHED, Linear, PackedLinear, largest, product
+from gtransformer.modules.processor import has_int8, onednn_is_faster
 from tests.support import relative_error
 
 BFLOAT16 = 2.0**-8  # a unit in the last place
@@ -156,3 +156,51 @@ def test_shapes_of_products_are_few(vocabulary, numbers):
     # Of the layer forward and for the weights: 9 multiples of 512 and 16 of 32. Of the loss three: 16 and the largest.
     assert 5 <= min(map(len, found)) and len(products) <= 2 * (9 + 16) + 3 * (16 + 1)
     assert layer.weight.grad.isfinite().all() and words.grad.isfinite().all()
+
+
+def rounded(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Integers from -127 to 127 and the scale of each row, in float64."""
+    scale = x.double().abs().amax(dim=1, keepdim=True).clamp(min=1e-30) / 127
+    return (x.double() / scale).round(), scale
+
+
+@pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
+@pytest.mark.parametrize("rows", [0, 1, 5, 8, 83])
+@pytest.mark.parametrize("bias", [True, False])
+def test_int8_by_integers(rows, bias):
+    """The product of rounded inputs and rounded weights, in float64; large and small rows keep their own digits."""
+    torch.manual_seed(rows)
+    layer = Linear(48, 33, bias=bias)
+    x = torch.randn(rows, 48) * torch.logspace(-6, 6, max(rows, 1))[:rows, None]
+    x[1:2] = 0.0
+    layer.quantise()
+    (inputs, in_scale), (weights, out_scale) = rounded(x), rounded(layer.weight.detach())
+    expected = inputs @ weights.t() * in_scale * out_scale.t() + (layer.bias.detach().double() if bias else 0.0)
+    found = layer(x)
+    assert found.dtype == torch.float32 and not found.requires_grad
+    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-6)
+    assert torch.equal(PackedLinear(layer)(x), found)
+    for row in range(rows):
+        assert torch.equal(layer(x[row : row + 1]), found[row : row + 1])
+
+
+@pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
+def test_int8_of_several_layers_with_one_input():
+    torch.manual_seed(1)
+    layers, x = [Linear(16, size, bias=size != 8) for size in (24, 8, 16)], torch.randn(2, 3, 16)
+    for one in layers:
+        one.quantise()
+    assert torch.equal(PackedLinear(*layers)(x[0]), torch.cat([one(x) for one in layers], dim=-1)[0])
+
+
+@pytest.mark.parametrize("columns", [7, 2 * 3 * SEARCHED + 1, 40 * SEARCHED, 40 * SEARCHED + 63])
+def test_the_largest_by_blocks(columns):
+    """Against a sort of everything; rows of which almost all are excluded, too."""
+    torch.manual_seed(columns)
+    x = torch.randn(6, columns)
+    x[1, 3:] = x[2, :-2] = -torch.inf
+    x[3] = torch.arange(columns)
+    values, index = largest(x, 3)
+    assert torch.equal(values, x.sort(dim=1, descending=True)[0][:, :3])
+    assert torch.equal(x.gather(1, index), values)
+    assert all(len(set(row)) == 3 for row in index.tolist())

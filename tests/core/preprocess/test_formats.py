@@ -265,6 +265,43 @@ def test_tables(write):
     assert one_sided(returning, returning="new") == [("a", ["1"]), ("b", ["2"]), ("a", ["3"])]
 
 
+@pytest.mark.parametrize("root", ["doc", "collection"])
+def test_wmt_xml_without_dataset(write, root):
+    """A single document or collection is no SGM, which would read both sides as one text."""
+    inner = re.search(r"<doc origlang.*?</doc>", WMT_XML, re.DOTALL)[0].replace("&firm;", "R&amp;D")
+    text = inner if root == "doc" else f'<collection id="general">{inner}</collection>'
+    assert found(write("x", text)) == found(write("y", WMT_XML))[:1]
+
+
+def test_a_long_first_line(write):
+    """A document of more text than the beginning that tells the format."""
+    sentences = ["word " * 20] * 1000
+    path = write("x", "\n" + json.dumps({"docid": "a", "src": sentences, "ref": sentences}) + "\n")
+    assert detect(path) == "JSON lines" and len(found(path)[0][1][Side("source")]) == 1000
+
+
+@pytest.mark.parametrize(
+    "first", ["<url> is down again", "<speaker> Hello!", "<p> Hello", "{docid} is a key", "docid src"]
+)
+def test_text_is_no_format(write, first):
+    """It may begin with what opens a format: placeholders of social media, names of speakers."""
+    path = write("x", f"{first}\nNext.\n")
+    assert read_plain(path)[0] == [[first, "Next."]]
+
+
+def test_other_columns(write):
+    """Names of two or three letters that are no languages: numbers, language pairs. A wanted language is a text."""
+    rows = '{"lp": "en-de", "docid": "a", "seg": 1, "id": 2, "src": ["One", "Two"]}\n'
+    assert found(write("x", rows), "en") == [("a", {Side("source"): ["One", "Two"]})] == found(write("x", rows))
+    table = "docid\tid\ten-US\tde\na\t1\tOne\tEins\n"
+    english, german = (Side("", "en-US"), ["One"]), (Side("", "de"), ["Eins"])
+    assert found(write("y", table)) == [("a", dict([english, german]))]
+    assert found(write("y", table), "id") == [("a", dict([(Side("", "id"), ["1"]), english, german]))]
+    assert detect(write("z", "docid\tid\ttext\na\t1\tOne\n")) is None, "of which only the numbers would be read"
+    both = write("w", "docid\tsrc\tde\na\tOne\tEins\n")
+    assert found(both, "en", "de") == [("a", {Side("source"): ["One"], Side("", "de"): ["Eins"]})]
+
+
 WRONG = {  # file -> (content, message)
     "seg in seg": (WMT_XML.replace('"3"/>', '"3"><seg id="4"/></seg>'), "line 11: <seg> is not closed"),
     "damaged": (WMT_XML.replace("</collection>", ""), "line 18: damaged XML"),
@@ -274,9 +311,14 @@ WRONG = {  # file -> (content, message)
     "same side": (WMT_XML.replace('translator="B"', 'translator="A"'), "line 13: document a & b has a reference A"),
     "no segment": (WMT_XML.replace('<seg id="1">No.</seg>', ""), "line 17: document c has no segment"),
     "reserved": (WMT_XML.replace("No.", "No &lt;s>."), "line 17: <s> inside a sentence"),
+    "text in side": (WMT_XML.replace('<seg id="3"/>', "<s2>lost</s2>"), "line 11: text outside <seg> .'lost'"),
+    "of a DTD": (WMT_XML.replace(" [", ' SYSTEM "x" [').replace("No.", "N&ograve;"), "line 17: the entity &ograve;"),
+    "of a file": (WMT_XML.replace('"R&#38;#38;D"', 'SYSTEM "x"'), "line 8: the entity &firm;"),
+    "entity of TMX": (TMX_8.replace("Hallo ", "Hall&ograve; "), "line 6: the entity &ograve;"),
     "encoding": (WMT_XML.replace("'utf-8'", "'utf-99'").lstrip("\ufeff"), "line 1: damaged XML|its encoding"),
     "unclosed": (SGM.replace("a < b", "a <unk> b"), "line 6: </seg>, but <unk> of line 6 is open"),
     "open seg": (SGM.replace("Caf&eacute; </seg>", "Caf"), "line 10: </doc>, but <seg> of line 9 is open"),
+    "heart": (SGM.replace("I <3 it", "I </3 it > her"), "line 6: '</3 it"),
     "cdata": (SGM.replace("One", "<![CDATA[One]]>"), r"line 12: <!\[CDATA"),
     "end": (SGM.replace("</DOC>\n</srcset>\n", ""), "line 11: <doc> is not closed"),
     "doc in doc": (SGM.replace("</doc>", ""), "line 11: <doc> within document b"),
@@ -295,6 +337,7 @@ WRONG = {  # file -> (content, message)
     "no json": (JSONL + "{\n", "line 5: not valid JSON"),
     "list": (JSONL + "[1]\n", "line 5: no JSON object"),
     "null": (JSONL + '{"docid": 9, "translation": {"en": null, "de": "x"}}\n', "line 5: no text 'en'"),
+    "half": (WHOLE.replace("Drei", "\\ud83d"), "line 2: 'tgt' has half a character"),
     "counts": (WHOLE.replace('["Drei"]', '["Drei", "Vier"]'), "line 2: texts of unequal numbers of sentences"),
     "json id": (JSONL + '{"docid": [], "translation": {"en": "x", "de": "x"}}\n', "line 5: no text 'docid'"),
 }  # fmt: skip
@@ -348,6 +391,9 @@ def test_convert_one_file(write, convert):
     documents, said = convert(write("x", TMX.encode("utf-16")))
     assert documents == [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei")], [("", "Drei")]]
     assert "note: 1 translation units that lack a language" in said and "note: 1 sentence pairs have an empty" in said
+    whole = convert(write("x", TMX_8.replace("x-Document", "x-other")), more=["--one-document"])[0]
+    assert whole == [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei"), ("", "Drei")]]
+    assert "is TSV, but --one-document is for TMX" in convert_error(convert, write, TSV, ["--one-document"])
     assert convert(write("x", JSONL))[0] == [[("One 1", "Eins"), ("Two", "Zwei ü")], [("", "Drei")]]
     assert convert(write("x", WHOLE))[0] == [[("One", "Eins"), ("Two", "Zwei")], [("Three", "Drei")]]
     echo = ["--columns", "docid", "src", "ref"]
@@ -456,7 +502,10 @@ def test_layout(tmp_path, convert):
     (folder / "txt" / "system-outputs" / "en-de" / "GPT-4.txt").write_text("Eins.\nZwei.\n")
     with pytest.raises(UserError, match=r"GPT-4.txt, line 2: the file ends here"):
         found(folder, "en", "de")
-    with pytest.raises(UserError, match=r"documents: one file for the language pair en-fr is needed"):
+    assert len(convert(folder, more=["--reference=refB"])[0]) == 2, "outputs of systems are not read"
+    with pytest.raises(
+        UserError, match=r"documents: one file for the language pair en-fr is needed; it has en-de.docs"
+    ):
         found(folder, "en", "fr")
 
 

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
-from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerConfig, LstTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, in_reading_order
@@ -54,7 +54,10 @@ SYSTEMS: dict[str, Callable[[Dictionary], DocumentModel]] = {
     "gtransformer by sentence": lambda dictionary: tiny_model(dictionary, positions="sentence").double(),
     "gtransformer with SSRU": lambda dictionary: tiny_model(dictionary, decoder_unit="ssru").double(),
     "doc_transformer": lambda dictionary: drawn(dictionary, InstanceTransformerModel),
-    "lst_transformer": lambda dictionary: drawn(dictionary, LstTransformerModel),
+    "lst_transformer": lambda dictionary: drawn(dictionary, LstTransformerModel, LstTransformerConfig),
+    "lst_transformer by sentence": lambda dictionary: drawn(
+        dictionary, LstTransformerModel, LstTransformerConfig, translation_locality=True
+    ),
     "window one-to-one": windows(decode_alignment="one-to-one"),
     "window linear, relative": windows(decode_alignment="linear", window_positions="relative"),
     "window by sentence": windows(decode_alignment="sentence", window=40),

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import PackedLinear
-from gtransformer.modules.processor import has_bfloat16
+from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.tasks import trained as precision_module
 from gtransformer.tasks.trained import check_precision, model_options
 from gtransformer.translation.api import GTransformer, Translation
 from tests.saved_model import make_model
+from tests.support import relative_error
 
 pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 DOCUMENTS = [["The old dog sleeps.", "Mary finds her book under two trees."], ["The river sleeps near a house."]]
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
 needs_bfloat16 = pytest.mark.skipif(not has_bfloat16(), reason="the processor has no instructions for bfloat16")
 
 
@@ -99,6 +102,31 @@ def test_weights_are_laid_out_once(saved_model, precision, monkeypatch):
     assert own == made[: len(own)] and len(own) == len(sources)
 
 
+@needs_int8
+def test_int8_is_close_and_depends_on_no_batch(saved_model):
+    """All linear layers, of encoder and decoder, in a pass over everything and word by word."""
+    exact, rounded = load(saved_model, "float32"), load(saved_model, "int8")
+    layers = [one for one in rounded.engine.model.modules() if isinstance(one, nn.Linear)]
+    assert layers and all(one.quantised is not None for one in layers)
+    source = exact.engine.instance_tokens([["The"], ["the"]]).unsqueeze(0)
+    inputs = source, torch.tensor([source.shape[1]]), source
+    logits = [one.engine.model(*inputs)[0].detach() for one in (rounded, exact)]
+    assert 1e-4 < relative_error(*logits) < 0.2  # of random weights, drawn wide
+    found = best(rounded)
+    alone = [line[0] for document in DOCUMENTS for line in rounded.nbest([document])[0]]
+    assert [one.text for one in alone] == [one.text for one in found]
+    assert [one.score for one in alone] == pytest.approx([one.score for one in found], abs=1e-5)
+
+
+def test_a_processor_without_int8(saved_model, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(precision_module, "has_int8", lambda: False)
+    (tmp_path / "text.txt").write_text("The dog.\n", encoding="utf-8")
+    line = ["--model", saved_model, "--cpu", "--precision", "int8", tmp_path / "text.txt", "-o", tmp_path / "out"]
+    assert main([str(word) for word in line]) == 1
+    assert capsys.readouterr().err.startswith("error: --precision int8: this processor has no instructions for it")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.part").exists()
+
+
 def test_a_processor_without_bfloat16(saved_model, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(precision_module, "has_bfloat16", lambda: False)
     with pytest.raises(UserError, match=r"--precision bfloat16: this processor has no instructions for it.*float32$"):
@@ -114,7 +142,9 @@ def test_a_processor_without_bfloat16(saved_model, monkeypatch, tmp_path, capsys
 def test_what_cannot_be_had(saved_model):
     with pytest.raises(UserError, match="--fp16 is for GPUs, as is --precision float16, and this run has none"):
         load(saved_model, "float16")
-    with pytest.raises(UserError, match="precision 'half' is unknown; give one of auto, float32, bfloat16, float16"):
+    with pytest.raises(
+        UserError, match="precision 'half' is unknown; give one of auto, float32, bfloat16, float16, int"
+    ):
         load(saved_model, "half")
     with pytest.raises(UserError, match="fp16 and precision 'float32' contradict each other"):
         GTransformer.from_pretrained(saved_model, device="cpu", fp16=True, precision="float32")
@@ -122,7 +152,10 @@ def test_what_cannot_be_had(saved_model):
 
 def test_on_a_gpu_everything_can_be_had(monkeypatch):
     monkeypatch.setattr(precision_module, "has_bfloat16", lambda: False)  # that is of the processor
-    assert [check_precision(name, torch.device("cuda")) for name in PRECISIONS] == list(PRECISIONS)
+    floats = [name for name in PRECISIONS if name != "int8"]
+    assert [check_precision(name, torch.device("cuda")) for name in floats] == floats
     assert [model_options(name) for name in PRECISIONS] == [
-        {}, {"autocast": "none"}, {"autocast": "bfloat16"}, {"autocast": "none"}
+        {}, {"autocast": "none"}, {"autocast": "bfloat16"}, {"autocast": "none"}, {"autocast": "none"}
     ]  # fmt: skip
+    with pytest.raises(UserError, match="--precision int8 is for CPUs, and this run has a GPU; use .* or --cpu"):
+        check_precision("int8", torch.device("cuda"))

@@ -183,7 +183,7 @@ def test_a_file_of_usual_size_is_kept_as_it_grows(saved_model, tmp_path, monkeyp
     real, written = ResumableOutput.add, []
 
     def add(self, lines, position):
-        if len(written) == 2:
+        if written:
             raise KeyboardInterrupt
         written.append(len(lines))
         real(self, lines, position)
@@ -192,7 +192,7 @@ def test_a_file_of_usual_size_is_kept_as_it_grows(saved_model, tmp_path, monkeyp
         patch.setattr(ResumableOutput, "add", add)
         assert main(line) == 130
     kept = sum(written)
-    assert 0 < kept < 200
+    assert 0 < kept < 280
     assert f"{kept} lines are kept in {tmp_path / 'out.part'}" in capsys.readouterr().err
     assert main(line) == 0
     assert f"after line {kept}" in capsys.readouterr().err and len((tmp_path / "out").read_text().splitlines()) == 300

@@ -43,6 +43,7 @@ def test_a_window_longer_than_the_document_is_full(model):
         {"strategy": "sequential"},
         {"strategy": "sliding"},
         {"strategy": "sliding", "window_tokens": 45},
+        {"strategy": "parallel"},
     ],
 )
 def test_line_for_line(model, way):
@@ -66,6 +67,30 @@ def test_drawn_window_by_window(model, way):
     assert found[0] != found[1] and model.translate(DOCUMENTS, **way) not in found
     greedy = model.translate(DOCUMENTS, **way, beam=1, unkpen=1e6)  # <unk> is never drawn
     assert model.translate(DOCUMENTS, **way, sampling_topk=1) == greedy
+
+
+def test_in_parallel(model, saved_model, tmp_path, capsys):
+    """Greedy search finds what it finds in order, from Python and in the command; what has no effect is refused."""
+    expected = model.nbest(DOCUMENTS, beam=1)
+    found = model.nbest(DOCUMENTS, beam=1, strategy="parallel")
+    for (one,), (other,) in zip(sum(found, []), sum(expected, []), strict=True):
+        assert one.text == other.text and one.score == pytest.approx(other.score, abs=1e-4)
+    text, output = tmp_path / "text", tmp_path / "out"
+    text.write_text("\n".join(DOCUMENT) + "\n", encoding="utf-8")
+    line = ["--model", saved_model, "--cpu", "--quiet", "--strategy", "parallel", "--beam", "1", text, "-o", output]
+    assert translate([str(word) for word in line]) == 0
+    assert output.read_text(encoding="utf-8").splitlines() == [one.text for (one,) in expected[0]]
+    for wrong, message in (
+        (["--context-sentences", "2"], "error: --context-sentences 2 has no effect with --strategy parallel"),
+        (["--sampling-topk", "3"], "error: --strategy parallel is for plain beam search"),
+        (["--nbest", "2", "--beam", "2"], "error: --strategy parallel makes one translation of each line"),
+    ):
+        capsys.readouterr()
+        words = [word for word in line if wrong[0] != "--sampling-topk" or word not in ("--beam", "1")]
+        assert translate([*map(str, words), "--restart", *wrong]) == 1
+        assert capsys.readouterr().err.startswith(message)
+    with pytest.raises(UserError, match="--strategy parallel: the model was trained on single sentences"):
+        limited(model, max_sents=1).translate(DOCUMENT, strategy="parallel")
 
 
 def test_context_is_used(model):

@@ -15,6 +15,7 @@ from gtransformer.lab.benchmark.names import BATCHED, SYSTEMS
 from gtransformer.lab.benchmark.report import add_ratios, by_length, cost, curve, length_table, table
 from gtransformer.lab.benchmark.systems import Kept, Setting, System
 from gtransformer.lab.cli.benchmark import build_parser, main, make_workloads
+from gtransformer.modules.processor import has_int8
 from gtransformer.search.generator import DocumentGenerator
 
 pytestmark = pytest.mark.slow
@@ -278,3 +279,51 @@ def test_what_a_result_says_of_the_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5,1")
     found = machine(tmp_path / "cpuinfo")
     assert (found["processor"], found["instructions"], found["threads"]) == ("AMD EPYC", ["avx2"], 5)
+
+
+def test_costs_of_a_step_are_those_counted_by_hand():
+    """Of one document of one sentence with group attention only: what each step reads follows from the sizes."""
+    length, beam, dim, layers = 8, 3, 128, 3
+    system = System(Setting("packed", length, length, sentence=length, context=0, **SIZES))
+    result = system.profile(1, beam)
+    costs = result["profile"]
+    weights = layers * (4 * dim**2 + 2 * dim**2 + 2 * dim * 4 * dim)  # self-attention, q and out of the other, fc1, fc2
+    assert costs["steps"] == length and costs["rows"] == beam and result["tokens"] == length
+    assert costs["bytes"]["layers"] == 4 * weights
+    assert costs["flops"]["layers"] == 2 * beam * weights
+    # The last step writes the language symbol and the one before </s>: neither has an alternative.
+    assert costs["bytes"]["projection"] == pytest.approx(4 * 100 * dim * (length - 1) / length)
+    seen = sum(step * beam + length for step in range(1, length + 1)) / length  # own tokens, and the source's
+    assert costs["bytes"]["caches"] == pytest.approx(2 * 4 * dim * layers * seen)
+    assert costs["flops"]["caches"] == pytest.approx(2 * 2 * beam * dim * layers * seen)
+    parts = costs["seconds"]
+    assert min(parts.values()) > 0
+    assert parts["step"] == pytest.approx(sum(value for name, value in parts.items() if name != "step"))
+    read, work = sum(costs["bytes"].values()), sum(costs["flops"].values())
+    assert costs["floor"] == pytest.approx(max(read / costs["bandwidth"], work / costs["rate"]))
+
+
+def test_what_cannot_be_profiled_is_refused(tmp_path, capsys):
+    assert main(["--what=profile", "--systems=fairseq,packed", f"--output={tmp_path}"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_decoding_in_parallel_and_in_int8(tmp_path):
+    """Every sentence becomes as long as its source, whatever the strategy."""
+    precisions = ["float32", *["int8"] * has_int8()]
+    options = ["--what=decode", "--lengths=40", "--sentences=10", "--systems=packed", "--context=0,1", "--documents=2"]
+    options += ["--strategies=full,parallel", f"--precisions={','.join(precisions)}", f"--output={tmp_path}"]
+    assert main([*TINY, *options]) == 0
+    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
+    details = [f"{one} global" for one in (0, 1)]
+    assert [row["name"] for row in rows] == [
+        f"packed {detail} {one}{strategy}" for one in precisions for detail in details for strategy in ("", " parallel")
+    ]
+    assert all(row["tokens"] == 2 * 40 for row in rows)
+
+
+def test_int8_is_for_decoding(tmp_path, capsys):
+    for options in (["--systems=packed"], ["--what=decode"]):
+        assert main([*TINY, "--precisions=int8", f"--output={tmp_path}", *options]) == 1
+        assert capsys.readouterr().err.startswith("error: --precisions int8 is for decoding with our systems")

@@ -12,6 +12,8 @@ from matplotlib.image import imread
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.studies.table import spread, summary, table
 
+SCORES = {"base": (20.0, 30.0, 40.0), "other": (21.0, 32.0, 43.0), "fewer": (10.0, 10.0)}
+
 
 def cells(line: str) -> list[str]:
     """The cells of an aligned row."""
@@ -92,6 +94,27 @@ def test_further_columns_of_a_table():
     assert cells(row)[3] == "5.00 (4.00 to 6.00)" and cells(bare)[1:] == ["-"] * 6
     assert cells(row)[-2:] == ["4.000 (4.000 to 4.000)", "15 (10 to 20)"]
     assert foot[1:] == ["BLEU: of d_bleu", "TER: of ter", "s-BLEU lower-cased: of s_bleu_lc"]
+
+
+def test_a_table_with_a_baseline_has_differences_by_seed_and_their_intervals():
+    """t of 2 degrees of freedom is 4.3027; a single seed, and a row with fewer seeds, have no interval."""
+    runs = {f"{name}{n}": result(score, [1.0]) for name, scores in SCORES.items() for n, score in enumerate(scores)}
+    lines = [{"system": "a", "label": label, "runs": [run for run in runs if run[:-1] == label], "x": None}
+             for label in SCORES]  # fmt: skip
+    panel = {"kind": "table", "title": "T", "axis": "row", "baseline": "base", "lines": lines}
+    (found,) = summary([panel], runs)
+    base, other, fewer = (line["difference"] for line in found["lines"])
+    assert base["s_bleu"]["interval"] == (0, 0) and fewer is None
+    assert other["s_bleu"]["values"] == [1, 2, 3] and other["s_bleu"]["mean"] == 2
+    half = 4.3027 / 3**0.5  # of a standard deviation of 1
+    assert other["s_bleu"]["interval"] == pytest.approx((2 - half, 2 + half), abs=1e-4)
+    _, head, *rows, _, _, _ = table({"panels": [found], "systems": {"a": "A"}}).splitlines()
+    assert cells(head)[-1] == "s-BLEU less base"
+    assert [cells(row)[-1] for row in rows] == ["+0.00 (+0.00 to +0.00)", "+2.00 (-0.48 to +4.48)", "-"]
+    one = [line | {"runs": line["runs"][:1]} for line in lines]
+    (found,) = summary([panel | {"lines": one}], runs)
+    assert [cells(row)[-1] for row in table({"panels": [found], "systems": {"a": "A"}}).splitlines()[2:5]] == [
+        "+0.00", "+1.00", "-10.00"]  # fmt: skip
 
 
 # Contrastive accuracy

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks, SharedRows
 from gtransformer.modules.ragged import on_device
 from gtransformer.modules.relative import clipped_distance
 
@@ -120,12 +120,14 @@ class CachedTokens(CachedPrefix):
 class CachedDocument(CachedPrefix):
     """Self-attention to the whole prefix: the part that hypotheses share, once for all, and after it the slots.
 
-    ``shared``: keys and values (documents, heads, capacity, dim).
+    ``shared``: keys and values (documents, heads, capacity, dim). Groups that are sentences of one document read its
+    row together (``History.sharers``).
     """
 
     def __init__(self):
         super().__init__()
         self.shared: list[Tensor] | None = None
+        self.sharing: History | None = None  # if groups share rows
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         self.write(new, masks.history)
@@ -133,17 +135,16 @@ class CachedDocument(CachedPrefix):
         if not masks.shared_width:
             return attend(q, [keys], [values], [masks.tail])
         shared_keys, shared_values = (side[:, :, : masks.shared_width] for side in self.shared)
-        return attend(q, [shared_keys, keys], [shared_values, values], [masks.shared, masks.tail])
+        parts = [shared_keys, keys], [shared_values, values], [masks.shared, masks.tail]
+        return attend(q, *parts, [masks.rows, None])
 
     def force(self, new: list[Tensor], forced_prefixes: ForcedPrefixes) -> None:
-        self.shared = [
-            side.new_zeros(
-                len(forced_prefixes.history.steps), *side.shape[1:2], forced_prefixes.layout.length, side.shape[2]
-            )
-            for side in new
-        ]
+        history, longest = forced_prefixes.history, forced_prefixes.layout.length
+        self.sharing = None if history.sharers is None else history
+        number = len(history.steps) if self.sharing is None else len(forced_prefixes.documents)
+        self.shared = [side.new_zeros(number, side.shape[1], longest, side.shape[2]) for side in new]
         for shared, value in zip(self.shared, new, strict=True):
-            shared[forced_prefixes.groups] = forced_prefixes.layout.pad(value).transpose(1, 2)
+            shared[forced_prefixes.rows] = forced_prefixes.layout.pad(value).transpose(1, 2)
 
     def promote(self, moves: list[tuple[int, int, int, np.ndarray]]) -> None:
         needed = max(length + len(ancestors) for _, _, length, ancestors in moves)
@@ -160,6 +161,8 @@ class CachedDocument(CachedPrefix):
 
     def select(self, groups: Tensor) -> None:
         super().select(groups)
+        if self.shared is not None and self.sharing is not None:
+            groups = on_device(self.sharing.shared_rows, groups.device)
         if self.shared is not None:
             self.shared = [side.index_select(0, groups) for side in self.shared]
 
@@ -171,24 +174,36 @@ def widened(cache: Tensor, capacity: int) -> Tensor:
     return wide
 
 
-def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], masks: list[Tensor | None]) -> Tensor:
+def attend(
+    q: Tensor,
+    keys: list[Tensor],
+    values: list[Tensor],
+    masks: list[Tensor | None],
+    rows: list[SharedRows | None] | None = None,
+) -> Tensor:
     """Attend with few queries over keys in several tensors.
 
     Args:
         q: (documents, heads, beam, dim); keys, values: (documents, heads, n_i, dim) each; masks: added to the scores,
             (documents, 1 or heads, beam or 1, n_i), at least one key is visible.
+        rows: for each, which documents read the same keys and values, (rows, heads, n_i, dim); None: each its own.
 
     Returns:
         (documents, heads, beam, dim).
     """
     q = q * (1.0 / math.sqrt(q.shape[-1]))
-    scores = [torch.matmul(q, side.transpose(2, 3)) for side in keys]
+    rows = rows or [None] * len(keys)
+    scores = [_product(q, side.transpose(2, 3), own) for side, own in zip(keys, rows, strict=True)]
     scores = [score if mask is None else score + mask for score, mask in zip(scores, masks, strict=True)]
     exact = torch.float64 if q.dtype == torch.float64 else torch.float32
     joined = scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
     weights = torch.softmax(joined, dim=-1, dtype=exact).to(q.dtype)
     parts = weights.split([side.shape[2] for side in keys], dim=-1)
-    output = torch.matmul(parts[0], values[0])
-    for part, value in zip(parts[1:], values[1:], strict=True):
-        output = output + torch.matmul(part, value)
+    output = _product(parts[0], values[0], rows[0])
+    for part, value, own in zip(parts[1:], values[1:], rows[1:], strict=True):
+        output = output + _product(part, value, own)
     return output
+
+
+def _product(x: Tensor, matrix: Tensor, rows: SharedRows | None) -> Tensor:
+    return torch.matmul(x, matrix) if rows is None else rows.scatter(torch.matmul(rows.gather(x), matrix))

@@ -42,7 +42,7 @@ class CachedRecurrence(CachedAttention):
         """Take in the states (N, channels) of what all hypotheses of a document begin with."""
         groups, beam = forced_prefixes.history.ancestor.shape[:2]
         self.state = new[0].new_zeros(groups, beam, new[0].shape[1])
-        ends = on_device(forced_prefixes.layout.doc_starts[1:] - 1, self.state.device)
+        ends = on_device(forced_prefixes.ends, self.state.device)
         self.state[forced_prefixes.groups] = new[0].index_select(0, ends).unsqueeze(1).expand(-1, beam, -1)
 
     def reorder(self, groups: Tensor, beams: Tensor) -> None:

@@ -26,7 +26,8 @@ class History:
     ``ancestor`` (groups, beam, capacity): the hypothesis that wrote a slot of this prefix. ``starts`` (most of
     ``sentences``, groups, beam): first slot of the hypothesis's current sentence, of the one before it, and so on; the
     document's first slot for sentences that do not exist. ``shared_end`` (groups,): first slot of the document that is
-    not in the shared prefix; ``shared_length`` (groups,): tokens there.
+    not in the shared prefix; ``shared_length`` (groups,): tokens there. ``sharers`` (groups,): the row of shared
+    prefixes that each group reads, if several groups are sentences of one document and read one row; else None.
 
     Args:
         groups, beam: number of documents, and of hypotheses for each.
@@ -43,6 +44,8 @@ class History:
         self.starts = np.zeros((max(sentences, default=0), groups, beam), dtype=np.int64)
         self.shared_end = np.zeros(groups, dtype=np.int64)
         self.shared_length = np.zeros(groups, dtype=np.int64)
+        self.sharers: np.ndarray | None = None
+        self.shared_rows = np.zeros(0, dtype=np.int64)  # the old rows that the newest reorder kept
         self.steps = np.zeros(groups, dtype=np.int64)  # tokens read of each document
         self.slots = 0  # slots in use
         self.clock = 0
@@ -140,7 +143,7 @@ class History:
 
     def first_of(self, tokens: int) -> np.ndarray:
         """Return (groups, 1): the slot of the first of the last so many tokens of each document."""
-        return np.maximum(self.slots - tokens, self.slots - self.steps)[:, None]
+        return np.maximum(0, np.maximum(self.slots - tokens, self.slots - self.steps))[:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
@@ -148,6 +151,8 @@ class History:
         self.starts = self.starts[:, groups[:, None], beams]
         self.shared_end, self.shared_length = self.shared_end[groups], self.shared_length[groups]
         self.steps = self.steps[groups]
+        if self.sharers is not None:
+            self.shared_rows, self.sharers = np.unique(self.sharers[groups], return_inverse=True)
 
     def restart(self, group: int) -> None:
         """Replace a finished document by a new one."""
@@ -157,7 +162,7 @@ class History:
 
     def agreed(self) -> list[tuple[int, int, int, np.ndarray]]:
         """Return (group, first slot, shared length before, ancestors) of the tokens that become shared."""
-        if not self.document or self.clock % SHARED_BLOCK:
+        if not self.document or self.sharers is not None or self.clock % SHARED_BLOCK:
             return []
         same = (self.ancestor[:, :, : self.slots] == self.ancestor[:, :1, : self.slots]).all(axis=1)
         moves = []
@@ -178,10 +183,12 @@ class ForcedPrefixes:
 
     Attributes:
         history: already includes these tokens.
-        tokens: (N,) int64 of the groups with a prefix, with their ``layout`` and the ``layer.View`` of a full pass;
+        tokens: (N,) int64 of the documents that are read, with their ``layout`` and the ``layer.View`` of a full pass;
             ``dtype`` is that of the steps, whatever autocast does here.
-        groups: (n,) int64, the groups with a prefix.
-        group, slot, token: (n,) int64, tokens that have a slot of their group.
+        documents: (read,) int64 on the host, which documents of the memory these are.
+        rows: (read,) int64, where each is stored among the shared prefixes.
+        groups: (n,) int64, the groups with a prefix; ends: (n,) int64 on the host, their last tokens among all N.
+        group, slot, token: (m,) int64, tokens that have a slot of their group.
     """
 
     history: History
@@ -189,10 +196,40 @@ class ForcedPrefixes:
     layout: Ragged
     view: object
     dtype: torch.dtype
+    documents: np.ndarray
+    rows: torch.Tensor
     groups: torch.Tensor
+    ends: np.ndarray
     group: torch.Tensor
     slot: torch.Tensor
     token: torch.Tensor
+
+
+class SharedRows:
+    """Groups that read the same keys: their queries come together, so that keys are stored and read once.
+
+    Args:
+        rows: (groups,) int64, the row of keys that each group reads.
+        number: of rows.
+    """
+
+    def __init__(self, rows: np.ndarray, number: int, device: torch.device):
+        counts = np.bincount(rows, minlength=number)
+        self.shape = number, int(counts.max(initial=1))
+        order = np.argsort(rows, kind="stable")
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        position, group = np.empty_like(order), np.zeros(self.shape[0] * self.shape[1], dtype=np.int64)
+        position[order] = rows[order] * self.shape[1] + within
+        group[position[order]] = order
+        self.group, self.position = on_device(group, device), on_device(position, device)
+
+    def gather(self, x: torch.Tensor) -> torch.Tensor:
+        """Return x (groups, heads, beam, n) as (rows, heads, most groups of a row * beam, n)."""
+        return x.index_select(0, self.group).unflatten(0, self.shape).transpose(1, 2).flatten(2, 3)
+
+    def scatter(self, x: torch.Tensor) -> torch.Tensor:
+        """Undo ``gather``."""
+        return x.unflatten(2, (self.shape[1], -1)).transpose(1, 2).flatten(0, 1).index_select(0, self.position)
 
 
 class Masks:
@@ -202,7 +239,7 @@ class Masks:
 
     Masks are (groups, 1, beam or 1, keys), None if all keys are visible. ``sentences`` and ``tokens`` map a number to
     the first slot of the last so many, and the mask. Keys of ``tail`` begin at ``tail_first``; ``shared`` is the mask
-    of the ``shared_width`` tokens of the shared prefix that are read.
+    of the ``shared_width`` tokens of the shared prefix that are read, and ``rows`` the ``SharedRows`` of ``sharers``.
     """
 
     def __init__(self, history: History, tags: np.ndarray, device: torch.device, dtype: torch.dtype):
@@ -215,6 +252,9 @@ class Masks:
         for number in history.tokens:
             first, seen = history.view(history.first_of(number))
             self.tokens[number] = first, visible_to_score(_for_heads(seen), device, dtype)
+        self.rows = None
+        if history.document and history.sharers is not None:
+            self.rows = SharedRows(history.sharers, int(history.sharers.max(initial=0)) + 1, device)
         if history.document:
             self.tail_first, seen = history.view(history.shared_end[:, None])
             self.tail = visible_to_score(_for_heads(seen), device, dtype)

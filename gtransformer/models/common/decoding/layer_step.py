@@ -19,7 +19,8 @@ from gtransformer.models.common.decoding.history import ForcedPrefixes, History,
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, open_gate
 from gtransformer.modules.kernels import Linear, PackedLinear
-from gtransformer.modules.ragged import Memory
+from gtransformer.modules.positions import SentenceNumbers
+from gtransformer.modules.ragged import Memory, on_device
 from gtransformer.modules.ssru import Ssru
 
 Pack = Callable[..., PackedLinear]
@@ -119,6 +120,7 @@ class AttentionStep:
         if residual_gate is not None:
             own_proj, found_proj = pack(residual_gate.own_proj), pack(residual_gate.found_proj)
             self.residual_gate = lambda h, found: torch.sigmoid(own_proj(h) + found_proj(found))  # Eq. 22
+        self.embedded: dict[SentenceNumbers, Tensor] = {}
         self.attentions: list[list[CachedAttention]] = [
             [
                 CachedRecurrence(scope == BySentence())
@@ -158,8 +160,21 @@ class AttentionStep:
     def _numbered(self, module: MultiheadAttention, own: list[Tensor], tags: np.ndarray) -> list[Tensor]:
         """Return queries, and own keys and values, (n, heads, dim), from the outputs of a module's projections."""
         q, *new = map(module.split, own)
-        new[:1] = [module.add_sentence_embedding(keys, module.key_numbers, tags) for keys in new[:1]]
-        return [module.add_sentence_embedding(q, module.query_numbers, tags), *new]
+        if module.query_numbers is None:
+            return [q, *new]
+        index = on_device(tags, q.device)
+        q = q + self._embedded(module, module.query_numbers, tags).index_select(0, index)
+        new[:1] = [keys + self._embedded(module, module.key_numbers, tags).index_select(0, index) for keys in new[:1]]
+        return [q, *new]
+
+    def _embedded(self, module: MultiheadAttention, numbers: SentenceNumbers, tags: np.ndarray) -> Tensor:
+        """Return the embedded sentence numbers from 0 to at least the largest tag, (numbers, heads, dim), held."""
+        most, held = int(tags.max(initial=0)), self.embedded.get(numbers)
+        if held is None or len(held) <= most:
+            weight = numbers.map.weight
+            every = torch.arange(2 * most + 8, device=weight.device)
+            held = self.embedded[numbers] = module.split(numbers(every, weight.dtype))
+        return held
 
     def force(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         """Apply the full pass, x (N, channels) -> (N, channels), to the forced prefixes; cache its keys."""

@@ -31,13 +31,20 @@ class DecodingState:
         decoder: the decoder, in evaluation mode.
         memory: encoder output; its ``documents`` are those that each hypothesis translates.
         hypotheses: number of hypotheses.
+        beam: how many of them form a group; None: those of one document. Less lets several groups translate sentences
+            of one document.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int):
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, beam: int | None = None):
         self.decoder, self.memory = decoder, memory
         self.device = memory.states.device
-        self.documents = documents_of(memory, hypotheses)
+        self.documents = documents_of(memory, hypotheses, beam)
         self.beam = hypotheses // max(1, len(self.documents))
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of words."""
+        return len(self.decoder.output_projection.weight)
 
     @property
     def steps(self) -> int:
@@ -54,11 +61,20 @@ class DecodingState:
             top states of the new tokens, (hypotheses, channels).
         """
 
-    def force(self, prefixes: Sequence[Tensor]) -> None:
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
         """Read what the hypotheses of each group begin with, before the first step.
 
-        ``prefixes``: for each group (length,) int64 on the device, whole sentences; the next token will be ``<s>``.
+        Args:
+            targets: for each document of the memory (length,) int64 on the device, whole sentences, possibly none.
+            lengths: (groups,) int64, each group begins with so many tokens of its document's target, whole sentences;
+                the next one will be ``<s>``. None: with all of it.
+
+        Returns:
+            top states of all tokens of the targets, document by document, (N, channels).
         """
+
+    def skip(self, positions: np.ndarray) -> None:
+        """Begin each group at a position of its document, (groups,) int64, without what precedes it."""
 
     def logits(self, features: Tensor) -> Tensor:
         """Compute logits, (n, channels) -> (n, vocabulary)."""
@@ -81,8 +97,10 @@ class DecodingState:
 class CachedState(DecodingState):
     """Decoding with caches; ``pack`` packs the weights of linear layers with one input, as PackedLinear does."""
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, pack: Pack):
-        super().__init__(decoder, memory, hypotheses)
+    def __init__(
+        self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, pack: Pack, beam: int | None = None
+    ):
+        super().__init__(decoder, memory, hypotheses, beam)
         self.inputs = decoder.input_step(decoder, memory, self.documents, self.beam, pack)
         self.history = history_of(decoder.scopes(None), len(self.documents), self.beam, decoder.restarts)
         self.readers = {
@@ -112,18 +130,25 @@ class CachedState(DecodingState):
         if moves:
             for one in self.attentions:
                 one.promote(moves)
+        return self._normalised(x)
+
+    def _normalised(self, x: Tensor) -> Tensor:
         norm = self.decoder.layer_norm
         return x if norm is None else norm(x)
 
-    def force(self, prefixes: Sequence[Tensor]) -> None:
-        """Begin all hypotheses of a group by one full pass."""
-        forced_prefixes = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+        """Begin all hypotheses of all groups by one full pass over the targets of their documents."""
+        forced_prefixes = force_prefixes(self.decoder, self.memory, self.documents, targets, lengths, self.history)
         for reader in self.readers.values():
             reader.force(forced_prefixes)
         with self.decoder.autocast():
             x = self.inputs.force(forced_prefixes)
             for layer in self.layers:
                 x = layer.force(x, forced_prefixes)
+            return self._normalised(x)
+
+    def skip(self, positions: np.ndarray) -> None:
+        self.history.steps = positions.copy()
 
     def logits(self, features: Tensor) -> Tensor:
         return self.decoder.mask_unpredictable(self.output(features))
@@ -160,8 +185,8 @@ class PrefixState(DecodingState):
     until their scopes have caches, and caches are tested against it.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int):
-        super().__init__(decoder, memory, hypotheses)
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, beam: int | None = None):
+        super().__init__(decoder, memory, hypotheses, beam)
         self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens read of each document
         self.tokens = torch.full((hypotheses, FIRST_CAPACITY), decoder.padding, device=self.device)
 
@@ -187,12 +212,16 @@ class PrefixState(DecodingState):
         """Return the top states of all tokens of the prefixes (hypotheses, length), (N, channels)."""
         return self.decoder.extract_ragged(prefixes, layout, memory)
 
-    def force(self, prefixes: Sequence[Tensor]) -> None:
-        self.lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+        self.lengths = prefix_lengths(targets, lengths, self.documents)
         room = max(0, self.steps - self.tokens.shape[1])
         self.tokens = torch.nn.functional.pad(self.tokens, (0, room), value=self.decoder.padding)
-        for group, prefix in enumerate(prefixes):
-            self.tokens[group * self.beam : (group + 1) * self.beam, : len(prefix)] = prefix
+        for group, (document, length) in enumerate(zip(self.documents, self.lengths, strict=True)):
+            self.tokens[group * self.beam : (group + 1) * self.beam, :length] = targets[document][:length]
+        read = np.flatnonzero([len(target) for target in targets])
+        padded, layout, memory = full_pass(self.decoder, self.memory, targets, read)
+        with self.decoder.autocast():
+            return self.top_states(padded, layout, memory)
 
     def logits(self, features: Tensor) -> Tensor:
         with self.decoder.autocast():
@@ -246,42 +275,79 @@ class InputStep:
         """Receive a translation: ``tokens`` (n,) int64 after the given ``<s>``, without the language symbol."""
 
 
+def prefix_lengths(targets: Sequence[Tensor], lengths: np.ndarray | None, documents: np.ndarray) -> np.ndarray:
+    """Return (groups,) int64, how many tokens of its document's target each group begins with."""
+    whole = np.array([len(target) for target in targets], dtype=np.int64)[documents]
+    return whole if lengths is None else lengths
+
+
+def full_pass(
+    decoder: DocumentEmbedding, memory: Memory, targets: Sequence[Tensor], read: np.ndarray
+) -> tuple[Tensor, Ragged, Memory]:
+    """Return the padded targets of the documents ``read``, their layout as prefixes, and these documents' memory."""
+    padded = torch.nn.utils.rnn.pad_sequence(
+        [targets[document] for document in read], batch_first=True, padding_value=decoder.padding
+    )
+    layout = decoder.layout(padded)
+    layout.whole = False
+    return padded, layout, replace(memory, documents=on_device(read, padded.device)).expanded()
+
+
 def force_prefixes(
-    decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, prefixes: Sequence[Tensor], history: History
+    decoder: DocumentEmbedding,
+    memory: Memory,
+    documents: np.ndarray,
+    targets: Sequence[Tensor],
+    lengths: np.ndarray | None,
+    history: History,
 ) -> ForcedPrefixes:
-    """Prepare the full pass over the forced prefixes and add them to ``history``.
+    """Prepare the full pass over the targets and add the forced prefixes to ``history``.
 
     Args:
         decoder, memory, documents: as of ``InputStep``.
-        prefixes: for each group (length,) int64, whole sentences, possibly none; at least one has some.
+        targets, lengths: as of ``DecodingState.force``; at least one target has tokens.
     """
-    lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
-    groups = on_device(np.flatnonzero(lengths), memory.states.device)
-    nonempty = [prefix for prefix in prefixes if len(prefix)]
-    padded = torch.nn.utils.rnn.pad_sequence(nonempty, batch_first=True, padding_value=decoder.padding)
-    layout = decoder.layout(padded)
-    layout.whole = False
-    memories = replace(memory, documents=on_device(documents, groups.device)[groups]).expanded().by_name()
-    view = decoder.view(layout, memories)
-    stored = history.force([np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes], lengths)
+    lengths = prefix_lengths(targets, lengths, documents)
+    read = np.flatnonzero([len(target) for target in targets])
+    padded, layout, own = full_pass(decoder, memory, targets, read)
+    row = np.searchsorted(read, documents).clip(max=len(read) - 1)  # of each group; any, if its document has no target
+    begins = [np.flatnonzero(target.cpu().numpy() == decoder.bos) for target in targets]
+    stored = history.force(
+        [begins[one][begins[one] < length] for one, length in zip(documents, lengths, strict=True)], lengths
+    )
+    together = len(np.unique(documents)) < len(documents)
+    if together:
+        history.sharers = row
+    ends = layout.doc_starts[row] + lengths  # behind each prefix, among all tokens
     group = np.repeat(np.arange(len(lengths)), stored)
-    within = np.arange(stored.sum()) - np.repeat(np.cumsum(stored) - stored, stored)
-    slot, token = (
-        np.repeat(history.slots - stored, stored) + within,
-        np.repeat(np.cumsum(lengths) - stored, stored) + within,
-    )
-    indices = (on_device(side, groups.device) for side in (group, slot, token))
+    back = np.repeat(np.cumsum(stored), stored) - np.arange(stored.sum())  # 1 at the newest token
+    groups = np.flatnonzero(lengths)
+    rows = np.arange(len(read)) if together else np.searchsorted(documents, read)
+    indices = [on_device(one, padded.device) for one in (rows, groups, group, history.slots - back, ends[group] - back)]
+    rows, groups_there, *tokens = indices
     return ForcedPrefixes(
-        history, layout.pack(padded), layout, view, decoder.embed_tokens.weight.dtype, groups, *indices
+        history,
+        layout.pack(padded),
+        layout,
+        decoder.view(layout, own.by_name()),
+        decoder.embed_tokens.weight.dtype,
+        read,
+        rows,
+        groups_there,
+        ends[groups] - 1,
+        *tokens,
     )
 
 
-def documents_of(memory: Memory, hypotheses: int) -> np.ndarray:
+def documents_of(memory: Memory, hypotheses: int, beam: int | None = None) -> np.ndarray:
     """Return the document of each group, (groups,) int64.
 
-    Hypotheses in groups of equal size, document by document, form these groups; else each is a group of its own.
+    Without ``beam``, hypotheses in groups of equal size, document by document, form these groups; else each is a group
+    of its own.
     """
     documents = np.arange(hypotheses) if memory.documents is None else memory.documents.cpu().numpy()
+    if beam is not None:
+        return documents[::beam]
     if not len(documents):
         return documents
     begins = np.flatnonzero(np.diff(documents, prepend=documents[0] - 1))

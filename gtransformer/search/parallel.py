@@ -1,0 +1,192 @@
+"""Search over the sentences of documents in parallel: draft, verify, and search again what changes.
+
+Decoding reads all weights for every token. A document that is translated in order has few hypotheses to read them for.
+Here each sentence has a beam of its own, and all sentences of all documents are decoded together:
+
+1. Draft: every sentence is translated without the translations of the sentences before it.
+2. One full pass over the drafted translation of the document gives each sentence its context: keys and values.
+3. The pass also verifies. A sentence is translated again after its context, in parallel with others, if the context
+   changes which of its words are the most probable ones. What precedes the first sentence that changes is final, and so
+   is that one; the others follow in the next round.
+
+Decoders whose sentences do not depend on each other need no second step. Greedy search takes the most probable words.
+So its result is that of greedy search over the document: a final sentence has final context. With a beam the search is
+another one than over the document, which has one beam for all sentences; it ends after ``ROUNDS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.modules.ragged import on_device
+from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecoder, joined_hypothesis
+from gtransformer.search.rules import SentenceRule, SentenceState
+
+ROUNDS = 3  # searches of a sentence, the draft among them, with a beam
+CHUNK = 256  # tokens whose log probabilities over the vocabulary are computed at a time
+
+
+class ParallelSearch:
+    """Search over a batch of encoded documents, all sentences at a time.
+
+    Args:
+        rule, scoring, decoders, memories: as of ``BeamSearch``; the scoring does not sample.
+        limits: (documents, most sentences) int64, longest translation of each sentence in words.
+        sentences: (documents,) int64, how many there are, at least one.
+        positions: how many positions the decoders have for a document.
+    """
+
+    def __init__(
+        self,
+        rule: SentenceRule,
+        scoring: Scoring,
+        decoders: Sequence[StepDecoder],
+        memories,
+        limits: Tensor,
+        sentences: Tensor,
+        positions: int,
+    ):
+        self.rule, self.scoring, self.decoders, self.memories = rule, scoring, decoders, memories
+        self.device = memories[0].states.device
+        self.limits, self.sentences = limits.cpu().numpy(), sentences.cpu().numpy()
+        self.alone = all(
+            decoder.independent_sentences(memory) for decoder, memory in zip(decoders, memories, strict=True)
+        )
+        self.begins = self._begins(positions)
+        # By document and sentence: ``words </s>``, the log probability of each token, and whether it was the foremost.
+        self.chosen: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
+        self.scores: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
+        self.foremost: list[list[np.ndarray | None]] = [[None] * count for count in self.sentences]
+
+    def _begins(self, positions: int) -> np.ndarray:
+        """Return (documents, most sentences) int64, where each sentence of a draft begins: where its source does."""
+        layout, most = self.memories[0].layout, self.limits.shape[1]
+        lengths = np.zeros((len(self.limits), most + 1), dtype=np.int64)
+        np.add.at(lengths, (layout.doc, layout.tag.clip(0, most)), 1)
+        return np.minimum(lengths.cumsum(axis=1)[:, :-1], positions - 2 - self.limits).clip(min=0)
+
+    def run(self, at_once: int = 0) -> list[list[dict]]:
+        """Return fairseq's hypotheses of every document: one, or none if nothing was found.
+
+        ``at_once``: documents translated at a time; 0 means all.
+        """
+        count = len(self.limits)
+        step = at_once or count
+        for first in range(0, count, step):
+            self._translate(range(first, min(first + step, count)))
+        return [[self._whole(number)] if self._is_found(number) else [] for number in range(count)]
+
+    def _translate(self, documents: Sequence[int]) -> None:
+        final = dict.fromkeys(documents, 0)  # how many sentences of each document are
+        self._search(final, context=False)
+        if self.alone:
+            return
+        rounds, final = 1, dict.fromkeys(documents, 1)  # nothing precedes the first sentence
+        while (final := self._unfinished(final)) and (self.scoring.beam == 1 or rounds < ROUNDS):
+            changed = self._search(final, context=True)
+            for number in final:
+                first = min((sentence for document, sentence in changed if document == number), default=None)
+                final[number] = self.sentences[number] if first is None else first + 1
+            rounds += 1
+
+    def _unfinished(self, final: dict[int, int]) -> dict[int, int]:
+        return {
+            number: count
+            for number, count in final.items()
+            if count < self.sentences[number] and self._is_found(number)
+        }
+
+    def _is_found(self, number: int) -> bool:
+        return all(one is not None for one in self.chosen[number])
+
+    def _search(self, final: dict[int, int], context: bool) -> list[tuple[int, int]]:
+        """Search the sentences that are not final, with or without context; return changed ones, (document, sentence).
+
+        With context only those are searched in which other words are the most probable.
+        """
+        units = [(number, one) for number, count in final.items() for one in range(count, self.sentences[number])]
+        search = self._begin(units, context)
+        searched = np.ones(len(units), dtype=bool)
+        if context:
+            wrong = self._verify(search, final)
+            searched = np.array([unit in wrong for unit in units])
+            search.keep(searched)
+        changed = []
+        for (number, sentence), hypotheses, is_new in zip(units, search.run(), searched, strict=True):
+            if not is_new:
+                continue
+            before, found = self.chosen[number][sentence], None
+            if hypotheses:
+                found, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
+                self.scores[number][sentence] = scores
+                self.foremost[number][sentence] = hypotheses[0]["foremost"]
+            self.chosen[number][sentence] = found
+            if before is None or found is None or not torch.equal(before, found):
+                changed.append((number, sentence))
+        return changed
+
+    def _begin(self, units: list[tuple[int, int]], context: bool) -> BeamSearch:
+        documents, sentences = np.array(units).T
+        targets, lengths, positions = [], np.zeros_like(documents), None
+        if context:
+            unfinished, nothing = set(documents.tolist()), torch.zeros(0, dtype=torch.int64, device=self.device)
+            targets = [self._read(one) if one in unfinished else nothing for one in range(len(self.limits))]
+            ends = {one: np.cumsum([0, *(1 + len(part) for part in self.chosen[one])]) for one in unfinished}
+            lengths = np.array([ends[number][sentence] for number, sentence in units])
+        else:
+            positions = self.begins[documents, sentences]
+        beginnings = Beginnings(targets, documents, lengths, sentences, positions)
+        limits, number = torch.from_numpy(self.limits[documents]), torch.from_numpy(sentences + 1)
+        return BeamSearch(self.rule, self.scoring, self.decoders, self.memories, limits, number, beginnings=beginnings)
+
+    def _read(self, number: int) -> Tensor:
+        """Return a document's translation as the decoder reads it: ``<s> words </s>`` for each sentence."""
+        bos = self.chosen[number][0].new_tensor([self.rule.bos])
+        return torch.cat([part for one in self.chosen[number] for part in (bos, one)])
+
+    def _verify(self, search: BeamSearch, final: dict[int, int]) -> set[tuple[int, int]]:
+        """Return the sentences of which other words than before are the most probable ones after their context.
+
+        The scores of the others become those after their context.
+        """
+        rule, prefix = self.rule, 0 if self.rule.prefix is None else 1
+        parts = [(number, one) for number in sorted(final) for one in range(self.sentences[number])]
+        tokens = [self.chosen[number][one].cpu().numpy() for number, one in parts]
+        lengths = np.array([1 + len(one) for one in tokens])  # with <s>
+        begins = np.cumsum(lengths) - lengths
+        scores = np.zeros(lengths.sum())
+        foremost = np.concatenate([[*self.foremost[number][one], True] for number, one in parts])
+        predicted = np.concatenate([[*one, rule.eos] for one in tokens])  # the last one, of </s>, does not count
+        predicts = np.concatenate(
+            [
+                np.arange(begin + prefix, begin + length - 1) if one >= final[number] else np.zeros(0, dtype=np.int64)
+                for (number, one), begin, length in zip(parts, begins, lengths, strict=True)
+            ]
+        )
+        part = np.repeat(np.arange(len(parts)), lengths)[predicts]
+        number, sentence = np.array(parts)[part].T
+        words = predicts - begins[part] - prefix
+        state = SentenceState(predicted[predicts - 1], sentence[:, None], words[:, None])
+        short, full = (one[:, 0] for one in rule.length_bounds(state, self.limits[number]))
+        differs = np.zeros(len(parts), dtype=bool)
+        for first in range(0, len(predicts), CHUNK):
+            chunk = slice(first, first + CHUNK)
+            best, index = search.best_words(search.read, predicts[chunk], short[chunk], full[chunk])
+            found = index == predicted[predicts[chunk], None]
+            changed = (found[:, 0] != foremost[predicts[chunk]]) | ~found.any(axis=1)
+            differs[part[chunk][changed]] = True
+            scores[predicts[chunk]] = np.where(found, best, 0.0).sum(axis=1)
+        for place, (number, one) in enumerate(parts):
+            if one >= final[number] and not differs[place]:
+                own = scores[begins[place] : begins[place] + lengths[place] - 1].astype(np.float32)
+                self.scores[number][one] = on_device(own, self.device)
+        return {unit for unit, changed in zip(parts, differs, strict=True) if changed}
+
+    def _whole(self, number: int) -> dict:
+        scoring, symbols = self.scoring, (self.rule.bos, self.rule.language)
+        parts = self.chosen[number], self.scores[number]
+        return joined_hypothesis(*parts, *symbols, scoring.normalise, scoring.lenpen)

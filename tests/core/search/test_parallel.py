@@ -1,0 +1,224 @@
+"""All sentences of a document at a time: greedy search equals that over the document, token by token."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.search import parallel
+from gtransformer.search.beam import BeamSearch, Beginnings, Scoring
+from gtransformer.search.strategies import PARALLEL
+from tests.core.search.conftest import Translator
+from tests.core.search.systems import SYSTEMS
+from tests.core.search.test_beam import assert_same
+from tests.core.search.test_brute_force import greedy, log_probabilities, word_indices
+from tests.core.search.test_sequential import sentences_of
+from tests.support import fairseqs_model, tiny_model
+
+SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 7]
+LIMITS = {"max_len_a": 1.2, "max_len_b": 2}
+GROUP = {"encoder_ctxlayers": 2, "decoder_ctxlayers": 0, "cross_ctxlayers": 0, "positions": "sentence"}
+ALONE = {
+    "group attention": {**GROUP, "encoder_ctxlayers": 0},
+    "global in the encoder": GROUP,
+    "global cross-attention": {**GROUP, "cross_ctxlayers": 2},
+    "SSRU": {**GROUP, "decoder_unit": "ssru"},
+    "no positions": {**GROUP, "positions": "document", "no_token_positional_embeddings": True},
+}
+
+
+def at_once(dictionary, models, batch, task=None, **options):
+    """The hypotheses of --strategy parallel."""
+    translate = Translator(dictionary, models, {"strategy": PARALLEL, **(task or {})}, **{**LIMITS, **options})
+    return translate(batch)
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """For each search the number of hypotheses' groups at each of its steps."""
+    found, begin, step = [], BeamSearch.__init__, BeamSearch._step
+    monkeypatch.setattr(BeamSearch, "__init__", lambda self, *a, **k: (found.append([]), begin(self, *a, **k))[1])
+    monkeypatch.setattr(BeamSearch, "_step", lambda self: (found[-1].append(len(self.active)), step(self))[1])
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_greedy_equals_the_document_in_order(dictionary, documents, name):
+    """Systems with context on the target side: drafts, passes over them, and searches again, until nothing changes."""
+    model, draw = SYSTEMS[name](dictionary), random.Random(41)
+    for _ in range(3):
+        batch = documents(draw, SHAPES)
+        expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
+        assert_same(at_once(dictionary, [model], batch, beam=1), expected)
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_greedy_with_other_limits_and_scores(dictionary, documents, seed):
+    """Limits that cut, least lengths, penalties, an ensemble, and a few documents at a time."""
+    options = [
+        {"beam": 1, "max_len_a": 0, "max_len_b": 2, "min_len": 2, "unkpen": 0.5},
+        {"beam": 1, "max_len_a": 2, "max_len_b": 3, "min_len": 4, "lenpen": 0.3, "temperature": 1.7},
+        {"beam": 1, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20, "unnormalized": True},
+    ][seed]
+    models = [tiny_model(dictionary, seed).double(), tiny_model(dictionary, seed + 5, positions="sentence").double()]
+    batch = documents(random.Random(seed), SHAPES)
+    expected = Translator(dictionary, models, {"sentence_rule": "on"}, **{**LIMITS, **options})(batch)
+    for number in (0, 2):
+        assert_same(at_once(dictionary, models, batch, {"documents_at_once": number}, **options), expected)
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALONE)
+def test_independent_sentences(dictionary, documents, searches, name):
+    """Greedy search, which needs no option here, against a plain loop over the full pass; one search is enough."""
+    model, batch = tiny_model(dictionary, 3, **ALONE[name]).double(), documents(random.Random(43), SHAPES)
+    plain = Translator(dictionary, [model], beam=1, **LIMITS)(batch)
+    assert len(searches) == 1 and searches[0][0] == sum(map(len, SHAPES))
+    assert_same(at_once(dictionary, [model], batch, beam=1), plain)
+    for document, shape, (found,) in zip(batch, SHAPES, plain, strict=True):
+        tokens, total = greedy(model, dictionary, document, [int(1.2 * n + 2) for n in shape], 1)
+        assert found["tokens"].tolist() == tokens
+        assert found["score"].item() == pytest.approx(total / len(tokens), rel=1e-5)
+
+
+@torch.no_grad()
+def test_what_depends_on_other_sentences(dictionary, documents, searches):
+    """Positions of the document, or global attention of the decoder: greedy search goes through it in order."""
+    batch = documents(random.Random(44), SHAPES)
+    for options in ({**GROUP, "positions": "document"}, {**GROUP, "decoder_ctxlayers": 1}):
+        searches.clear()
+        Translator(dictionary, [tiny_model(dictionary, **options)], beam=1, **LIMITS)(batch)
+        assert len(searches) == 1 and searches[0][0] == len(SHAPES)
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"beam": 4}, {"beam": 3, "lenpen": 0.3, "unkpen": 0.7}, {"beam": 2, "min_len": 3}])
+def test_beams_of_independent_sentences(dictionary, documents, options):
+    """With group attention alone a sentence of a document is what it is as a document of its own."""
+    model = tiny_model(dictionary, 2, **ALONE["group attention"]).double()
+    batch = documents(random.Random(45), SHAPES)
+    alone = Translator(dictionary, [model], **LIMITS, **options)
+    eos, language = dictionary.eos(), dictionary.index("[de]")
+    for document, (found,) in zip(batch, at_once(dictionary, [model], batch, **options), strict=True):
+        each = [alone([sentence])[0][0] for sentence in sentences_of(dictionary, document)]
+        tokens = [[dictionary.bos(), *one["tokens"].tolist()[:-1]] for one in each]
+        assert found["tokens"].tolist() == [*sum(tokens, [])[1:], language]
+        scores = found["positional_scores"].double()
+        assert scores.sum().item() == pytest.approx(
+            sum(one["positional_scores"].sum().item() for one in each), abs=1e-5
+        )
+        assert found["tokens"].eq(eos).sum() == len(each)
+
+
+def in_order(model, dictionary, generator, document, shape, beam):
+    """Sentence by sentence, each with a beam of its own behind all earlier ones, without caches and alone."""
+    model.decoder.caches = False
+    memory = model.encoder(torch.tensor([document]))["memory"][0]
+    limits, chosen = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
+    for sentence in range(len(shape)):
+        begun = torch.tensor(sum(chosen, []), dtype=torch.int64)
+        one = np.array([len(begun)]), np.array([sentence])
+        search = BeamSearch(
+            generator.rule, Scoring(beam, dictionary.unk()), [model.decoder], [memory], limits,
+            torch.tensor([sentence + 1]), beginnings=Beginnings([begun], np.zeros(1, dtype=np.int64), *one),
+        )  # fmt: skip
+        chosen.append([dictionary.bos(), *search.run()[0][0]["tokens"].tolist()[:-1]])
+    model.decoder.caches = True
+    return [*sum(chosen, [])[1:], dictionary.index("[de]")]
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_beams_with_enough_rounds(dictionary, documents, monkeypatch, name):
+    """If all are searched until nothing changes, each is what a search of its own finds behind those before it."""
+    monkeypatch.setattr(parallel, "ROUNDS", 100)
+    every = [(document, sentence) for document in range(3) for sentence in range(3)]
+    monkeypatch.setattr(parallel.ParallelSearch, "_verify", lambda self, search, final: every)
+    model, shapes = SYSTEMS[name](dictionary), [[3, 1, 2], [2], [1, 4]]
+    batch = documents(random.Random(46), shapes)
+    translate = Translator(dictionary, [model], {"strategy": PARALLEL}, beam=3, **LIMITS)
+    for document, shape, (found,) in zip(batch, shapes, translate(batch), strict=True):
+        expected = in_order(model, dictionary, translate.generator, document, shape, 3)
+        assert found["tokens"].tolist() == expected
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_three_rounds_of_beams(dictionary, documents, searches, monkeypatch, seed):
+    """Which sentences are searched again: those with other most probable words, by a full pass over the documents."""
+    model, shapes = tiny_model(dictionary, seed).double(), [[3, 1, 2, 2], [2], [1, 4]]
+    batch, verify, asked = documents(random.Random(seed), shapes), parallel.ParallelSearch._verify, []
+
+    def verified(self, search, final):
+        before = [
+            (list(map(torch.clone, one)), list(most)) for one, most in zip(self.chosen, self.foremost, strict=True)
+        ]
+        asked.append((dict(final), before, verify(self, search, final)))
+        return asked[-1][-1]
+
+    monkeypatch.setattr(parallel.ParallelSearch, "_verify", verified)
+    found = at_once(dictionary, [model], batch, beam=3)
+    assert len(searches) == 1 + len(asked) <= 3 and searches[0][0] == sum(map(len, shapes))
+    assert asked[0][0] == {0: 1, 2: 1}  # a first sentence has no context
+    bos, eos, words = dictionary.bos(), dictionary.eos(), word_indices(dictionary)
+    for (final, before, again), active in zip(asked, searches[1:], strict=True):
+        expected = set()
+        for number, count in final.items():
+            chosen, foremost = (one[number] for one in before)
+            read = [token for one in chosen for token in (bos, *one.tolist())]
+            scores, place = log_probabilities(model, torch.tensor([batch[number]]), [read])[0], 0
+            for sentence, one in enumerate(chosen):
+                limit = int(1.2 * shapes[number][sentence] + 2)
+                for length, token in enumerate(one.tolist()):
+                    allowed = [eos] if length == limit else [*words, eos][: len(words) + (length > 0)]
+                    best = max(allowed, key=lambda index: scores[place, index].item())
+                    if sentence >= count and (best == token) != foremost[sentence][length]:
+                        expected.add((number, sentence))
+                    place += 1
+                place += 1
+        assert again == expected and (not active or active[0] == len(expected))
+    for shape, (one,) in zip(shapes, found, strict=True):
+        assert one["tokens"].eq(eos).sum() == len(shape)
+
+
+@torch.no_grad()
+def test_drafts_within_learned_positions(dictionary, documents):
+    """A source longer than its translation may be: a draft begins no later than its sentence then fits."""
+    sizes = {"max_source_positions": 64, "max_target_positions": 24, "decoder_learned_pos": True}
+    model = tiny_model(dictionary, 1, encoder_learned_pos=True, **sizes).double()
+    batch = documents(random.Random(48), [[8, 8, 8, 8], [1, 2]])
+    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
+    assert_same(at_once(dictionary, [model], batch, beam=1), expected)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"sampling": True}, "--strategy parallel is for plain beam search"),
+        ({"no_repeat_ngram_size": 2}, "--strategy parallel is for plain beam search"),
+        ({"nbest": 2}, "--strategy parallel makes one translation"),
+    ],
+)
+def test_searches_that_cannot_be(dictionary, options, message):
+    with pytest.raises(UserError, match=message):
+        at_once(dictionary, [tiny_model(dictionary)], [], beam=2, **options)
+
+
+def test_prefixes_and_models_that_cannot_be(dictionary, documents):
+    translate = Translator(dictionary, [tiny_model(dictionary)], {"strategy": PARALLEL}, beam=2)
+    with pytest.raises(UserError, match="--strategy parallel: leave --prefix-size and"):
+        translate(documents(random.Random(1), [[2]]), prefixes=[[4]])
+    with pytest.raises(UserError, match="--strategy parallel is for plain beam search by models that decode word"):
+        at_once(dictionary, [fairseqs_model(dictionary)], [], beam=2)

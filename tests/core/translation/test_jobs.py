@@ -1,0 +1,107 @@
+"""``translate --jobs``: several processes write what one writes; a failure ends them all and can be resumed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+import torch
+
+from gtransformer.cli.translate import main
+from gtransformer.errors import UserError
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.resumable import ResumableOutput
+from tests.core.translation.test_resuming import command, source, uninterrupted  # noqa: F401, F811
+
+HERE = os.getpid()
+
+
+def jobs(saved_model, text, output, *more) -> list[str]:
+    return command(saved_model, text, output, "--jobs", 3, *more)
+
+
+def fail_once(monkeypatch, failure) -> None:
+    """Let the third window fail, in the process that translates it."""
+    real = GTransformer._translate
+
+    def translate(self, window, options):
+        if window.lines[0].position.lines > 30:
+            failure()
+        return real(self, window, options)
+
+    monkeypatch.setattr(GTransformer, "_translate", translate)
+
+
+def killed() -> None:
+    assert os.getpid() != HERE
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrong() -> None:
+    assert os.getpid() != HERE
+    raise UserError("the model is wrong")
+
+
+@pytest.mark.slow
+def test_several_processes_write_what_one_writes(saved_model, source, uninterrupted, tmp_path):  # noqa: F811
+    assert main(jobs(saved_model, source, tmp_path / "out.jsonl")) == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == uninterrupted
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("failure", "said"), [(killed, "fewer --jobs"), (wrong, "the model is wrong")])
+def test_a_failure_is_one_sentence_and_can_be_resumed(
+    failure, said, saved_model, source, uninterrupted, tmp_path, monkeypatch, capsys,  # noqa: F811
+):  # fmt: skip
+    output = tmp_path / "out.jsonl"
+    with monkeypatch.context() as patch:
+        fail_once(patch, failure)
+        assert main(jobs(saved_model, source, output)) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and said in error
+    assert not output.exists() and not multiprocessing.active_children()
+    assert main(jobs(saved_model, source, output)) == 0
+    assert output.read_bytes() == uninterrupted
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_all_processes(saved_model, source, uninterrupted, tmp_path, monkeypatch):  # noqa: F811
+    output, real, written = tmp_path / "out.jsonl", ResumableOutput.add, []
+
+    def add(self, lines, position):
+        if written:
+            raise KeyboardInterrupt
+        written.append(real(self, lines, position))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ResumableOutput, "add", add)
+        assert main(jobs(saved_model, source, output)) == 130
+    assert not multiprocessing.active_children() and not output.exists()
+    assert main(command(saved_model, source, output)) == 0  # by one process
+    assert output.read_bytes() == uninterrupted
+
+
+def test_processes_share_packed_weights(saved_model):
+    """What was packed before they start is all that translating packs."""
+    model = GTransformer.from_pretrained(saved_model, "cpu")
+    pack = model.engine.model.decoder.pack
+    model._pack_weights()
+    packed = pack.cache_info().misses
+    model.translate([["The old dog sleeps.", "Mary finds her book."]])
+    assert pack.cache_info().misses == packed > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "gpu", "said"), [(["--jobs", "0"], False, "at least 1"), (["--jobs", "2"], True, "--cpu")]
+)
+def test_mistakes(given, gpu, said, saved_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    text = tmp_path / "text.txt"
+    text.write_text("The old dog sleeps.\n")
+    assert main(["--model", str(saved_model), str(text), "-o", str(tmp_path / "out"), *given]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and said in error
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

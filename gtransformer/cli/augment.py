@@ -28,12 +28,14 @@ from gtransformer.preprocess.formats import Written, write_split
 from gtransformer.preprocess.observed import GAP, SEPARATOR, is_plain, without_observed
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.settings import shard_numbers
+from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.work import read_record
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
 WORK = "augment"  # the folder in the output with what the model reads and writes,
 MADE = "made.json"  # and how it was made
 TOPK = 10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
+NEVER = 1000.0  # the penalty with which beam search writes no <unk>: a model would learn to write it
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -101,6 +103,8 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"--seed {args.seed}: must not be negative")
     if args.kind == OBSERVE:
         return
+    if args.unkpen is not None:
+        raise UserError(f"--unkpen {args.unkpen}: <unk> is never written; leave it out")
     if args.sentence_rule == "off":
         raise UserError("--sentence-rule off: lines would not stay aligned; leave it out")
     tag = args.tag
@@ -150,9 +154,10 @@ def observe(args: argparse.Namespace) -> Selection:
     counts, of_dev = Selection(), Selection()
     documents = select(train, held_out(args), counts, skip=args.skip_held_out, **options)
     documents = progress(documents, "select", unit=" documents")
-    report(write_split(args.output, "train", langs, with_observed_words(documents, args.copies, args.seed)), counts)
-    documents = select(dev, HeldOut([], langs), of_dev, **options)
-    report(write_split(args.output, "dev", langs, with_observed_words(documents, 1, args.seed)), of_dev)
+    of_train = (document for _, document in with_observed_words(documents, args.copies, args.seed))
+    report(write_split(args.output, "train", langs, of_train), counts)
+    documents = with_observed_words(select(dev, HeldOut([], langs), of_dev, **options), 1, args.seed)
+    report(write_split(args.output, "dev", langs, (document for _, document in documents)), of_dev)
     return counts
 
 
@@ -162,8 +167,11 @@ def translate(args: argparse.Namespace) -> Selection:
     files, forbidden = training_files(args), held_out(args)
     args.format, args.nbest, args.scores, args.split_sentences, args.first_pass = "text", None, False, False, None
     args.sentence_rule = "on"
-    if args.kind == TARGET and args.sampling_topk is None:
-        args.sampling_topk = TOPK
+    if args.sampling_topk is None and ModelDirectory.open(args.model).search.sampling_topk is None:
+        if args.kind == TARGET:
+            args.sampling_topk = TOPK
+        else:
+            args.unkpen = NEVER
     run = Run(args, read_lines)  # markup is looked for in the whole text: a share may begin with a quotation of it
     check_model(args, run)
     counts = Selection()
@@ -173,14 +181,21 @@ def translate(args: argparse.Namespace) -> Selection:
     )  # fmt: skip
     documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:
-        read = with_observed_words(documents, args.copies, 1 if args.seed is None else args.seed, unseen=True)
-    else:
-        read = (document for _, document in documents)
+        seed = 1 if run.options.seed is None else run.options.seed
+        documents = with_observed_words(documents, args.copies, seed, unseen=True)
+    run.numbers = []  # in the whole text, not in this share of it
     text, translation = (args.output / WORK / name for name in ("text.txt", "translation.txt"))
-    write_text(text, ([source for source, _ in document] for document in read))
+    write_text(text, noted(documents, run.numbers))
     translate_missing(run, [(str(text), str(translation), sum(1 for _ in read_lines(text)))])
     report(write_split(args.output, "train", langs, arranged(args, read_translated(text, translation))), counts)
     return counts
+
+
+def noted(documents: Iterable[tuple[int, list[Pair]]], numbers: list[int]) -> Iterator[list[str]]:
+    """Yield the source of each document; append its number, from 1."""
+    for number, document in documents:
+        numbers.append(number + 1)
+        yield [source for source, _ in document]
 
 
 def arranged(args: argparse.Namespace, translated: Iterable[list[Pair]]) -> Iterator[list[Pair]]:
@@ -211,6 +226,8 @@ def check_model(args: argparse.Namespace, run: Run) -> None:
                 f"{args.model}: no augmentation model, because its vocabulary lacks {SEPARATOR} or {GAP}; train one on "
                 "the corpus of gtransformer augment observe"
             )
+        words = enumerate(run.model.engine.target.symbols)
+        run.model.engine.never = [index for index, word in words if not is_plain(word)]  # a joined vocabulary has them
 
 
 def report(written: Written, counts: Selection) -> None:

@@ -170,7 +170,8 @@ def count_lines(name: str, output: str | None, source: Side) -> int | None:
 class Run:
     """Model and options for all texts of a command; the model is loaded when it is first needed.
 
-    ``read``: yields the lines of a text, given its name (default: of the source side, in any format).
+    ``read``: yields the lines of a text, given its name (default: of the source side, in any format). ``numbers``: of a
+    text's documents, on which sampling depends; None: from 1.
     """
 
     def __init__(self, args: argparse.Namespace, read: Callable[[str], Iterator[str]] | None = None):
@@ -193,6 +194,7 @@ class Run:
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
         self.read = read or partial(input_lines, wanted=self.source)
         self.system = args.model.resolve().name  # in formats that name it
+        self.numbers: list[int] | None = None
         self.first_model: Path | None = None
         self.first_text: Path | None = None
         if args.first_pass is not None:
@@ -245,7 +247,9 @@ class Run:
             bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
             position, sentences, cut = start, 0, 0
             with bar, ticking(bar), said_on_interrupt(resumable):
-                windows = model.translate_lines(lines, self.options, self.split, start, first, self.args.jobs)
+                windows = model.translate_lines(
+                    lines, self.options, self.split, start, first, self.args.jobs, self.numbers
+                )
                 for window in stack.enter_context(closing(windows)):
                     position, shown = window[-1].line.position, [self.shape(translated) for translated in window]
                     if resumable:

@@ -29,16 +29,22 @@ class Sampling:
 
     Attributes:
         topk: words are drawn from the ``topk`` most probable ones, by their probabilities; 0: from all.
-        seed: at least 0. What is drawn depends on the seed and on the document's source, not on its batch.
+        seed: at least 0. What is drawn depends on the seed, on the document's source and its position in the text, not
+            on its batch.
     """
 
     topk: int
     seed: int
 
-    def generator(self, source: Tensor) -> np.random.Generator:
-        """Return the random numbers for a document whose source is (length,) int64, without padding."""
+    def generator(self, source: Tensor, position: Sequence[int] = ()) -> np.random.Generator:
+        """Return the random numbers for a document.
+
+        Args:
+            source: (length,) int64, without padding.
+            position: its ``TEXT_POSITION``, if known: equal documents of a text have different translations.
+        """
         words = hashlib.sha256(source.cpu().numpy().astype("<i8").tobytes()).digest()
-        return np.random.default_rng([self.seed, *np.frombuffer(words, dtype="<u4").tolist()])
+        return np.random.default_rng([self.seed, *np.frombuffer(words, dtype="<u4").tolist(), *position])
 
     def draw(self, lprobs: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Return log probability and index of a drawn word, (n, 1) each.

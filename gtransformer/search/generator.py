@@ -12,6 +12,7 @@ from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
+from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.group_tags import pad_context
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
@@ -21,6 +22,8 @@ from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_length_limits
 from gtransformer.search.strategies import PARALLEL
+
+Positions = Sequence[tuple[int, int]]
 
 
 class DocumentGenerator(SequenceGenerator):
@@ -104,7 +107,7 @@ class DocumentGenerator(SequenceGenerator):
         limits = within_positions(limits, sentences, self.positions, self.given)
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
         if self.fast and plain:
-            return self._search(sample["net_input"], limits, sentences)
+            return self._search(sample["net_input"], limits, sentences, positions=sample.get(TEXT_POSITION))
         if self.parallel:
             raise UserError(f"--strategy {PARALLEL}: leave --prefix-size and --constraints out")
         # Words, <s> and </s> of every sentence without the given first <s>; fairseq counts the language symbol
@@ -134,7 +137,9 @@ class DocumentGenerator(SequenceGenerator):
             made.repeat_ngram_blocker = RepeatedNgrams(self.options["no_repeat_ngram_size"], self.tgt_dict.bos())
         return made
 
-    def continue_prefixes(self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
+    def continue_prefixes(
+        self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor, positions: Positions | None = None
+    ) -> list[list[dict]]:
         """Translate the last sentences of every document after given translations of the earlier ones.
 
         The forced prefix costs nothing and does not count in length normalisation, nor does the ``<s>`` after it.
@@ -144,6 +149,7 @@ class DocumentGenerator(SequenceGenerator):
             forced_prefixes: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or
                 none.
             new: (documents,) int64, how many sentences are to be translated.
+            positions: the batch's ``TEXT_POSITION``.
 
         Returns:
             as fairseq's generator; hypotheses hold the new sentences: ``words </s> <s> words </s> [de]``.
@@ -160,7 +166,8 @@ class DocumentGenerator(SequenceGenerator):
         source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths, self.given)
-        return self._search(net_input, limits, given + new, Beginnings.whole(forced_prefixes, self.tgt_dict.eos()))
+        beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
+        return self._search(net_input, limits, given + new, beginnings, positions)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
@@ -176,7 +183,12 @@ class DocumentGenerator(SequenceGenerator):
         return ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
 
     def _search(
-        self, net_input: dict, limits: Tensor, sentences: Tensor, beginnings: Beginnings | None = None
+        self,
+        net_input: dict,
+        limits: Tensor,
+        sentences: Tensor,
+        beginnings: Beginnings | None = None,
+        positions: Positions | None = None,
     ) -> list[list[dict]]:
         """Search with our own beam search (beam.py), if possible all sentences at a time (parallel.py)."""
         scoring = Scoring(
@@ -190,7 +202,8 @@ class DocumentGenerator(SequenceGenerator):
         )
         random = []
         if self.sampling:
-            random = [self.sampling.generator(source[source.ne(self.pad)]) for source in net_input["src_tokens"]]
+            sources = [source[source.ne(self.pad)] for source in net_input["src_tokens"]]
+            random = list(map(self.sampling.generator, sources, positions or [()] * len(sources)))
         models = list(self.model.models)
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]

@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise, joined_hypothesis
 from gtransformer.search.generator import DocumentGenerator
@@ -25,6 +25,7 @@ class DocumentProgress:
     Attributes:
         sentences: its source, ``<s> words </s>`` each, (length,) int64.
         begin: the number of its first sentence in the document, from 1.
+        number: that of the document in the text.
         windows: the windows still to be translated.
         chosen: translations so far, ``words </s>`` each; scores: of their tokens.
         hypothesis: the result of the newest window; None: nothing was found, and the document ends here.
@@ -33,6 +34,7 @@ class DocumentProgress:
     sentences: list[Tensor]
     windows: deque[SentenceWindow]
     begin: int
+    number: int
     chosen: list[Tensor] = field(default_factory=list)
     scores: list[Tensor] = field(default_factory=list)
     hypothesis: dict | None = None
@@ -107,10 +109,9 @@ class SequentialGenerator(ForcedPrefixGenerator):
         begins = sample["net_input"].get(FIRST_SENTENCE)
         self.numbered = begins is not None
         begins = begins.tolist() if self.numbered else [1] * len(tokens)
-        documents = [
-            self._progress(source, number, begin)
-            for number, (source, begin) in enumerate(zip(tokens, begins, strict=True))
-        ]
+        places = sample.get(TEXT_POSITION)
+        numbers = [0] * len(tokens) if places is None else [number for number, _ in places]
+        documents = list(map(self._progress, tokens, range(len(tokens)), begins, numbers))
         waiting = deque(document for document in documents if document.windows)
         at_once = self.generator.documents_at_once or len(waiting)
         active: list[DocumentProgress] = []
@@ -121,12 +122,12 @@ class SequentialGenerator(ForcedPrefixGenerator):
             active = [document for document in active if document.windows]
         return [[] if document.hypothesis is None else [self._whole(document)] for document in documents]
 
-    def _progress(self, source: Tensor, number: int, begin: int) -> DocumentProgress:
+    def _progress(self, source: Tensor, row: int, begin: int, number: int) -> DocumentProgress:
         tokens = source[source.ne(self.generator.tgt_dict.pad())]
         begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
         sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
-        windows = self.strategy.windows([len(sentence) for sentence in sentences], number)
-        return DocumentProgress(sentences, deque(windows), begin)
+        windows = self.strategy.windows([len(sentence) for sentence in sentences], row)
+        return DocumentProgress(sentences, deque(windows), begin, number)
 
     def _advance(self, active: Sequence[DocumentProgress]) -> None:
         """Search the next window of every document."""
@@ -148,10 +149,11 @@ class SequentialGenerator(ForcedPrefixGenerator):
         ]
         new = torch.tensor([window.last - window.new for window in windows], device=lengths.device)
         inputs = {"src_tokens": padded, "src_lengths": lengths}
+        begins = [document.begin + window.first for document, window in zip(active, windows, strict=True)]
         if self.numbered:
-            begins = [document.begin + window.first for document, window in zip(active, windows, strict=True)]
             inputs[FIRST_SENTENCE] = torch.tensor(begins, device=lengths.device)
-        found = self.generator.continue_prefixes(inputs, forced_prefixes, new)
+        positions = [(document.number, begin) for document, begin in zip(active, begins, strict=True)]
+        found = self.generator.continue_prefixes(inputs, forced_prefixes, new, positions)
         for document, hypotheses in zip(active, found, strict=True):
             document.hypothesis = hypotheses[0] if hypotheses else None
             if document.hypothesis is None:
@@ -221,5 +223,8 @@ class SecondPass(ForcedPrefixGenerator):
         contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)
         forced_prefixes = [one.to(tokens.device) for one in contexts]
         return self.generator.continue_prefixes(
-            inputs, forced_prefixes, torch.ones(len(tokens), dtype=torch.int64, device=tokens.device)
+            inputs,
+            forced_prefixes,
+            torch.ones(len(tokens), dtype=torch.int64, device=tokens.device),
+            sample.get(TEXT_POSITION),
         )

@@ -131,7 +131,8 @@ def generator_maker(
     Args:
         task: a task translation_doc.
         args: options of generation; a ``sentence_rule`` among them overrides the task's, ``parallel`` its strategy;
-            ``random_words`` are our own sampling (``search.beam.Sampling``), not fairseq's.
+            ``random_words`` are our own sampling (``search.beam.Sampling``), not fairseq's; ``never`` are indices that
+            are not written.
 
     Raises UserError for instances that a model does not support.
     """
@@ -154,6 +155,7 @@ def generator_maker(
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         forbidden += never_text(target, prefix, (task.cfg.source_lang, task.cfg.target_lang))
+        forbidden += getattr(args, "never", ())
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len, prefix)
     return functools.partial(
         DocumentGenerator,

@@ -15,6 +15,7 @@ from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from torch import Tensor, nn
 
 from gtransformer import compat
+from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
@@ -83,7 +84,7 @@ def in_batches(
     sources: Sequence[Tensor],
     costs: Sequence[int],
     max_tokens: int,
-    first: Sequence[int] | None = None,
+    positions: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[tuple[int, list[dict]]]:
     """Yield the number of every source (length,) int64 and fairseq's hypotheses for it, in any order.
 
@@ -91,16 +92,18 @@ def in_batches(
         generator: of ``task.build_generator``.
         costs: tokens that each source counts in a batch.
         max_tokens: tokens of a batch.
-        first: number of the first sentence of each source in its document, from 1; None: not known.
+        positions: of each source its ``TEXT_POSITION``; None: not known.
     """
     lengths = [len(one) for one in sources]
     dataset = task.build_dataset_for_inference(list(sources), lengths)
-    dataset.numbers = None if first is None else np.array(first)
+    dataset.numbers = None if positions is None else np.array([sentence for _, sentence in positions])
     # Longest first: lack of memory shows at once, and documents of a batch end at about the same time.
     order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
     device = next(model.parameters()).device
     for batch in fill_batches(order, [costs[number] for number in order], max_tokens, None):
         sample = dataset.collater([dataset[int(number)] for number in batch])
+        if positions is not None:
+            sample[TEXT_POSITION] = [positions[number] for number in sample["id"].tolist()]
         if device.type == "cuda":
             sample = utils.move_to_cuda(sample, device)
         yield from zip(sample["id"].tolist(), task.inference_step(generator, [model], sample), strict=True)

@@ -217,6 +217,7 @@ class GTransformer:
         start: TextPosition = START,
         first_pass: Iterable[str] | None = None,
         jobs: int = 1,
+        numbers: Sequence[int] | None = None,
     ) -> Iterator[list[TranslatedLine]]:
         """Translate a text of any length as a stream, in bounded memory.
 
@@ -229,6 +230,7 @@ class GTransformer:
             first_pass: for a model of two passes, the first translations, line by line; not with ``split``.
             jobs: processes that translate windows. More than one are forked from this one, whose memory they share; so
                 it must have no other threads (``torch.set_num_threads(1)`` before the model is loaded), and no GPU.
+            numbers: of the text's documents, on which sampling depends (default: from 1).
 
         Yields:
             windows of consecutive lines; each line of the input once, in order.
@@ -239,7 +241,8 @@ class GTransformer:
             if split is not None:
                 raise UserError("--first-pass has a translation for each line; leave it out with --split-sentences")
             text = self._with_first(text, first_pass, "--first-pass")
-        windows, work = self._windows(text, options), partial(self._translate, options=options)
+        windows = self._windows(text, options)
+        work = partial(self._translate, options=options, numbers=numbers)
         if jobs == 1:
             yield from map(work, windows)
             return
@@ -307,19 +310,28 @@ class GTransformer:
             raise UserError(wrong)
         return options.changed(window_tokens=self.max_instance_tokens - 1) if options.strategy == SLIDING else options
 
-    def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
+    def _translate(
+        self, window: Window, options: SearchOptions, numbers: Sequence[int] | None = None
+    ) -> list[TranslatedLine]:
         read, written, count = window.instances, window.instances, self.directory.sentences_beside
         if count is not None:
             read = beside(window.instances, count)
             written = [one[-1:] for one in read]
         tokens = [[window.tokens(reference) for reference in one] for one in read]
+        positions = [window.position(one[0]) for one in read]
+        if numbers is not None:
+            positions = [(numbers[document - 1], sentence) for document, sentence in positions]
         if self.passes is not None:
             given = any(line.first for line in window.lines)
             first = [[window.first(reference) for reference in one] for one in read] if given else None
-            found = [nbest for document in self.passes.translate(tokens, options, first) for nbest in document]
+            found = [
+                nbest
+                for document in self.passes.translate(tokens, options, first, [number for number, _ in positions])
+                for nbest in document
+            ]
             written = [[reference] for one in read for reference in one]
         else:
-            found = self.engine.translate(tokens, options, [window.number(one[0]) for one in read])
+            found = self.engine.translate(tokens, options, positions)
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
         for references, nbest in zip(written, found, strict=True):

@@ -11,7 +11,7 @@ from operator import itemgetter
 import torch
 from torch import Tensor
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
@@ -57,6 +57,7 @@ class Engine:
         longest: maximum tokens of an instance, with ``<s>`` and ``</s>``.
         longest_sentence: maximum tokens of a sentence.
         precision: as given; options: the model's options that it sets.
+        never: indices of the target that search never writes under the sentence rule; set before the first translation.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
@@ -81,6 +82,7 @@ class Engine:
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.indices = WordIndices(self.source, self.task)
         self.prefix = [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
+        self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], InstanceScheme(), ready=True)
 
@@ -91,12 +93,15 @@ class Engine:
 
     @torch.no_grad()
     def translate(
-        self, instances: Sequence[Instance], options: SearchOptions, first: Sequence[int] | None = None
+        self,
+        instances: Sequence[Instance],
+        options: SearchOptions,
+        positions: Sequence[tuple[int, int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the n best translations of every instance, best first; instances may have any order.
 
-        With another ``options.strategy`` than full, an instance is a document. ``first``: number of each instance's
-        first sentence in its document, from 1; None: all begin their documents.
+        With another ``options.strategy`` than full, an instance is a document. ``positions``: of each instance its
+        ``TEXT_POSITION``; None: all begin their documents.
 
         Raises UserError for an instance that the model does not translate.
         """
@@ -106,7 +111,7 @@ class Engine:
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         strategy, generator = options.decoding_strategy(), self._generator(options)
         costs = [strategy.cost([len(sentence) + BOUNDARY_TOKENS for sentence in instance]) for instance in instances]
-        for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, first):
+        for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, positions):
             sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])
             results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)
@@ -114,14 +119,18 @@ class Engine:
 
     @torch.no_grad()
     def translate_batch(
-        self, instances: Sequence[Instance], contexts: Sequence[Tensor], first: Sequence[int], options: SearchOptions
+        self,
+        instances: Sequence[Instance],
+        contexts: Sequence[Tensor],
+        positions: Sequence[tuple[int, int]],
+        options: SearchOptions,
     ) -> list[list[Hypothesis]]:
         """Return the n best translations of the last sentence of each instance; the instances form one batch.
 
         Args:
             instances: consecutive sentences of a document, each after its context.
             contexts: the translations of each one's context, as in ``SecondPass``.
-            first: number of each instance's first sentence in its document, from 1.
+            positions: of each instance its ``TEXT_POSITION``.
 
         Raises UserError as ``translate``.
         """
@@ -130,7 +139,8 @@ class Engine:
         lengths = torch.tensor([len(one) for one in tokens])
         sample = {
             "net_input": {"src_tokens": padded.to(self.device), "src_lengths": lengths.to(self.device)},
-            FIRST_SENTENCE: torch.tensor(first, device=self.device),
+            FIRST_SENTENCE: torch.tensor([first for _, first in positions], device=self.device),
+            TEXT_POSITION: positions,
             CONTEXTS: contexts,
         }
         found = self.task.inference_step(self._generator(options, contexts=itemgetter(CONTEXTS)), [self.model], sample)
@@ -151,7 +161,7 @@ class Engine:
         if options not in self._generators:
             wanted = Namespace(**vars(options.arguments()), **more)
             strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
-            wanted.sentence_rule = options.sentence_rule
+            wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
             if options.sampling_topk is not None:
                 wanted.random_words = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
             wanted.parallel = strategy.kind == PARALLEL

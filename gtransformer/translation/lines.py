@@ -214,10 +214,11 @@ class Window:
         line, sentence = reference
         return self.lines[line].tokens[sentence]
 
-    def number(self, reference: Reference) -> int:
-        """Return the number of a sentence in its document, from 1; sentences within a line are counted on."""
+    def position(self, reference: Reference) -> tuple[int, int]:
+        """Return the number of a sentence's document and its own in it, from 1; within a line they are counted on."""
         line, sentence = reference
-        return self.lines[line].position.sentences + sentence
+        position = self.lines[line].position
+        return position.documents, position.sentences + sentence
 
     def first(self, reference: Reference) -> list[str]:
         """Return the tokens of the first translation of one sentence."""

@@ -46,24 +46,31 @@ class TwoPasses:
                 convert_to(engine.precision, self.first.model)
 
     def translate(
-        self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None = None
+        self,
+        documents: Sequence[Instance],
+        options: SearchOptions,
+        given: Sequence[Instance] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> list[list[list[Hypothesis]]]:
         """Return, by document and sentence, the n best translations, best first.
 
-        ``given``: first translations of all sentences, which replace the first pass. Raises UserError as
-        ``Engine.translate``, and if first translations are needed but missing.
+        Args:
+            given: first translations of all sentences, which replace the first pass.
+            numbers: of the documents in the text (default: from 1).
+
+        Raises UserError as ``Engine.translate``, and if first translations are needed but missing.
         """
         words = iter(self._first_translations(documents, options, given))
         dictionary, together = self.engine.target, options.batch_sentences or BATCH
         results = []
-        for document in documents:
+        for number, document in zip(numbers or range(1, len(documents) + 1), documents, strict=True):
             translations = [next(words) for _ in document] if self.before else []
             begins = [max(0, at - self.before) for at in range(len(document))]
             read = [document[begin : at + 1] for at, begin in enumerate(begins)]
             contexts = [with_boundaries(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
-            numbers = [begin + 1 for begin in begins]
+            positions = [(number, begin + 1) for begin in begins]
             batches = (slice(at, at + together) for at in range(0, len(document), together))
-            found = [self.engine.translate_batch(read[one], contexts[one], numbers[one], options) for one in batches]
+            found = [self.engine.translate_batch(read[one], contexts[one], positions[one], options) for one in batches]
             results.append([nbest for batch in found for nbest in batch])
         return results
 

@@ -37,6 +37,19 @@ def test_a_killed_training_loses_no_more_than_its_last_minute(copy_corpus, tmp_p
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 
+def test_a_resumed_training_draws_the_same_parts_of_corpora(copy_corpus, tmp_path, impatient):
+    """By --training-weights, others in every epoch: the same without workers, and with them and two interruptions."""
+    weights = [f"--more-training-data={copy_corpus / 'bin'}", "--training-weights=0.05,0.03"]
+    whole = run(*short_training(copy_corpus, tmp_path / "whole", *weights))
+    found = {}
+    for last in (5, 17, 24):
+        command = short_training(copy_corpus, tmp_path / "parts", *weights, "--num-workers=2", f"--max-update={last}")
+        found |= losses(run(*command))
+    assert found == losses(whole) and len(found) == 24 and "epoch 004" in whole
+    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
 def test_what_is_not_to_be_saved_is_not(copy_corpus, tmp_path, impatient):
     for number, option in enumerate(("--no-save", "--no-last-checkpoints")):
         run(*short_training(copy_corpus, tmp_path / str(number), option, "--max-update=3"))

@@ -13,6 +13,10 @@ from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, wit
 
 LONG = ["The river near the house is old.", "Mary finds a red book there.", "She reads until the evening comes."]
 SHORT = ["Yes.", "No, thanks.", "Good!"]
+OTHER = [f"This is sentence number {number} of something else." for number in range(12)]
+PAGE = [f"Nobody else has written the {number}th one of these." for number in range(8)]
+OTHER_PAGE = [f"The other page has {number} more sentences like this." for number in range(9)]
+COMMON = [f"Click the button {name} to continue." for name in ("Next", "Back", "Help")]
 TEXT = [[f"Sentence {one} of document {number} is here." for one in range(number % 3 + 1)] for number in range(11)]
 
 
@@ -23,10 +27,13 @@ def write(path: Path, documents: list[list[str]]) -> Path:
 
 @pytest.fixture
 def corpus(tmp_path) -> Path:
-    """A raw corpus whose test set has a long and a short document, the dev set another."""
+    """A raw corpus whose test set has a long and a short document and two pages, the dev set another."""
     folder = tmp_path / "corpus"
     folder.mkdir()
-    for split, documents in (("test", [LONG, SHORT]), ("dev", [["Some other text stands in the dev set."]])):
+    for split, documents in (
+        ("test", [LONG, SHORT, PAGE + COMMON, COMMON + OTHER_PAGE]),
+        ("dev", [["Some other text stands in the dev set."]]),
+    ):
         write(folder / f"concatenated_en2de_{split}_en.txt", documents)
         upper = [[f"Übersetzt: {sentence}" for sentence in document] for document in documents]
         write(folder / f"concatenated_en2de_{split}_de.txt", upper)
@@ -53,6 +60,12 @@ def held_out(corpus) -> HeldOut:
             "most of it is in document 1 of the test set",
         ),
         ([LONG[1], "Hm."], "most of it is in document 1 of the test set"),  # a part
+        ([*OTHER[:5], *LONG, *OTHER[5:]], "most of document 1 of the test set"),  # a part of something longer
+        ([OTHER[0], LONG[2], *OTHER[1:6], LONG[0], *OTHER[6:]], "most of document 1 of the test set"),
+        ([one for pair in zip(OTHER, PAGE[::2], strict=False) for one in pair], "4 sentences of document 3"),
+        ([*OTHER, *PAGE[:2], *PAGE[:2]], None),  # two quotations
+        ([*OTHER, *COMMON], None),  # sentences that several held-out documents have
+        ([*OTHER, *SHORT, *SHORT], None),
         ([*SHORT, "Goodbye!"], None),  # short sentences are everywhere
         ([LONG[0], "But this document is about some other things, with one quotation."], None),
         (["Yes."], None),
@@ -62,6 +75,12 @@ def held_out(corpus) -> HeldOut:
 def test_what_is_held_out(held_out, sentences, found):
     where = held_out.find(sentences)
     assert where is None if found is None else where.startswith(found)
+
+
+def test_a_corpus_that_is_named_twice(corpus):
+    """Its sentences are still of one document each."""
+    found = HeldOut([corpus, corpus.resolve() / ".." / corpus.name], ("en", "de")).find([*OTHER, *PAGE[:3]])
+    assert found.startswith("3 sentences of document 3 of the test set")
 
 
 def test_a_corpus_without_held_out_sets_is_refused(corpus):
@@ -110,18 +129,19 @@ def test_sentences_with_our_signs_are_left_out_and_counted(tmp_path, held_out):
 def test_copies_are_drawn_by_document_whatever_the_shard():
     documents = [(number, [(text, text) for text in document]) for number, document in enumerate(TEXT)]
     whole = list(with_observed_words(documents, 3, 5))
+    assert [number for number, _ in whole] == list(range(33))
     assert whole[3 * 4 : 3 * 5] == list(with_observed_words(documents[4:5], 3, 5))
     random = random_numbers(5, 1, 4)  # the second copy of the fifth document
-    assert whole[13] == [(with_observed(text, text, random), text) for text in TEXT[4]]
-    assert len({str(document) for document in whole}) > 25
+    assert whole[13][1] == [(with_observed(text, text, random), text) for text in TEXT[4]]
+    assert len({str(document) for _, document in whole}) > 25
 
 
 def test_an_augmentation_model_is_not_asked_what_it_was_trained_on():
     """With the same seed, which is the default of both commands."""
     words = " ".join(f"w{number}" for number in range(40))
     documents = [(number, [(words, words)]) for number in range(20)]
-    trained, asked = (list(with_observed_words(documents, 3, 1, unseen)) for unseen in (False, True))
-    assert not {str(one) for one in trained} & {str(one) for one in asked}
+    trained, asked = (with_observed_words(documents, 3, 1, unseen) for unseen in (False, True))
+    assert not {str(one) for _, one in trained} & {str(one) for _, one in asked}
 
 
 def test_a_translation_comes_back_line_by_line(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gtransformer.data.instances import DRAWN
-from tests.core.tasks.loaded import documents, iterator, load, read
+from tests.core.tasks.loaded import LEN48, documents, iterator, load, read
 from tests.core.tasks.test_document_batches import DOCFLAT
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,19 @@ def test_processes_share_the_instances_of_drawn_lengths(order):
         ids = [instance for share in shares for batch in share for instance in batch[0]]
         assert sorted(ids) == list(range(len(task.dataset("train"))))
         assert len(shares[0]) == len(shares[1]) and all(shares)
+
+
+@pytest.mark.parametrize("kind", [{}, GREEDY, {"instances": "current", "context_sentences": 1}])
+def test_parts_of_corpora(kind):
+    """Workers and a resumed epoch have what was drawn, processes share it, another epoch has something else."""
+    weighted = {"more_training_data": str(LEN48.parent / "len90" / "bin"), "training_weights": "1.5,0.5", **kind}
+    ((first,), _), ((second,), task) = (epoch_of(number, **weighted) for number in (1, 2))
+    assert epoch_of(2, workers=2, **weighted)[0] == [second] and epoch_of(1, doc_seed=2, **weighted)[0] != [first]
+    texts = [{str(source) for _, sources, *_ in batches for source in sources} for batches in (first, second)]
+    assert texts[0] - texts[1] and texts[1] - texts[0]
+    shares, _ = epoch_of(2, processes=2, **weighted)
+    ids = [number for share in shares for batch in share for number in batch[0]]
+    assert sorted(ids) == list(range(len(task.dataset("train")))) and len(shares[0]) == len(shares[1])
 
 
 def test_validation_and_translation_are_cut_as_ever():

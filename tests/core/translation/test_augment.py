@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,13 @@ def augmentation_model(tmp_path_factory) -> Path:
         return saved.make_model(tmp_path_factory.mktemp("augmentation"))
 
 
+def without_signs(model: Path) -> GTransformer:
+    """A model that does not write the signs of observed words, which are in its joined vocabulary."""
+    found = GTransformer.from_pretrained(model, device="cpu")
+    found.engine.never = [index for index, word in enumerate(found.engine.target.symbols) if {*word} & {SEPARATOR, GAP}]
+    return found
+
+
 def augment(kind: str, *words, status: int = 0) -> None:
     more = [] if kind == "observe" else ["--cpu", "--quiet"]
     assert main([kind, *map(str, words), *more]) == status
@@ -81,12 +89,14 @@ def translator(saved_model):
 
 
 def test_forward(saved_model, translator, corpus, tmp_path, capsys):
-    """Each sentence with the translation that Python gives; the same without the tag."""
+    """Each sentence with the translation that Python gives, but never <unk>; the same without the tag."""
     english = [[source for source, _ in document] for document in written(corpus)]
     options = ["--model", saved_model, "--held-out", corpus]
     augment("forward", training(corpus, "en"), tmp_path / "out", *options)
-    expected = [list(zip(document, translator.translate(document), strict=True)) for document in english]
+    drawn = translator.translate(english, unkpen=1000.0)
+    expected = [list(zip(*sides, strict=True)) for sides in zip(english, drawn, strict=True)]
     assert written(tmp_path / "out") == expected
+    assert "<unk>" in str(translator.translate(english)) and "<unk>" not in str(expected)
     assert f"{len(english)} documents, {sum(map(len, english))} sentences" in capsys.readouterr().out
     augment("forward", training(corpus, "en"), tmp_path / "out", *options, "--tag", "BT")
     assert "there already, kept" in capsys.readouterr().err  # the tag is not translated
@@ -104,7 +114,7 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path)
         out = tmp_path / f"out{seed}"
         augment("back", training(corpus, "en"), out, *options, "--seed", seed, "--tag", "(back)")
         found[seed] = written(out, ("de", "en"))
-        drawn = [translator.translate(document, sampling_topk=5, seed=seed) for document in english]
+        drawn = translator.translate(english, sampling_topk=5, seed=seed)
         assert found[seed] == [
             [(f"{source} (back)", target) for source, target in zip(*sides, strict=True)]
             for sides in zip(drawn, english, strict=True)
@@ -112,8 +122,9 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path)
     assert found[1] != found[2] and drawn != [translator.translate(document) for document in english]
 
 
-def test_shards_are_the_whole(saved_model, corpus, tmp_path):
-    options = ["--model", saved_model, "--held-out", corpus]
+@pytest.mark.parametrize("search", [[], ["--sampling-topk", 0]])
+def test_shards_are_the_whole(saved_model, corpus, tmp_path, search):
+    options = ["--model", saved_model, "--held-out", corpus, *search]
     augment("forward", training(corpus, "en"), tmp_path / "whole", *options)
     for number in range(3):
         augment("forward", training(corpus, "en"), tmp_path / f"{number}", *options, "--shard", f"{number}/3")
@@ -170,13 +181,54 @@ def test_target_side_augmentation_is_equal_after_an_interruption(
     documents = [document for document in written(corpus) for _ in range(3)]
     found = written(tmp_path / "whole")
     assert [[source for source, _ in one] for one in found] == [[source for source, _ in one] for one in documents]
-    model = GTransformer.from_pretrained(augmentation_model, device="cpu")
-    for number in (0, 7):
-        draws = [random_numbers(4, copy, number, unseen=True) for copy in range(3)]
-        read = [[with_observed(source, target, draw) for source, target in written(corpus)[number]] for draw in draws]
-        drawn = model.translate(read, sampling_topk=10, seed=4, max_tokens=40)
-        assert [[target for _, target in one] for one in found[3 * number : 3 * number + 3]] == drawn
+    model = without_signs(augmentation_model)
+    draws = [
+        random_numbers(4, copy, number, unseen=True) for number in range(len(written(corpus))) for copy in range(3)
+    ]
+    read = [
+        [with_observed(source, target, draw) for source, target in document]
+        for document, draw in zip(documents, draws, strict=True)
+    ]
+    drawn = model.translate(read, sampling_topk=10, seed=4, max_tokens=40)
+    assert [[target for _, target in one] for one in found] == drawn
+    unrestricted = GTransformer.from_pretrained(augmentation_model, device="cpu")
+    assert {*str(unrestricted.translate(read, sampling_topk=10, seed=4))} & {SEPARATOR, GAP}
+    assert not {*str(drawn)} & {SEPARATOR, GAP}
     assert len({str(one) for one in found}) > len(found) * 0.9
+
+
+def test_equal_documents_are_drawn_apart(augmentation_model, tmp_path):
+    """Of short sentences often nothing is observed, or all: even then copies and other documents differ."""
+    for lang, text in (("en", "Dog."), ("de", "Hund.")):
+        write(tmp_path / "corpus", "train", lang, [[text]] * 3)
+        write(tmp_path / "corpus", "test", lang, [[f"Another {text}"]])
+    found = {}
+    for shard in ("0/1", "0/2", "1/2"):
+        out = tmp_path / shard.replace("/", "of")
+        augment("target", tmp_path / "corpus", out, "--model", augmentation_model, "--shard", shard)
+        text, made_of_it = ((out / "augment" / name).read_text() for name in ("text.txt", "translation.txt"))
+        found[shard] = list(zip(text.split("<d>\n"), made_of_it.split("<d>\n"), strict=True))[1:]
+    whole, copies = found["0/1"], 9
+    assert len(whole) == 3 * copies
+    assert len(set(whole)) > 1.5 * len({read for read, _ in whole})
+    assert found["1/2"] == whole[copies : 2 * copies] and found["0/2"] == whole[:copies] + whole[2 * copies :]
+
+
+@pytest.mark.parametrize(("search", "expected"), [({"sampling_topk": 0, "seed": 7}, {}), ({}, {"sampling_topk": 10})])
+def test_a_models_own_sampling(augmentation_model, corpus, tmp_path, search, expected):
+    """Of the model directory, as every default; without it the ten most probable words are drawn from."""
+    model = shutil.copytree(augmentation_model, tmp_path / "model")
+    manifest = json.loads((model / "manifest.json").read_text())
+    manifest["search"] |= {"beam": 1, "nbest": 1} | search
+    (model / "manifest.json").write_text(json.dumps(manifest))
+    augment("target", corpus, tmp_path / "out", "--model", model, "--copies", 1)
+    draws = [random_numbers(search.get("seed", 1), 0, number, unseen=True) for number in range(len(written(corpus)))]
+    read = [
+        [with_observed(source, target, draw) for source, target in document]
+        for document, draw in zip(written(corpus), draws, strict=True)
+    ]
+    drawn = without_signs(model).translate(read, **expected)
+    assert [[target for _, target in document] for document in written(tmp_path / "out")] == drawn
 
 
 def test_held_out_documents_are_refused_before_anything_is_written(saved_model, corpus, tmp_path, capsys):
@@ -208,6 +260,7 @@ MISTAKES = [
     ("forward {en} {out} --model {model} --held-out {corpus} --seed 2", "--seed 2: beam search draws nothing"),
     ("forward {en} {out} --model {model} --held-out {corpus} --sentence-rule off", "--sentence-rule off: lines would"),
     ("forward {en} {out} --model {model} --held-out {corpus} --sampling-topk 3 --beam 2", "but --beam is 2; leave"),
+    ("forward {en} {out} --model {model} --held-out {corpus} --unkpen 0", "--unkpen 0.0: <unk> is never written"),
     ("forward {en} {out} --model {model} --held-out {corpus} --tag ' '", "--tag ' ': give a word"),
     ("forward {en} {out} --model {model} --held-out {corpus} --tag '<d>'", "<d> inside a sentence is reserved"),
     ("forward {en} {out} --model {model} --held-out {out}", "{out}: no such directory"),

@@ -67,9 +67,9 @@ def spelled_out(model: GTransformer, document: list[str], first: list[torch.Tens
             for words in first[max(0, at - 2) : at]:
                 context += [dictionary.bos(), *words.tolist(), dictionary.eos()]
             contexts.append(torch.tensor(context, dtype=torch.int64))
-        numbers = [max(0, at - 2) + 1 for at in rows]
+        positions = [(1, max(0, at - 2) + 1) for at in rows]
         sources = [tokens[max(0, at - 2) : at + 1] for at in rows]
-        found += engine.translate_batch(sources, contexts, numbers, model.options)
+        found += engine.translate_batch(sources, contexts, positions, model.options)
     texts = model.chain.decode([nbest[0].sentences[0] for nbest in found])
     return [Translation(text, nbest[0].scores[0]) for text, nbest in zip(texts, found, strict=True)]
 

@@ -1,0 +1,50 @@
+#!/bin/bash
+# none, back-translation, target-side augmentation, both: miniature.sh LIBREOFFICE STUDENT REVERSE OUT ARMS SEEDS
+# The same command resumes. LIBREOFFICE is of gtransformer corpus get libreoffice -t pt; STUDENT (en-pt) and REVERSE
+# (pt-en) are of gtransformer model convert. ARMS and SEEDS are lists: "none back target both" "1 2 3".
+set -eo pipefail
+here=$(cd "$(dirname "$0")" && pwd) corpus=$1 student=$2 reverse=$3 out=$4 arms=$5 seeds=$6
+documents=${DOCUMENTS:-80} updates=${UPDATES:-96} augmenter_updates=${AUGMENTER_UPDATES:-160}
+gtransformer() { python -m gtransformer "$@"; }  # of the checkout, or installed
+settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set train.disable-validation=true --set generate.beam=1)
+steps() { echo "--set train.max-update=$1 --set train.save-interval-updates=$(($1 / 8))"; }  # the mean of the last four is used
+
+[ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
+cd "$out"
+gtransformer run short_context real prepare --sentence-model "$student" --prepared prepared --output none-1
+
+# What an arm needs besides the real documents.
+make_none() { :; }
+make_back() {
+  gtransformer augment back mono.pt back -t pt --model "$reverse" --held-out "$corpus" --beam 1
+  gtransformer prepare back back/prepared --vocabulary prepared -s en -t pt
+}
+make_target() {
+  [ -d observed ] || gtransformer augment observe real observed -t pt --copies 4
+  for stage in prepare train; do
+    gtransformer run short_context observed $stage --sentence-model signs --output augmenting \
+      "${settings[@]}" $(steps "$augmenter_updates")
+  done
+  [ -d augmenter ] || gtransformer export augmenting augmenter
+  gtransformer augment target real target -t pt --model augmenter --copies 3 --strategy full
+  gtransformer prepare target target/prepared --vocabulary prepared -s en -t pt
+}
+make_both() {
+  make_back
+  make_target
+}
+
+# An epoch has the real documents once, and in all arms but none as many synthetic sentences.
+declare -A more=([back]=back/prepared/bin [target]=target/prepared/bin [both]=back/prepared/bin:target/prepared/bin)
+declare -A weights=([back]=1,0.5 [target]=1,0.3333 [both]=1,0.25,0.1667)
+for arm in $arms; do
+  make_$arm
+  data=()
+  [ $arm = none ] || data=(--set "train.more-training-data=${more[$arm]}" --set "train.training-weights=${weights[$arm]}")
+  for seed in $seeds; do
+    for stage in train generate; do
+      gtransformer run short_context real $stage --sentence-model "$student" --prepared prepared --output $arm-$seed \
+        "${settings[@]}" $(steps "$updates") --set train.seed=$seed "${data[@]}"
+    done
+  done
+done

@@ -234,7 +234,11 @@ class GTransformer:
 
         Yields:
             windows of consecutive lines; each line of the input once, in order.
+
+        Raises UserError for ``jobs`` below 1, and for more than one with a GPU.
         """
+        if jobs < 1 or (jobs > 1 and self.engine.device.type != "cpu"):
+            raise UserError(f"jobs {jobs}: give 1 or more, and 1 with a GPU")
         options = self._with_strategy(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
         if first_pass is not None:

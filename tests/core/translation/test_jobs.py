@@ -26,10 +26,10 @@ def fail_once(monkeypatch, failure) -> None:
     """Let the third window fail, in the process that translates it."""
     real = GTransformer._translate
 
-    def translate(self, window, options):
+    def translate(self, window, **options):
         if window.lines[0].position.lines > 30:
             failure()
-        return real(self, window, options)
+        return real(self, window, **options)
 
     monkeypatch.setattr(GTransformer, "_translate", translate)
 
@@ -105,3 +105,9 @@ def test_mistakes(given, gpu, said, saved_model, tmp_path, monkeypatch, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and said in error
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_a_number_that_is_none(saved_model):
+    model = GTransformer.from_pretrained(saved_model, device="cpu")
+    with pytest.raises(UserError, match="jobs 0"):
+        next(model.translate_lines(["A dog sleeps."], jobs=0))

@@ -26,10 +26,10 @@ def fail_once(monkeypatch, failure) -> None:
     """Let the third window fail, in the process that translates it."""
     real = GTransformer._translate
 
-    def translate(self, window, options):
+    def translate(self, window, **more):
         if window.lines[0].position.lines > 30:
             failure()
-        return real(self, window, options)
+        return real(self, window, **more)
 
     monkeypatch.setattr(GTransformer, "_translate", translate)
 

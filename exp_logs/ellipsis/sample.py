@@ -2,7 +2,7 @@
 
 CORPUS is of gtransformer corpus convert ctxpro --split test. COUNT 0 takes all. ITEMS are ctxpro_train.json of training
 corpora: items from their films are left out. Writes OUTPUT.json, the sentences with the two before them, OUTPUT.3.en,
-and alone, OUTPUT.1.en.
+alone, OUTPUT.1.en, and after the two of another film's item, OUTPUT.other.en.
 """
 
 import json
@@ -23,3 +23,17 @@ Path(f"{output}.json").write_text(json.dumps([entries[one] for one in drawn], en
 for kept in (1, 3):
     text = "".join("".join(f"{line}\n" for line in ("<d>", *documents[one][-kept:])) for one in drawn)
     Path(f"{output}.{kept}.en").write_text(text, encoding="utf-8")
+draw, others = random.Random(1), list(range(len(drawn)))
+films = [entries[one]["document id"] for one in drawn]
+same = others
+while len(same) >= 40:
+    draw.shuffle(others)
+    same = [one for one, other in enumerate(others) if films[one] == films[other]]
+for one in same:
+    while films[one] == films[others[one]]:
+        others[one] = draw.randrange(len(drawn))
+texts = [
+    "\n".join(("<d>", *documents[drawn[other]][-3:-1], documents[one][-1], ""))
+    for one, other in zip(drawn, others, strict=True)
+]
+Path(f"{output}.other.en").write_text("".join(texts), encoding="utf-8")

@@ -74,6 +74,8 @@ class DocumentGenerator(SequenceGenerator):
         # If they restart at each sentence, each sentence must fit them.
         restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
         self.longest_sentence = min(restarting, default=None)
+        # Tokens of a sentence that its limit does not count.
+        self.given = BOUNDARY_TOKENS + (rule is not None and rule.prefix is not None)
         self.longest = options.get("max_len") or self.positions
         self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
@@ -102,7 +104,7 @@ class DocumentGenerator(SequenceGenerator):
             src_tokens = pad_context(src_tokens, bos, self.pad)
         words = self._words(src_tokens)
         limits, sentences = self._limits(src_tokens, words)
-        limits = within_positions(limits, sentences, self.positions)
+        limits = within_positions(limits, sentences, self.positions, self.given)
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
         if self.fast and plain:
             return self._search(sample["net_input"], limits, sentences, positions=sample.get(TEXT_POSITION))
@@ -163,7 +165,7 @@ class DocumentGenerator(SequenceGenerator):
         # Index of the source sentence of each target sentence: their contexts may have different lengths.
         source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
         limits = limits.gather(1, source).where(wanted, 0)
-        limits = within_positions(limits, new, self.positions - lengths)
+        limits = within_positions(limits, new, self.positions - lengths, self.given)
         beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
         return self._search(net_input, limits, given + new, beginnings, positions)
 
@@ -172,9 +174,8 @@ class DocumentGenerator(SequenceGenerator):
         limits, sentences = sentence_length_limits(
             src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b
         )
-        given = self.rule is not None and self.rule.prefix is not None  # one more token of a sentence
         return limits if self.longest_sentence is None else limits.clamp(
-            max=self.longest_sentence - BOUNDARY_TOKENS - given
+            max=self.longest_sentence - self.given
         ), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ class ParallelSearch:
         layout, most = self.memories[0].layout, self.limits.shape[1]
         lengths = np.zeros((len(self.limits), most + 1), dtype=np.int64)
         np.add.at(lengths, (layout.doc, layout.tag.clip(0, most)), 1)
-        return np.minimum(lengths.cumsum(axis=1)[:, :-1], positions - 2 - self.limits).clip(min=0)
+        given = 2 if self.rule.prefix is None else 3
+        return np.minimum(lengths.cumsum(axis=1)[:, :-1], positions - given - self.limits).clip(min=0)
 
     def run(self, at_once: int = 0) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document: one, or none if nothing was found.

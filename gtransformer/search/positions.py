@@ -43,7 +43,7 @@ def longest_source(model: nn.Module) -> int:
     return min(available(model.encoder), available(model.decoder))
 
 
-def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor) -> Tensor:
+def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor, given: int = 2) -> Tensor:
     """Reduce sentence limits so that no document can exceed the model's positions.
 
     The decoder reads ``<s>``, words and ``</s>`` of every sentence. If the limits allow more than ``positions``, those
@@ -53,10 +53,11 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor)
         limits: (batch, most sentences) int64, words; 0 if there is no such sentence.
         sentences: (batch,) int64.
         positions: of the model; (batch,) int64: those left after each forced prefix.
+        given: tokens of a sentence that are no words of its limit: ``<s>``, ``</s>``, and the rule's ``prefix``.
 
     Raises UserError for a document that does not fit even with one word a sentence.
     """
-    free = positions - 2 * sentences
+    free = positions - given * sentences
     wanted = limits.sum(dim=1)
     if bool((wanted <= free).all()):
         return limits

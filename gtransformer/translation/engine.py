@@ -56,15 +56,15 @@ class Engine:
     Attributes:
         longest: maximum tokens of an instance, with ``<s>`` and ``</s>``.
         longest_sentence: maximum tokens of a sentence.
-        options: the model's options that the precision sets.
+        precision: as given; options: the model's options that it sets.
         never: indices of the target that search never writes under the sentence rule; set before the first translation.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
         self.directory = directory
         self.device = choose_device(device)
-        precision = check_precision(precision, self.device)
-        self.options = model_options(precision)
+        self.precision = check_precision(precision, self.device)
+        self.options = model_options(self.precision)
         self.model, self.task = load_trained(
             directory.file(CHECKPOINT),
             data=str(directory.path),
@@ -74,7 +74,7 @@ class Engine:
             **AS_GIVEN,
             **self.options,
         )
-        convert_to(precision, self.model)
+        convert_to(self.precision, self.model)
         self.model.to(self.device)
         if decodes_stepwise(self.model):
             self.model.decoder.hold_weights()

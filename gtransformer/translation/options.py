@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.search.strategies import (
     AUTO,
     FULL,
+    PARALLEL,
     SENTENCE_RULES,
     SLIDING,
     STRATEGIES,
@@ -36,7 +37,7 @@ class SearchOptions:
         min_len: minimum tokens of a sentence.
         unkpen: subtracted from the log probability of ``<unk>``.
         max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
-        strategy: how a document is decoded (``search/strategies.py``): full, sequential or sliding.
+        strategy: how a document is decoded (``search/strategies.py``): one of ``STRATEGIES``.
         window_tokens: for sliding and sequential, maximum source tokens of a window, with ``<s>`` and ``</s>``.
         context_sentences: for sequential, maximum previous sentences. Without both, the model's instances decide.
         batch_sentences: for a model with two passes, number of consecutive sentences in a batch; None: 16.
@@ -87,6 +88,8 @@ class SearchOptions:
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != FULL and self.nbest > 1:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
+        if self.strategy == PARALLEL and self.sampling_topk is not None:
+            raise UserError(f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out")
 
     def decoding_strategy(self) -> Strategy:
         """Return the decoding strategy. Raise UserError for an invalid one."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from gtransformer.errors import UserError
 from gtransformer.tasks.first_pass import SentenceModel, WordIndices, with_boundaries
 from gtransformer.tasks.options import BATCH
+from gtransformer.tasks.trained import convert_to
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
 from gtransformer.translation.options import SearchOptions
@@ -41,6 +42,8 @@ class TwoPasses:
                 raise UserError(f"--first-pass {first_pass}: no such file; give the checkpoint of a sentence model")
             like = next(engine.model.parameters())
             self.first = SentenceModel(first_pass, engine.task, like, **engine.options)
+            if engine.precision == "int8":  # its parameters stay as they are, which ``like`` says nothing about
+                convert_to(engine.precision, self.first.model)
 
     def translate(
         self,

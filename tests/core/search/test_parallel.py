@@ -176,7 +176,7 @@ def test_three_rounds_of_beams(dictionary, documents, searches, monkeypatch, see
     for (final, before, again), active in zip(asked, searches[1:], strict=True):
         expected = set()
         for number, count in final.items():
-            chosen, foremost = (one[number] for one in before)
+            chosen, foremost = before[number]
             read = [token for one in chosen for token in (bos, *one.tolist())]
             scores, place = log_probabilities(model, torch.tensor([batch[number]]), [read])[0], 0
             for sentence, one in enumerate(chosen):
@@ -203,6 +203,21 @@ def test_drafts_within_learned_positions(dictionary, documents):
     assert_same(at_once(dictionary, [model], batch, beam=1), expected)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("size", [18, 24])
+def test_words_that_are_given_need_positions(dictionary, documents, size):
+    """Documents at the limit of learned positions whose sentences begin with a word of the model's."""
+    sizes = {"max_source_positions": 64, "max_target_positions": size, "decoder_learned_pos": True}
+    model = tiny_model(dictionary, 1, target_prefix="w0", **sizes).double()
+    batch = documents(random.Random(49), [[8, 8, 8, 8], [8, 8], [1, 2]])
+    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
+    for found, count in zip(expected, (4, 2, 2), strict=True):
+        tokens = found[0]["tokens"].tolist()
+        assert tokens.count(dictionary.index("w0")) >= count == tokens.count(dictionary.eos())
+        assert len(tokens) <= size  # <s> is given, and the language symbol is not read
+    assert_same(at_once(dictionary, [model], batch, beam=1), expected)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -222,3 +237,7 @@ def test_prefixes_and_models_that_cannot_be(dictionary, documents):
         translate(documents(random.Random(1), [[2]]), prefixes=[[4]])
     with pytest.raises(UserError, match="--strategy parallel is for plain beam search by models that decode word"):
         at_once(dictionary, [fairseqs_model(dictionary)], [], beam=2)
+    model = tiny_model(dictionary)
+    model.decoder.caches = False
+    with pytest.raises(UserError, match="--strategy parallel: the model decodes without caches"):
+        at_once(dictionary, [model], documents(random.Random(1), [[2, 1]]), beam=2)

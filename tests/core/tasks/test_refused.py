@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
@@ -208,7 +209,8 @@ def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
     task = setup(instances="current", context_sentences=2)
     cfg = tiny_config()
     sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
-    model = task.build_model(OmegaConf.structured(DocumentModelConfig(**sizes | {"_name": arch})), from_checkpoint=True)
+    own = MODEL_DATACLASS_REGISTRY[arch](**sizes | {"_name": arch})
+    model = task.build_model(OmegaConf.structured(own), from_checkpoint=True)
     assert task.build_generator([model], Namespace(beam=1)).rule is None
 
 

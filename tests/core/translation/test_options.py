@@ -26,6 +26,10 @@ from gtransformer.translation.options import SearchOptions, add_search_options
         ({"sampling_topk": -1, "beam": 1}, "--sampling-topk -1: must not be negative"),
         ({"sampling_topk": 5}, "--sampling-topk draws one translation, but --beam is 5"),
         ({"seed": 5}, "--seed 5: beam search draws nothing"),
+        (
+            {"strategy": "parallel", "sampling_topk": 3, "beam": 1},
+            "is for plain beam search; leave --sampling-topk out",
+        ),
         ({"strategy": "sliding", "nbest": 2}, "makes one translation of each line"),
         ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
     ],

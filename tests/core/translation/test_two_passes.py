@@ -9,6 +9,8 @@ from gtransformer.cli.export import main as export_command
 from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
 from gtransformer.lab.cli.inspect_document import main as inspect
+from gtransformer.modules.kernels import Linear
+from gtransformer.modules.processor import has_int8
 from gtransformer.translation.api import GTransformer, Translation
 from gtransformer.translation.export import Sources, export
 from gtransformer.translation.two_passes import TwoPasses
@@ -202,3 +204,17 @@ def test_not_inspected(parts, tmp_path, capsys):
     line = ["--model", str(parts / "docflat"), str(tmp_path / "text"), "-o", str(tmp_path / "out"), "--cpu"]
     assert inspect(line) == 1
     assert "the model reads consecutive sentences of a document as one batch" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
+def test_both_passes_in_int8(parts):
+    """The first pass has the precision of the second: it translates as its own model directory does."""
+    model = GTransformer.from_pretrained(parts / "docflat", device="cpu", precision="int8")
+    linear = [one for one in model.passes.first.model.modules() if isinstance(one, Linear)]
+    assert linear and all(one.quantised for one in linear)
+    alone = GTransformer.from_pretrained(parts / "sentences", device="cpu", precision="int8")
+    engine, options = model.engine, model.options
+    sources = [[tokens] for tokens in model.chain.encode(TEXT)]
+    first = model.passes.first.translate([engine.instance_tokens(one) for one in sources], options.arguments())
+    expected = [nbest[0].sentences[0] for nbest in alone.engine.translate(sources, options)]
+    assert [" ".join(engine.target[index] for index in words) for words in first] == expected

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.cached_memory import same_documents
 from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
@@ -222,6 +223,13 @@ class PrefixState(DecodingState):
         padded, layout, memory = full_pass(self.decoder, self.memory, targets, read)
         with self.decoder.autocast():
             return self.top_states(padded, layout, memory)
+
+    def skip(self, positions: np.ndarray) -> None:
+        """Raise UserError: a full pass over a sentence alone takes it for the first one of its document."""
+        raise UserError(
+            "--strategy parallel: the model decodes without caches, which cannot begin in the middle of a document; "
+            "leave it out"
+        )
 
     def logits(self, features: Tensor) -> Tensor:
         with self.decoder.autocast():

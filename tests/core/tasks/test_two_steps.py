@@ -76,10 +76,10 @@ def test_typed_lines_hold_what_their_writer_put_there(built):
     model, task = built
     grouped(task, "stored").datasets.clear()
     assert task.build_generator([model], Namespace(beam=1)).rule is not None
-    task.options.by_window = True
+    task.options.has_strategy = True
     with pytest.raises(UserError, match="--strategy: the model translates sentence by sentence"):
         task.build_generator([model], Namespace(beam=1))
-    task.options.by_window = False
+    task.options.has_strategy = False
     with pytest.raises(UserError, match="--sentence-rule off: the model translates one sentence at a time"):
         task.build_generator([model], Namespace(beam=1, sentence_rule="off"))
 

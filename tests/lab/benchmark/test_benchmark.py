@@ -130,9 +130,9 @@ def test_what_is_decoded_stands_behind_given_translations(name, monkeypatch):
     """The batch is searched once, each sentence behind its three, and made as long as its source."""
     calls, original = [], DocumentGenerator.continue_prefixes
 
-    def seen(self, net_input, forced_prefixes, new):
+    def seen(self, net_input, forced_prefixes, new, *more):
         calls.append((net_input["src_tokens"], torch.stack(list(forced_prefixes)), new.tolist()))
-        return original(self, net_input, forced_prefixes, new)
+        return original(self, net_input, forced_prefixes, new, *more)
 
     monkeypatch.setattr(DocumentGenerator, "continue_prefixes", seen)
     found = System(Setting(name, 8, 80, sentence=8, **SIZES)).decode(documents=5, beam=2)

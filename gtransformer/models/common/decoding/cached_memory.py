@@ -211,8 +211,8 @@ class _OfSentence(CachedAttention):
 class CachedMemoryDocument(CachedMemory):
     """Global attention: ``mask`` (groups, 1, 1, longest document) ends each document, None if all have equal length.
 
-    Groups that are sentences of one document read its keys together: ``held`` lists the documents, ``rows`` are their
-    ``SharedRows``, None if each group has its own.
+    Groups that are sentences of one document read its keys together: ``distinct`` lists the documents, ``rows`` are
+    their ``SharedRows``, None if each group has its own.
     """
 
     def __init__(self, scope, memory: Memory, documents: np.ndarray, beam: int):
@@ -221,10 +221,10 @@ class CachedMemoryDocument(CachedMemory):
         self._measure()
 
     def _measure(self) -> None:
-        self.held, self.rows = self.documents, None
+        self.distinct, self.rows = self.documents, None
         if self.together:
-            self.held, own = np.unique(self.documents, return_inverse=True)
-            self.rows = SharedRows(own, len(self.held), self.device)
+            self.distinct, own = np.unique(self.documents, return_inverse=True)
+            self.rows = SharedRows(own, len(self.distinct), self.device)
         lengths = self.memory.layout.doc_lengths
         real = np.arange(lengths.max(initial=0)) < lengths[self.documents][:, None]
         self.mask = visible_to_score(real[:, None, None], self.device, self.memory.states.dtype)
@@ -246,23 +246,23 @@ class _OfDocument(CachedAttention):
     """Attention with keys and values (groups, heads, longest document, dim)."""
 
     def __init__(self, seen: CachedMemoryDocument, module: MultiheadAttention):
-        self.module, self.seen, self.held = module, seen, seen.held
+        self.module, self.seen, self.distinct = module, seen, seen.distinct
         self.project = PackedLinear(module.k_proj, module.v_proj)
         longest = int(seen.memory.layout.doc_lengths.max())
         dim = module.q_proj.out_features // module.heads
-        like = seen.memory.states.new_zeros(len(seen.held), module.heads, longest, dim)
+        like = seen.memory.states.new_zeros(len(seen.distinct), module.heads, longest, dim)
         self.sides = [like, like.clone()]
-        self._read(np.arange(len(seen.held)), seen.held)
+        self._read(np.arange(len(seen.distinct)), seen.distinct)
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         return attend(q, self.sides[:1], self.sides[1:], [self.seen.mask], [self.seen.rows])
 
     def select(self, groups: Tensor) -> None:
         if self.seen.together:
-            if len(self.held) == len(self.seen.held):
+            if len(self.distinct) == len(self.seen.distinct):
                 return
-            groups = on_device(np.searchsorted(self.held, self.seen.held), groups.device)
-        self.held = self.seen.held
+            groups = on_device(np.searchsorted(self.distinct, self.seen.distinct), groups.device)
+        self.distinct = self.seen.distinct
         self.sides = [side.index_select(0, groups) for side in self.sides]
 
     def replace(self, group: int, document: int) -> None:

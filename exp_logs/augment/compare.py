@@ -48,5 +48,6 @@ for arm, scores in found.items():
         (baseline, score), (other, _) = (counts(name, seeds, key) for name in (BASELINE, arm))
         (test,) = paired_test(baseline, other, score, "documents")
         result["tests"][f"{key}, {arm} minus {BASELINE}"] = {"seeds": seeds} | test.to_json()
-result["made"] = {kind: read_json(out / kind / "augment" / "made.json") for kind in ("observed", "back", "target")}
+for kind in ("observed", "back", "target"):
+    result[kind] = read_json(out / kind / "augment" / "made.json")["selected"]
 print(json.dumps(result | provenance("python exp_logs/augment/compare.py", None), indent=1))

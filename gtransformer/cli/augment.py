@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.cli.translate import Run, add_model_options, translate_missing
+from gtransformer.data.dictionaries import NEVER
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import read_lines, write_json
@@ -35,7 +36,6 @@ BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
 WORK = "augment"  # the folder in the output with what the model reads and writes,
 MADE = "made.json"  # and how it was made
 TOPK = 10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
-NEVER = 1000.0  # the penalty with which beam search writes no <unk>: a model would learn to write it
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -171,7 +171,7 @@ def translate(args: argparse.Namespace) -> Selection:
         if args.kind == TARGET:
             args.sampling_topk = TOPK
         else:
-            args.unkpen = NEVER
+            args.unkpen = NEVER  # a model would learn to write <unk>
     run = Run(args, read_lines)  # markup is looked for in the whole text: a share may begin with a quotation of it
     check_model(args, run)
     counts = Selection()

@@ -10,6 +10,7 @@ from gtransformer.files import read_lines
 OVERWRITE = "#fairseq:overwrite"
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # words that fairseq adds to every dictionary and never writes to its file
 
+NEVER = 1000.0  # an --unkpen: taken off the log probability of <unk>, so that search never writes it
 UNUSED = "<unused:{}>"  # the name of a row of a model without a word that text has
 
 

@@ -207,16 +207,15 @@ class DocumentGenerator(SequenceGenerator):
         models = list(self.model.models)
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
-        decoders = [model.decoder for model in models]
-        models = self.rule, scoring, decoders, memories
+        searched = self.rule, scoring, [model.decoder for model in models], memories
         at_once = self.documents_at_once
         if beginnings is not None:
-            return BeamSearch(*models, limits, sentences, beginnings=beginnings, random=random).run()
+            return BeamSearch(*searched, limits, sentences, beginnings=beginnings, random=random).run()
         if self.parallel or (scoring.beam == 1 and not self.sampling and int(sentences.max()) > 1):
-            search = ParallelSearch(*models, limits, sentences, self.positions)
-            if self.parallel or search.alone:
+            search = ParallelSearch(*searched, limits, sentences, self.positions - self.given)
+            if self.parallel or search.independent:
                 return search.run(at_once)
-        return BeamSearch(*models, limits, sentences, at_once, random=random).run()
+        return BeamSearch(*searched, limits, sentences, at_once, random=random).run()
 
 
 EXHAUSTED = -1e30  # score of a placeholder, which is no hypothesis

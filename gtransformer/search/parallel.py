@@ -17,6 +17,7 @@ another one than over the document, which has one beam for all sentences; it end
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecode
 from gtransformer.search.rules import SentenceRule, SentenceState
 
 ROUNDS = 3  # searches of a sentence, the draft among them, with a beam
-CHUNK = 256  # tokens whose log probabilities over the vocabulary are computed at a time
+CHUNK = 256  # tokens verified at a time, which bounds memory on a GPU
 
 
 class ParallelSearch:
@@ -37,7 +38,8 @@ class ParallelSearch:
         rule, scoring, decoders, memories: as of ``BeamSearch``; the scoring does not sample.
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are, at least one.
-        positions: how many positions the decoders have for a document.
+        room: how many positions the decoders have for a document, without those of one sentence's ``<s>``, ``</s>`` and
+            the rule's ``prefix``.
     """
 
     def __init__(
@@ -48,27 +50,27 @@ class ParallelSearch:
         memories,
         limits: Tensor,
         sentences: Tensor,
-        positions: int,
+        room: int,
     ):
         self.rule, self.scoring, self.decoders, self.memories = rule, scoring, decoders, memories
         self.device = memories[0].states.device
         self.limits, self.sentences = limits.cpu().numpy(), sentences.cpu().numpy()
-        self.alone = all(
+        self.independent = all(
             decoder.independent_sentences(memory) for decoder, memory in zip(decoders, memories, strict=True)
         )
-        self.begins = self._begins(positions)
+        self.room = room
         # By document and sentence: ``words </s>``, the log probability of each token, and whether it was the foremost.
         self.chosen: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
         self.scores: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
         self.foremost: list[list[np.ndarray | None]] = [[None] * count for count in self.sentences]
 
-    def _begins(self, positions: int) -> np.ndarray:
-        """Return (documents, most sentences) int64, where each sentence of a draft begins: where its source does."""
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """(documents, most sentences) int64, where each sentence of a draft begins: where its source does."""
         layout, most = self.memories[0].layout, self.limits.shape[1]
         lengths = np.zeros((len(self.limits), most + 1), dtype=np.int64)
         np.add.at(lengths, (layout.doc, layout.tag.clip(0, most)), 1)
-        given = 2 if self.rule.prefix is None else 3
-        return np.minimum(lengths.cumsum(axis=1)[:, :-1], positions - given - self.limits).clip(min=0)
+        return np.minimum(lengths.cumsum(axis=1)[:, :-1], self.room - self.limits).clip(min=0)
 
     def run(self, at_once: int = 0) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document: one, or none if nothing was found.
@@ -84,7 +86,7 @@ class ParallelSearch:
     def _translate(self, documents: Sequence[int]) -> None:
         final = dict.fromkeys(documents, 0)  # how many sentences of each document are
         self._search(final, context=False)
-        if self.alone:
+        if self.independent:
             return
         rounds, final = 1, dict.fromkeys(documents, 1)  # nothing precedes the first sentence
         while (final := self._unfinished(final)) and (self.scoring.beam == 1 or rounds < ROUNDS):

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from gtransformer.data.dictionaries import RESERVED, dictionary_words
+from gtransformer.data.dictionaries import NEVER, RESERVED, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError, explain, find_disk_full
 from gtransformer.files import atomic_write, read_json, sha256, write_json
-from gtransformer.models.from_sentence_model.marian import FIRST_WORD, NEVER
+from gtransformer.models.from_sentence_model.marian import FIRST_WORD
 from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted

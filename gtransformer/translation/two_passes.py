@@ -42,8 +42,7 @@ class TwoPasses:
                 raise UserError(f"--first-pass {first_pass}: no such file; give the checkpoint of a sentence model")
             like = next(engine.model.parameters())
             self.first = SentenceModel(first_pass, engine.task, like, **engine.options)
-            if engine.precision == "int8":  # its parameters stay as they are, which ``like`` says nothing about
-                convert_to(engine.precision, self.first.model)
+            convert_to(engine.precision, self.first.model)
 
     def translate(
         self,

@@ -19,6 +19,7 @@ import torch
 import yaml
 from torch import Tensor
 
+from gtransformer.data.dictionaries import NEVER
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import (
     ZERO,
@@ -32,7 +33,6 @@ FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
 VERSION = 1
 EOS, UNK = "</s>", "<unk>"
 FIRST_WORD = 2  # that is predicted, of a dictionary: Marian has neither <s> nor <pad>
-NEVER = 1000.0  # taken off the log probability of <unk>, which Marian never writes
 EPSILON = 1e-6  # of Marian's layer norms
 ACTIVATIONS = ("relu", "swish", "gelu")
 LAYOUTS = {("", "dan", ""): False, ("n", "da", "n"): True}  # preprocess, postprocess, postprocess-top: norms first?

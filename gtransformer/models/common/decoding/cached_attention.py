@@ -161,7 +161,7 @@ class CachedDocument(CachedPrefix):
 
     def select(self, groups: Tensor) -> None:
         super().select(groups)
-        if self.shared is not None and self.sharing is not None:
+        if self.sharing is not None:
             groups = on_device(self.sharing.shared_rows, groups.device)
         if self.shared is not None:
             self.shared = [side.index_select(0, groups) for side in self.shared]

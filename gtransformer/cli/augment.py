@@ -251,6 +251,8 @@ def report(written: Written, counts: Selection) -> None:
     for path in written.files:
         print(f"written: {path}")
     print(f"{written.documents} documents, {written.sentences} sentences; selected: {counts.documents} documents")
+    if written.half_empty:
+        print(f"note: {written.half_empty} sentences have an empty translation; gtransformer prepare leaves them out")
     if counts.held_out:
         print(f"note: {counts.held_out} documents were left out, because they are held out")
     if counts.with_signs:

@@ -124,6 +124,19 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path)
     assert found[1] != found[2] and drawn != [translator.translate(document) for document in english]
 
 
+def test_empty_translations_are_counted(saved_model, corpus, tmp_path, capsys):
+    """The tag does not hide them from prepare. The translation is kept, so that it can be changed here."""
+    options = ["--model", saved_model, "--held-out", corpus, "-s", "de", "-t", "en", "--tag", "BT", "--beam", 1]
+    augment("back", training(corpus, "en"), tmp_path / "out", *options)
+    assert "empty" not in capsys.readouterr().out
+    translation = tmp_path / "out" / "augment" / "translation.txt"
+    begin, _, *rest = translation.read_text().splitlines()
+    translation.write_text("\n".join([begin, "", *rest, ""]))
+    augment("back", training(corpus, "en"), tmp_path / "out", *options)
+    assert written(tmp_path / "out", ("de", "en"))[0][0][0] == ""
+    assert "note: 1 sentences have an empty translation; gtransformer prepare" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("search", [[], ["--sampling-topk", 0]])
 def test_shards_are_the_whole(saved_model, corpus, tmp_path, search):
     options = ["--model", saved_model, "--held-out", corpus, *search]

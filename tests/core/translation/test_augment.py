@@ -128,7 +128,7 @@ def test_empty_translations_are_counted(saved_model, corpus, tmp_path, capsys):
     """The tag does not hide them from prepare. The translation is kept, so that it can be changed here."""
     options = ["--model", saved_model, "--held-out", corpus, "-s", "de", "-t", "en", "--tag", "BT", "--beam", 1]
     augment("back", training(corpus, "en"), tmp_path / "out", *options)
-    assert "empty" not in capsys.readouterr().out
+    assert "empty translation" not in capsys.readouterr().out
     translation = tmp_path / "out" / "augment" / "translation.txt"
     begin, _, *rest = translation.read_text().splitlines()
     translation.write_text("\n".join([begin, "", *rest, ""]))

@@ -24,6 +24,7 @@ from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
+LONG = 30  # words of a source paragraph
 PAIRS = ("sg", "og", "ag", "ug", "cg", "dg", "bg", "bs", "su", "sc")  # baseline, system
 
 
@@ -105,12 +106,18 @@ def of_text(texts, source, reference, lexicon):
     """By score, that of each translation of the text; and by tested score, the counts of each document."""
     found, counts = defaultdict(list), defaultdict(list)
     references = [line for document in reference for line in document]
+    after_long = np.array([len(before.split()) > LONG for document in source for before in ("", *document[:-1])])
     for text in texts:
         lines = [line for document in text for line in document]
         found["s-BLEU"].append(BLEU().corpus_score(lines, [references]).score)
         joined = [[" ".join(document) for document in side] for side in (text, reference)]
         found["d-BLEU"].append(BLEU().corpus_score(joined[0], [joined[1]]).score)
         found["chrF"].append(CHRF().corpus_score(lines, [references]).score)
+        for name, chosen in (("s-BLEU after long paragraphs", after_long), ("s-BLEU elsewhere", ~after_long)):
+            some, wanted = (
+                [line for line, take in zip(side, chosen, strict=True) if take] for side in (lines, references)
+            )
+            found[name].append(BLEU().corpus_score(some, [wanted]).score)
         each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
         counts["s-BLEU"].append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
         counts["terms"].append(consistency(source, text, lexicon))

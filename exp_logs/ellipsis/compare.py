@@ -3,8 +3,8 @@
 FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its translations, whose
 documents' last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by
 corpus.py and replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student; a,
-S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation of
-two and of three sentences.
+S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation
+of two and of three sentences.
 """
 
 import itertools

@@ -245,7 +245,9 @@ class Run:
         the existing model was trained on another corpus, or on others than these.
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
-        others = [Path(one).parent for one in further.split(":") if (Path(one).parent / "manifest.json").is_file()]
+        others = [
+            Path(one).parent for one in further.split(":") if one and (Path(one).parent / "manifest.json").is_file()
+        ]
         if others:
             now["further"] = digest([noted_digests(one)["corpus"] for one in others])
         before = read_json(path) if path.is_file() else now

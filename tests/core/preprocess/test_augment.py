@@ -55,6 +55,8 @@ def held_out(corpus) -> HeldOut:
             ["some other text", "stands in the  DEV SET."],
             "it is document 1 of the dev set",
         ),  # cut elsewhere, other case
+        (["“Some other text” – stands in the dev set!"], "it is document 1 of the dev set"),  # other punctuation
+        (["…"], None),
         (
             [*LONG, "And this is how the whole story ends, some days later."],
             "most of it is in document 1 of the test set",

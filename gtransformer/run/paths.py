@@ -90,9 +90,9 @@ class Corpus:
 
     def owns(self, directory: Path) -> bool:
         """Return whether a run's directory belongs to this corpus: by its files or, if not known, by its path."""
-        known, pair = _files_of(directory)
-        if known and self.files:
-            return without_test(known) == self.files and pair in ((), self.pair)
+        known = read_record(directory / RAW)
+        if known.get("files") and self.files:
+            return (known["files"], tuple(known["pair"])) == (self.files, self.pair)
         noted = {read_record(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 
@@ -106,25 +106,6 @@ class Corpus:
 @lru_cache(maxsize=256)
 def _sum(path: Path, _changed: int) -> str:
     return sha256(path)
-
-
-def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the raw files and languages that a run or its prepared corpus has recorded; empty if there are none.
-
-    The prepared corpus may belong to another recipe; then the command of the training names it.
-    """
-    noted = read_record(directory / RAW)
-    if noted.get("files"):
-        return noted["files"], tuple(noted.get("pair", ()))
-    trained = read_record(directory / "train.json").get("command") or []
-    elsewhere = [Path(word).parent / "manifest.json" for word in trained if str(word).endswith("/bin")]
-    for path in (directory / PREPARED, *elsewhere):
-        manifest = read_record(path)
-        if manifest.get("inputs"):
-            settings = manifest.get("settings") or {}
-            pair = (settings[side] for side in ("source_lang", "target_lang") if side in settings)
-            return manifest["inputs"], tuple(pair)
-    return {}, ()
 
 
 def run_directory(recipe: str, corpus: Corpus) -> Path:

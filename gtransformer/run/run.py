@@ -20,7 +20,6 @@ from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_
 from gtransformer.run.paths import (
     BENCHMARKS,
     BEST,
-    RAW,
     Corpus,
     benchmark_directory,
     corpus_directory,
@@ -145,8 +144,6 @@ class Run:
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
-            if not (self.directory / RAW).is_file():
-                self._note_corpus()
         else:
             search = self.recipe.options("generate")
             if not self.dry:
@@ -180,10 +177,9 @@ class Run:
         """Average the last checkpoints, or the existing ones, unless that was done after the end of training."""
         options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.model}
         command = python_command("gtransformer.cli.average", str(self.model.parent), options)
-        earlier = [part for part in command if part != "--or-fewer"]  # the command of earlier versions
         if self.dry:
             print(f"# average\n{as_typed_by_hand(command + self.extra)}")
-        elif not (self.model.is_file() and any(was_run("average", one, self.directory) for one in (command, earlier))):
+        elif not (self.model.is_file() and was_run("average", command, self.directory)):
             run_stage("average", command, self.directory, {"model": str(self.model)})
 
     def generate(self) -> None:
@@ -230,7 +226,7 @@ class Run:
             if not self.translations.is_file():
                 raise UserError(f"{self.translations}: no translations to score; first run stage generate")
             check_translated(self.translations, self.prepared, self.split)
-        if not {"reference", "paper"} & options.keys():
+        if "reference" not in options:
             options["reference"] = "both" if self.dry else reference_option(self.prepared, self.split)
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
         self._run(f"score.{self.split}", command, {"scores": str(output)})
@@ -245,7 +241,7 @@ class Run:
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
         before = read_json(path) if path.is_file() else now
-        if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a string: of an earlier version
+        if any(checkpoints.glob("*.pt")) and before != now:
             raise UserError(
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
                 "that folder to train again, or choose another directory with --output"

@@ -11,14 +11,13 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import digest, sha256, write_json
-from gtransformer.installation import project_root
-from gtransformer.preprocess.corpus import find_splits
+from gtransformer.installation import data_directory
+from gtransformer.preprocess.corpus import BENCHMARKS, find_splits
 from gtransformer.preprocess.manifest import without_test
 from gtransformer.run.recipe import Recipe
 from gtransformer.tasks.checkpoints import AVERAGE, LAST
 from gtransformer.work import read_record
 
-BENCHMARKS = ("ted", "news", "europarl")
 BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
 RUNS = "GTRANSFORMER_RUNS"
 RAW = "raw_corpus.json"  # in a run's directory: identifies its corpus
@@ -36,14 +35,9 @@ def last_checkpoint(directory: Path) -> Path:
     return (directory / BEST).with_name(LAST)
 
 
-def benchmark_directory(corpus: str) -> Path:
-    """Return the directory of a benchmark corpus of ``gtransformer corpus get``."""
-    return Path(os.environ.get("DATA") or project_root() / "data") / corpus
-
-
 def corpus_directory(corpus: str) -> Path:
     """Return the directory of a raw corpus: $DATA/NAME for the benchmarks, otherwise the directory itself."""
-    path = benchmark_directory(corpus) if corpus in BENCHMARKS else Path(corpus)
+    path = data_directory() / corpus if corpus in BENCHMARKS else Path(corpus)
     if path.is_dir():
         return path
     if corpus in BENCHMARKS:

@@ -13,15 +13,14 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
 from gtransformer.files import read_json, write_json
+from gtransformer.installation import data_directory
+from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
-from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
 from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
 from gtransformer.run.paths import (
-    BENCHMARKS,
     BEST,
     Corpus,
-    benchmark_directory,
     corpus_directory,
     last_checkpoint,
     model_file,
@@ -329,7 +328,7 @@ def make_run(args: argparse.Namespace) -> Run:
     check_start(directory, start_on and str(start_on.resolve()))
     checkpoint, of = model_file(recipe, directory), corpus  # ``of``: the corpus of its model and of the start model
     if args.model_of:
-        known = args.model_of in BENCHMARKS and benchmark_directory(args.model_of).is_dir()
+        known = args.model_of in BENCHMARKS and (data_directory() / args.model_of).is_dir()
         # A removed corpus is known by the name of its runs.
         of = Corpus.find(args.model_of, recipe.pair) if known or Path(args.model_of).is_dir() else Corpus(args.model_of)
         vocabulary = run_directory(recipe.prepared_from or recipe.name, of) / "prepared"

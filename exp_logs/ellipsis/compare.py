@@ -2,8 +2,9 @@
 
 FOLDER has KIND.json, the items of ctxpro, and for each system and seed NAME.KIND, its translations, whose documents'
 last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by corpus.py and
-replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student;
-a, S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c, concatenation.
+replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student; a, S1; o, S2
+without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation of two and
+of three sentences.
 """
 
 import itertools
@@ -23,7 +24,7 @@ from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
-PAIRS = ("sg", "og", "ag", "ug", "cg", "bg", "bs", "su", "sc")  # baseline, system
+PAIRS = ("sg", "og", "ag", "ug", "cg", "dg", "bg", "bs", "su", "sc")  # baseline, system
 
 
 def documents(path):

@@ -1,10 +1,10 @@
 """Compare systems and seeds: compare.py FOLDER LIBREOFFICE TRAINING > accuracy.json.
 
-FOLDER has KIND.json, the items of ctxpro, and for each system and seed NAME.KIND, its translations, whose documents'
-last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by corpus.py and
-replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student; a, S1; o, S2
-without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation of two and
-of three sentences.
+FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its translations, whose
+documents' last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by
+corpus.py and replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student; a,
+S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation
+of two and of three sentences.
 """
 
 import itertools
@@ -24,6 +24,8 @@ from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
+KEPT = 2  # sentences before an item that G sees
+LONG = 30  # words of a source paragraph
 PAIRS = ("sg", "og", "ag", "ug", "cg", "dg", "bg", "bs", "su", "sc")  # baseline, system
 
 
@@ -59,11 +61,21 @@ def accuracy(verdicts, chosen):
     return 100 * statistics.fmean(values)
 
 
-def of_items(entries, verdicts, known):
+def seen(entry, sentences):
+    """Whether a word of these begins with the lemma of the antecedent's verb."""
+    lemma = entry.get("src ante verb lemma", "").lower()
+    return any(word.startswith(lemma) for sentence in sentences for word in bare(sentence).split())
+
+
+def of_items(entries, contexts, verdicts, known):
     """By system: accuracy of each seed, their mean, and of groups of items the mean."""
     groups = {f"rule {rule}": [e["rule"] == rule for e in entries] for rule in sorted({e["rule"] for e in entries})}
     for name, (first, last) in DISTANCES.items():
         groups[f"distance {name}"] = [first <= (e.get("ante distance") or 0) <= last for e in entries]
+    far = [(e.get("ante distance") or 0) > KEPT for e in entries]
+    in_sight = [seen(entry, context) for entry, context in zip(entries, contexts, strict=True)]
+    groups["distance 3-12, verb in the two sentences before"] = [a and b for a, b in zip(far, in_sight, strict=True)]
+    groups["distance 3-12, verb not there"] = [a and not b for a, b in zip(far, in_sight, strict=True)]
     forms = [bare(entry["expected"]) for entry in entries]
     groups["form in help or items"] = [form in known[0] for form in forms]
     groups["form only in replies"] = [form not in known[0] and form in known[1] for form in forms]
@@ -105,12 +117,18 @@ def of_text(texts, source, reference, lexicon):
     """By score, that of each translation of the text; and by tested score, the counts of each document."""
     found, counts = defaultdict(list), defaultdict(list)
     references = [line for document in reference for line in document]
+    after_long = np.array([len(before.split()) > LONG for document in source for before in ("", *document[:-1])])
     for text in texts:
         lines = [line for document in text for line in document]
         found["s-BLEU"].append(BLEU().corpus_score(lines, [references]).score)
         joined = [[" ".join(document) for document in side] for side in (text, reference)]
         found["d-BLEU"].append(BLEU().corpus_score(joined[0], [joined[1]]).score)
         found["chrF"].append(CHRF().corpus_score(lines, [references]).score)
+        for name, chosen in (("s-BLEU after long paragraphs", after_long), ("s-BLEU elsewhere", ~after_long)):
+            some, wanted = (
+                [line for line, take in zip(side, chosen, strict=True) if take] for side in (lines, references)
+            )
+            found[name].append(BLEU().corpus_score(some, [wanted]).score)
         each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
         counts["s-BLEU"].append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
         counts["terms"].append(consistency(source, text, lexicon))
@@ -130,7 +148,8 @@ def main(folder, libreoffice, training):
     for kind in KINDS:
         entries = json.loads((folder / f"{kind}.json").read_text(encoding="utf-8"))
         verdicts = {s: [judged(entries, folder / f"{name}.{kind}") for name in seeds] for s, seeds in names.items()}
-        result[kind] = of_items(entries, verdicts, known)
+        contexts = [document[:-1] for document in documents(folder / f"{kind}.{KEPT + 1}.en")]
+        result[kind] = of_items(entries, contexts, verdicts, known)
         path = folder / f"{kind}.train.json"
         if path.is_file():
             result[kind]["most frequent form"] = majority(entries, json.loads(path.read_text(encoding="utf-8")))

@@ -186,10 +186,8 @@ class Run:
         self.key = {
             "model": directory.fingerprint, "search": self.options.recorded(), "format": args.format,
             "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
-            "fp16": args.precision == "float16",
+            "precision": args.precision,
         }  # fmt: skip
-        if args.precision not in ("auto", "float16"):  # these are said by fp16, as in files from before there were
-            self.key["precision"] = args.precision
         langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
         self.read = read or partial(input_lines, wanted=self.source)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.cli.translate import Run, add_model_options, translate_missing
@@ -24,17 +25,19 @@ from gtransformer.preprocess.augment import (
     write_text,
 )
 from gtransformer.preprocess.characters import clean_line, is_blank
-from gtransformer.preprocess.corpus import Pair, check_reserved, find_splits
+from gtransformer.preprocess.corpus import BOTH_SIDES, SPLITS, Pair, check_reserved, find_splits
 from gtransformer.preprocess.formats import Written, write_split
 from gtransformer.preprocess.observed import GAP, SEPARATOR, is_plain, without_observed
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.settings import shard_numbers
+from gtransformer.search.strategies import PARALLEL
 from gtransformer.translation.model_directory import ModelDirectory
-from gtransformer.work import read_record
+from gtransformer.work import read_record, take_lock
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
 WORK = "augment"  # the folder in the output with what the model reads and writes,
 MADE = "made.json"  # and how it was made
+OTHER_CORPORA = ("concatenated_*", *(f"{split}{end}*" for split in SPLITS for end in BOTH_SIDES))  # names of files
 TOPK = 10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
 
 
@@ -91,11 +94,13 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"{args.output}: was made by gtransformer augment {before}; name another directory")
     if args.output.exists() and not args.output.is_dir():
         raise UserError(f"{args.output}: is no directory; name one to write to")
-    if any(args.output.glob("concatenated_*")) and not (args.output / WORK).is_dir():
+    if any(any(args.output.glob(one)) for one in OTHER_CORPORA) and not (args.output / WORK).is_dir():
         raise UserError(f"{args.output}: has a corpus already, which is not of this command; name another directory")
     if args.text.is_dir() == monolingual(args):
         what = "is a directory; give a text" if monolingual(args) else "no such directory; give that of a raw corpus"
         raise UserError(f"{args.text}: {what}")
+    if monolingual(args) and args.text.exists() and not args.text.is_file():
+        raise UserError(f"{args.text}: is a pipe, which can be read once only; write the text to a file")
     if not monolingual(args):
         if args.copies < 1:
             raise UserError(f"--copies {args.copies}: give 1 or more")
@@ -107,6 +112,10 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"--unkpen {args.unkpen}: <unk> is never written; leave it out")
     if args.sentence_rule == "off":
         raise UserError("--sentence-rule off: lines would not stay aligned; leave it out")
+    if args.kind == TARGET and (args.beam or 1) > 1:
+        raise UserError(f"--beam {args.beam}: {TARGET} draws words instead of searching; leave it out")
+    if args.kind == TARGET and args.strategy == PARALLEL:
+        raise UserError(f"--strategy {PARALLEL}: {TARGET} draws words, and this is for beam search; leave it out")
     tag = args.tag
     if tag is not None and (is_blank(tag) or clean_line(tag) != tag or not is_plain(tag)):
         raise UserError(f"--tag {tag!r}: give a word of visible characters, without {SEPARATOR} and {GAP}")
@@ -150,14 +159,14 @@ def observe(args: argparse.Namespace) -> Selection:
     train, dev = training_files(args), find_splits(args.text, *langs).get("valid")
     if dev is None:
         raise UserError(f"{args.text}: has no dev set, which training needs; add one")
-    (args.output / WORK).mkdir(parents=True, exist_ok=True)
     counts, of_dev = Selection(), Selection()
     documents = select(train, held_out(args), counts, skip=args.skip_held_out, **options)
     documents = progress(documents, "select", unit=" documents")
     of_train = (document for _, document in with_observed_words(documents, args.copies, args.seed))
-    report(write_split(args.output, "train", langs, of_train), counts)
-    documents = with_observed_words(select(dev, HeldOut([], langs), of_dev, **options), 1, args.seed)
-    report(write_split(args.output, "dev", langs, (document for _, document in documents)), of_dev)
+    with locked(args):
+        report(write_split(args.output, "train", langs, of_train), counts)
+        documents = with_observed_words(select(dev, HeldOut([], langs), of_dev, **options), 1, args.seed)
+        report(write_split(args.output, "dev", langs, (document for _, document in documents)), of_dev)
     return counts
 
 
@@ -185,10 +194,17 @@ def translate(args: argparse.Namespace) -> Selection:
         documents = with_observed_words(documents, args.copies, seed, unseen=True)
     run.numbers = []  # in the whole text, not in this share of it
     text, translation = (args.output / WORK / name for name in ("text.txt", "translation.txt"))
-    write_text(text, noted(documents, run.numbers))
-    translate_missing(run, [(str(text), str(translation), sum(1 for _ in read_lines(text)))])
-    report(write_split(args.output, "train", langs, arranged(args, read_translated(text, translation))), counts)
+    with locked(args):
+        write_text(text, noted(documents, run.numbers))
+        translate_missing(run, [(str(text), str(translation), sum(1 for _ in read_lines(text)))])
+        report(write_split(args.output, "train", langs, arranged(args, read_translated(text, translation))), counts)
     return counts
+
+
+def locked(args: argparse.Namespace) -> BinaryIO:
+    """Lock the output against a second run, which would replace the text of which this one writes the translation."""
+    busy = "another run is writing to it; wait for it, or name another directory"
+    return take_lock(args.output / WORK / "lock", args.output, busy)
 
 
 def noted(documents: Iterable[tuple[int, list[Pair]]], numbers: list[int]) -> Iterator[list[str]]:
@@ -235,6 +251,8 @@ def report(written: Written, counts: Selection) -> None:
     for path in written.files:
         print(f"written: {path}")
     print(f"{written.documents} documents, {written.sentences} sentences; selected: {counts.documents} documents")
+    if written.half_empty:
+        print(f"note: {written.half_empty} sentences have an empty translation; gtransformer prepare leaves them out")
     if counts.held_out:
         print(f"note: {counts.held_out} documents were left out, because they are held out")
     if counts.with_signs:

@@ -12,7 +12,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import read_json, write_json
+from gtransformer.files import digest, read_json, write_json
 from gtransformer.installation import data_directory
 from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
@@ -139,7 +139,7 @@ class Run:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
-        corpus = "" if self.dry else self._hold_corpus(checkpoints)
+        corpus = "" if self.dry else self._hold_corpus(checkpoints, str(options.get("more-training-data") or ""))
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
@@ -233,16 +233,24 @@ class Run:
             changes = read_json(self.directory / f"score.{self.split}.json")["changes"]
             write_json(output, {**read_json(output), "recipe": self.recipe.name, "changes": changes})
 
-    def _hold_corpus(self, checkpoints: Path) -> str:
-        """Store the digest of the training data next to the checkpoints, and return it.
+    def _hold_corpus(self, checkpoints: Path, further: str) -> str:
+        """Store digests of the training data next to the checkpoints, and return that of the corpus.
 
-        Raises UserError if the existing model was trained on another corpus.
+        ``further``: as for ``--more-training-data``; what ``prepare`` did not write is not known. Raises UserError if
+        the existing model was trained on another corpus, or on others than these.
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
+        others = [
+            Path(one).parent for one in further.split(":") if one and (Path(one).parent / "manifest.json").is_file()
+        ]
+        if others:
+            now["further"] = digest([noted_digests(one)["corpus"] for one in others])
         before = read_json(path) if path.is_file() else now
-        if any(checkpoints.glob("*.pt")) and before != now:
+        changed = [kind for kind, value in now.items() if before.get(kind, value) != value]
+        if any(checkpoints.glob("*.pt")) and changed:
+            where = further if changed == ["further"] else self.prepared
             raise UserError(
-                f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
+                f"{checkpoints}: the model there was trained on another corpus than {where} holds now; remove "
                 "that folder to train again, or choose another directory with --output"
             )
         write_json(path, now)

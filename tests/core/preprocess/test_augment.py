@@ -55,6 +55,8 @@ def held_out(corpus) -> HeldOut:
             ["some other text", "stands in the  DEV SET."],
             "it is document 1 of the dev set",
         ),  # cut elsewhere, other case
+        (["“Some other text” – stands in the dev set!"], "it is document 1 of the dev set"),  # other punctuation
+        (["…"], None),
         (
             [*LONG, "And this is how the whole story ends, some days later."],
             "most of it is in document 1 of the test set",
@@ -74,6 +76,32 @@ def held_out(corpus) -> HeldOut:
 )
 def test_what_is_held_out(held_out, sentences, found):
     where = held_out.find(sentences)
+    assert where is None if found is None else where.startswith(found)
+
+
+CHINESE = [
+    "今天早上我和妹妹一起去公园散步。", "公园里的花都开了，非常漂亮。", "我们在湖边坐了一会儿，喝了茶。",
+    "中午的时候，天突然下起了大雨。", "我们没有带伞，只好跑到商店里。", "商店的老板借给我们两把雨伞。",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentences", "found"),
+    [
+        ([*CHINESE, "（完）"], "most of it is in document 1 of the test set"),
+        (CHINESE[1:3], "most of it is in document 1 of the test set"),
+        (
+            [*CHINESE[:4], *[f"这里是第{number}个完全不同的句子，没有人写过。" for number in range(9)]],
+            "most of document 1",
+        ),
+        (["你好吗？", "我不知道。", "谢谢你们！"], None),
+    ],
+)
+def test_a_sentence_has_fewer_characters_in_chinese(tmp_path, sentences, found):
+    """Ordinary ones tell, though they have fewer than twenty; greetings do not."""
+    for lang, document in (("en", OTHER[: len(CHINESE) + 2]), ("zh", [*CHINESE, "你好吗？", "谢谢你们！"])):
+        write(tmp_path / f"concatenated_en2zh_test_{lang}.txt", [document])
+    where = HeldOut([tmp_path], ("en", "zh")).find(sentences)
     assert where is None if found is None else where.startswith(found)
 
 

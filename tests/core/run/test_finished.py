@@ -105,6 +105,20 @@ def test_the_model_of_another_corpus_is_neither_kept_nor_trained_on(training):
     assert training.did == ["train"] * 2
 
 
+def test_further_data_are_of_the_corpus_too(training, tmp_path):
+    """Made again under the same name they are other data; data that another program prepared are not known."""
+    more = [f"train.more-training-data={prepare(tmp_path / 'back' / 'prepared') / 'bin'}:{tmp_path / 'bin'}"]
+    run = training.run(*more)
+    run.train(), run.train()
+    prepare(tmp_path / "back" / "prepared", test="2")
+    run.train()
+    prepare(tmp_path / "back" / "prepared", train="2")
+    with pytest.raises(UserError, match="trained on another corpus than .*back/prepared/bin:.* holds now; remove that"):
+        run.train()
+    training.run().train()  # without them
+    assert training.did == ["train"] * 2
+
+
 def test_the_mean_is_made_when_training_has_ended(training):
     """Once for each end of a training; another number of checkpoints is another mean."""
     training.epochs, training.leaves = 2, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from gtransformer.cli.augment import main
 from gtransformer.preprocess.corpus import document_lines, read_documents
 from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed, without_observed
 from gtransformer.translation.api import GTransformer
+from gtransformer.translation.resumable import ResumableOutput
 from tests import saved_model as saved
 from tests.core.translation.test_resuming import stop_after
 
@@ -78,8 +80,8 @@ def training(corpus: Path, lang: str) -> Path:
 
 
 def made(folder: Path) -> dict[str, bytes]:
-    """All files but the one with the date."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "made.json")
+    """All files but the one with the date, and the empty one that is locked."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in ("made.json", "lock"))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -122,6 +124,19 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path)
     assert found[1] != found[2] and drawn != [translator.translate(document) for document in english]
 
 
+def test_empty_translations_are_counted(saved_model, corpus, tmp_path, capsys):
+    """The tag does not hide them from prepare. The translation is kept, so that it can be changed here."""
+    options = ["--model", saved_model, "--held-out", corpus, "-s", "de", "-t", "en", "--tag", "BT", "--beam", 1]
+    augment("back", training(corpus, "en"), tmp_path / "out", *options)
+    assert "empty translation" not in capsys.readouterr().out
+    translation = tmp_path / "out" / "augment" / "translation.txt"
+    begin, _, *rest = translation.read_text().splitlines()
+    translation.write_text("\n".join([begin, "", *rest, ""]))
+    augment("back", training(corpus, "en"), tmp_path / "out", *options)
+    assert written(tmp_path / "out", ("de", "en"))[0][0][0] == ""
+    assert "note: 1 sentences have an empty translation; gtransformer prepare" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("search", [[], ["--sampling-topk", 0]])
 def test_shards_are_the_whole(saved_model, corpus, tmp_path, search):
     options = ["--model", saved_model, "--held-out", corpus, *search]
@@ -131,6 +146,26 @@ def test_shards_are_the_whole(saved_model, corpus, tmp_path, search):
         augment("forward", training(corpus, "en"), tmp_path / f"{number}", *options, "--shard", f"{number}/3", *jobs)
     shards = [written(tmp_path / f"{number}") for number in range(3)]
     assert written(tmp_path / "whole") == [shards[number % 3][number // 3] for number in range(sum(map(len, shards)))]
+
+
+def test_two_shards_at_a_time_in_one_directory(saved_model, corpus, tmp_path, monkeypatch, capsys):
+    """The second is refused; of as many lines, its text would get the translations of the first."""
+    text, some = tmp_path / "text", lines("en", 5)
+    text.write_text("".join(f"{next(some)}\n" for _ in range(8)))
+    options = ["--model", saved_model, "--held-out", corpus, "--sentence-pairs"]
+    augment("forward", text, tmp_path / "alone", *options, "--shard", "0/2")
+    real, begun = ResumableOutput.add, []
+
+    def add(self, *arguments):
+        if not begun:
+            begun.append(self)
+            augment("forward", text, tmp_path / "out", *options, "--shard", "1/2", status=1)
+        real(self, *arguments)
+
+    monkeypatch.setattr(ResumableOutput, "add", add)
+    augment("forward", text, tmp_path / "out", *options, "--shard", "0/2")
+    assert f"error: {tmp_path / 'out'}: another run is writing to it" in capsys.readouterr().err
+    assert begun and written(tmp_path / "out") == written(tmp_path / "alone")
 
 
 def test_a_shard_may_begin_with_what_no_text_begins_with(saved_model, corpus, tmp_path):
@@ -270,6 +305,10 @@ MISTAKES = [
     ("forward {none} {out} --model {model} --held-out {corpus}", "{none}: no such file"),
     ("forward {en} {out} --model {none} --held-out {corpus}", "{none}: no such model directory"),
     ("target {corpus} {out} --model {model}", "its vocabulary lacks ‖ or ␣; train one"),
+    ("forward {pipe} {out} --model {model} --held-out {corpus}", "{pipe}: is a pipe, which can be read once only"),
+    ("forward {en} {tmx} --model {model} --held-out {corpus}", "{tmx}: has a corpus already"),
+    ("target {corpus} {out} --model {model} --beam 4", "--beam 4: target draws words instead of searching; leave"),
+    ("target {corpus} {out} --model {model} --strategy parallel", "--strategy parallel: target draws words"),
     ("target {corpus} {out} --model {model} --copies 0", "--copies 0: give 1 or more"),
     ("target {corpus} {out} --model {model} --seed -1", "--seed -1: must not be negative"),
     ("observe {en} {out}", "{en}: no such directory; give that of a raw corpus"),
@@ -282,8 +321,11 @@ MISTAKES = [
 def test_mistakes_get_one_sentence_and_leave_nothing(saved_model, corpus, tmp_path, capsys, line, message):
     paths = {
         "en": training(corpus, "en"), "out": tmp_path / "out", "corpus": corpus, "model": saved_model,
-        "none": tmp_path / "none",
+        "none": tmp_path / "none", "pipe": tmp_path / "pipe", "tmx": tmp_path / "other",
     }  # fmt: skip
+    paths["tmx"].mkdir()
+    (paths["tmx"] / "train.tmx.xz").write_bytes(b"")
+    os.mkfifo(paths["pipe"])
     before = made(tmp_path)
     words = [word.format(**paths) for word in shlex.split(line)]
     augment(*words, status=1)

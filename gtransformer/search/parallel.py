@@ -28,7 +28,7 @@ from gtransformer.modules.ragged import on_device
 from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecoder, joined_hypothesis
 from gtransformer.search.rules import SentenceRule, SentenceState
 
-Known = tuple[Tensor, Tensor]  # first words of a sentence, (n,) int64, and their log probabilities
+Known = tuple[np.ndarray, np.ndarray]  # first words of a sentence, (n,) int64, and their log probabilities, float32
 ROUNDS = 3  # searches of a sentence, the draft among them, with a beam
 CHUNK = 256  # tokens verified at a time, which bounds memory on a GPU
 
@@ -125,18 +125,17 @@ class ParallelSearch:
         for unit, hypotheses in zip(units, search.run(), strict=True):
             if unit not in known:
                 continue
-            (number, sentence), found = unit, None
-            before, begun = self.chosen[number][sentence], known[unit]
-            if self._is_whole(begun):
-                found, self.scores[number][sentence] = begun
-                self.foremost[number][sentence] = np.ones(len(found), dtype=bool)
-            elif hypotheses:
-                found, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
-                foremost = hypotheses[0]["foremost"]
-                if begun:
-                    found, scores = (torch.cat(parts) for parts in zip(begun, (found, scores), strict=True))
-                    foremost = np.concatenate([np.ones(len(begun[0]), dtype=bool), foremost])
-                self.scores[number][sentence], self.foremost[number][sentence] = scores, foremost
+            (number, sentence), found, begun = unit, None, known[unit]
+            before, parts = self.chosen[number][sentence], []
+            if begun is not None:
+                parts = [(*(on_device(one, self.device) for one in begun), np.ones(len(begun[0]), dtype=bool))]
+            if hypotheses:
+                tokens, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
+                parts.append((tokens, scores, hypotheses[0]["foremost"]))
+            if hypotheses or self._is_whole(begun):
+                tokens, scores, foremost = zip(*parts, strict=True)
+                found, self.scores[number][sentence] = torch.cat(tokens), torch.cat(scores)
+                self.foremost[number][sentence] = np.concatenate(foremost)
             self.chosen[number][sentence] = found
             if before is None or found is None or not torch.equal(before, found):
                 changed.append(unit)
@@ -216,7 +215,7 @@ class ParallelSearch:
                 before, word, score = differs[place]
                 words, own = np.append(tokens[place][:before], word), np.append(own[:before], np.float32(score))
                 greedy = self.scoring.beam == 1
-                known[unit] = (on_device(words, self.device), on_device(own, self.device)) if greedy else None
+                known[unit] = (words, own) if greedy else None
             elif unit[1] >= final[unit[0]]:
                 self.scores[unit[0]][unit[1]] = on_device(own, self.device)
         return known

@@ -1,7 +1,8 @@
 """Compare the arms of the miniature: compare.py OUT > scores.json.
 
 OUT is the folder of miniature.sh. Arms are compared with none on the seeds that both have: whole documents are
-exchanged, their counts summed over the seeds.
+exchanged, of the items whole films, their counts summed over the seeds. Terms are looked up in the training set of all
+arms. An item is right if its last sentence contains the expected word.
 """
 
 import json
@@ -16,38 +17,76 @@ from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import by_document, paired_test
+from gtransformer.evaluation.terms import Lexicon, consistency, ratios
 from gtransformer.files import read_json
+from gtransformer.preprocess.corpus import read_documents
+from gtransformer.preprocess.plain_text import bare
 
-KEYS, BASELINE = ("s_bleu", "d_bleu"), "none"
-
+KEYS, TERMS, ITEMS, BASELINE = ("s_bleu", "d_bleu"), "terms", "ellipsis", "none"
+FILMS = "films"
 out, found = Path(sys.argv[1]), defaultdict(dict)
 for path in sorted(out.glob("*-*/test.jsonl")):
     arm, _, seed = path.parent.name.partition("-")
-    found[arm][int(seed)] = score_translations(out / "prepared", "test", path).scores["raw"]
+    found[arm][int(seed)] = score_translations(out / "prepared", "test", path).scores["raw"].segments
 
 
-def counts(arm, seeds, key):
-    """(documents, counts) of BLEU, summed over seeds, and what computes it from sums over documents."""
-    column, total = COLUMNS[key], 0
-    for seed in seeds:
-        segments = found[arm][seed].segments
-        one = segments.statistics(column.metric, column.level)
-        rows = np.array(one.rows, dtype=np.float64)
-        total = total + (rows if column.level == DOCUMENTS else by_document(rows, segments.documents_of(column.level)))
-    return total, lambda sums: np.array([[one.measure.score(each)] for each in sums.tolist()])
+def raw(split):
+    """Documents, lists of (source, target)."""
+    return list(read_documents(*(out / "real" / f"concatenated_en2pt_{split}_{lang}.txt" for lang in ("en", "pt"))))
 
 
-result = {"arms": {}, "tests": {}}
-for arm, scores in found.items():
-    result["arms"][arm] = {"seeds": sorted(scores)}
-    for key in KEYS:
-        values = [scores[seed].values[key].score for seed in sorted(scores)]
+source = [[sentence for sentence, _ in document] for document in raw("test")]
+pairs = [pair for document in raw("train") for pair in document]
+lexicon = Lexicon(pairs, source, [segments.text for seeds in found.values() for segments in seeds.values()])
+
+
+def bleu(arm, seed, key):
+    """(documents, counts), and what computes a score from their sums."""
+    column = COLUMNS[key]
+    one = found[arm][seed].statistics(column.metric, column.level)
+    rows = np.array(one.rows, dtype=np.float64)
+    if column.level != DOCUMENTS:
+        rows = by_document(rows, found[arm][seed].documents_of(column.level))
+    return rows, one.measure.score
+
+
+def terms(arm, seed, key):
+    rows = consistency(source, found[arm][seed].text, lexicon)
+    return rows, lambda sums: 100 * ratios(np.array(sums))[0]
+
+
+def items(arm, seed, key):
+    """(films, 2): right items, and all."""
+    lines = (out / f"{arm}-{seed}" / "ellipsis.txt").read_text(encoding="utf-8").splitlines()
+    last = [line for line, after in zip(lines, [*lines[1:], "<d>"], strict=True) if after == "<d>" != line]
+    sums = defaultdict(lambda: [0, 0])
+    for entry, line in zip(read_json(out / "items.json"), last, strict=True):
+        right = f" {bare(entry['expected'])} " in f" {bare(line)} "
+        sums[entry["document id"]] = [
+            one + more for one, more in zip(sums[entry["document id"]], (right, 1), strict=True)
+        ]
+    return np.array([sums[film] for film in sorted(sums)], dtype=np.float64), lambda sums: 100 * sums[0] / sums[1]
+
+
+MEASURES = {**dict.fromkeys(KEYS, bleu), TERMS: terms} | ({ITEMS: items} if (out / "items.json").is_file() else {})
+result = {"arms": {arm: {"seeds": sorted(seeds)} for arm, seeds in found.items()}, "tests": {}}
+for key, measure in MEASURES.items():
+    counts = {arm: {seed: measure(arm, seed, key) for seed in sorted(seeds)} for arm, seeds in found.items()}
+    for arm, seeds in counts.items():
+        values = [float(score(rows.sum(axis=0).tolist())) for rows, score in seeds.values()]
         result["arms"][arm][key] = {"each": values, "mean": statistics.fmean(values)}
-    seeds = sorted(scores.keys() & found[BASELINE].keys())
-    for key in KEYS if seeds and arm != BASELINE else ():
-        (baseline, score), (other, _) = (counts(name, seeds, key) for name in (BASELINE, arm))
-        (test,) = paired_test(baseline, other, score, "documents")
-        result["tests"][f"{key}, {arm} minus {BASELINE}"] = {"seeds": seeds} | test.to_json()
+        both = sorted(seeds.keys() & counts[BASELINE].keys())
+        if arm == BASELINE or not both:
+            continue
+        score = seeds[both[0]][1]
+        sides = [sum(counts[name][seed][0] for seed in both) for name in (BASELINE, arm)]
+        if key == TERMS:  # documents that have some
+            sides = [rows[sides[0][:, 2] > 0] for rows in sides]
+        unit = FILMS if key == ITEMS else "documents"
+        (test,) = paired_test(*sides, lambda sums, score=score: np.array([[score(one)] for one in sums.tolist()]), unit)
+        result["tests"][f"{key}, {arm} minus {BASELINE}"] = {"seeds": both} | test.to_json()
 for kind in ("observed", "back", "target"):
-    result[kind] = read_json(out / kind / "augment" / "made.json")["selected"]
+    path = out / kind / "augment" / "made.json"
+    if path.is_file():
+        result[kind] = read_json(path)["selected"]
 print(json.dumps(result | provenance("python exp_logs/augment/compare.py", None), indent=1))

@@ -1,16 +1,19 @@
 #!/bin/bash
-# none, back-translation, target-side augmentation, both: miniature.sh LIBREOFFICE STUDENT REVERSE OUT ARMS SEEDS
+# none, back-translation, target-side augmentation, both: miniature.sh LIBREOFFICE STUDENT REVERSE OUT ARMS SEEDS ITEMS
 # The same command resumes. LIBREOFFICE is of gtransformer corpus get libreoffice -t pt; STUDENT (en-pt) and REVERSE
-# (pt-en) are of gtransformer model convert. ARMS and SEEDS are lists: "none back target both" "1 2 3".
+# (pt-en) are of gtransformer model convert. ARMS and SEEDS are lists: "none back target both" "1 2 3". ITEMS are of
+# ../ellipsis/sample.py, which writes ITEMS.json and ITEMS.3.en.
 set -eo pipefail
-here=$(cd "$(dirname "$0")" && pwd) corpus=$1 student=$2 reverse=$3 out=$4 arms=$5 seeds=$6
-documents=${DOCUMENTS:-80} updates=${UPDATES:-96} augmenter_updates=${AUGMENTER_UPDATES:-160}
+here=$(cd "$(dirname "$0")" && pwd) out=$4 arms=$5 seeds=$6
+corpus=$(realpath "$1") student=$(realpath "$2") reverse=$(realpath "$3") items=$(realpath "$7.json")
+documents=${DOCUMENTS:-240} updates=${UPDATES:-288} augmenter_updates=${AUGMENTER_UPDATES:-480}
 gtransformer() { python -m gtransformer "$@"; }  # of the checkout, or installed
 settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set train.disable-validation=true --set generate.beam=1)
 steps() { echo "--set train.max-update=$1 --set train.save-interval-updates=$(($1 / 8))"; }  # the mean of the last four is used
 
 [ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
 cd "$out"
+cp "$items" items.json
 gtransformer run short_context real prepare --sentence-model "$student" --prepared prepared --output none-1
 
 # What an arm needs besides the real documents.
@@ -46,5 +49,8 @@ for arm in $arms; do
       gtransformer run short_context real $stage --sentence-model "$student" --prepared prepared --output $arm-$seed \
         "${settings[@]}" $(steps "$updates") --set train.seed=$seed "${data[@]}"
     done
+    [ -d $arm-$seed/model ] || gtransformer export $arm-$seed $arm-$seed/model
+    [ -s $arm-$seed/ellipsis.txt ] || gtransformer translate --model $arm-$seed/model --cpu --quiet --precision float32 --beam 1 --max-tokens 8192 \
+      --strategy sequential --context-sentences 2 "${items%.json}.3.en" -o $arm-$seed/ellipsis.txt
   done
 done

@@ -1,11 +1,13 @@
-"""Compare systems and seeds: compare.py FOLDER REFERENCE TRAINING > accuracy.json.
+"""Compare systems and seeds: compare.py FOLDER LIBREOFFICE TRAINING > accuracy.json.
 
-FOLDER has KIND.json, the items of ctxpro, and for each system and seed NAME.KIND, its translations, whose documents'
-last lines are judged, and NAME.libre, of LibreOffice's test set, whose REFERENCE has documents. TRAINING was made by
-corpus.py and replies.py. NAME is a system's letter and the seed: b, the student; a, S1; o, S2 without replies; s, S2;
-g, the G-Transformer.
+FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its translations, whose
+documents' last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by
+corpus.py and replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student; a,
+S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation
+of two and of three sentences.
 """
 
+import itertools
 import json
 import statistics
 import sys
@@ -16,12 +18,15 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
 from gtransformer.evaluation.significance import paired_test
-from gtransformer.preprocess.corpus import is_document_mark
+from gtransformer.evaluation.terms import Lexicon, consistency, ratios
+from gtransformer.preprocess.corpus import is_document_mark, read_pairs
 from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
 DISTANCES = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4-12": (4, 12)}  # sentences back to the antecedent
-PAIRS = (("s", "g"), ("o", "g"), ("a", "g"), ("b", "g"), ("b", "s"))  # baseline, system
+KEPT = 2  # sentences before an item that G sees
+LONG = 30  # words of a source paragraph
+PAIRS = ("sg", "og", "ag", "ug", "cg", "dg", "bg", "bs", "su", "sc")  # baseline, system
 
 
 def documents(path):
@@ -56,11 +61,21 @@ def accuracy(verdicts, chosen):
     return 100 * statistics.fmean(values)
 
 
-def of_items(entries, verdicts, known):
+def seen(entry, sentences):
+    """Whether a word of these begins with the lemma of the antecedent's verb."""
+    lemma = entry.get("src ante verb lemma", "").lower()
+    return any(word.startswith(lemma) for sentence in sentences for word in bare(sentence).split())
+
+
+def of_items(entries, contexts, verdicts, known):
     """By system: accuracy of each seed, their mean, and of groups of items the mean."""
     groups = {f"rule {rule}": [e["rule"] == rule for e in entries] for rule in sorted({e["rule"] for e in entries})}
     for name, (first, last) in DISTANCES.items():
         groups[f"distance {name}"] = [first <= (e.get("ante distance") or 0) <= last for e in entries]
+    far = [(e.get("ante distance") or 0) > KEPT for e in entries]
+    in_sight = [seen(entry, context) for entry, context in zip(entries, contexts, strict=True)]
+    groups["distance 3-12, verb in the two sentences before"] = [a and b for a, b in zip(far, in_sight, strict=True)]
+    groups["distance 3-12, verb not there"] = [a and not b for a, b in zip(far, in_sight, strict=True)]
     forms = [bare(entry["expected"]) for entry in entries]
     groups["form in help or items"] = [form in known[0] for form in forms]
     groups["form only in replies"] = [form not in known[0] and form in known[1] for form in forms]
@@ -86,29 +101,42 @@ def majority(entries, training):
     return 100 * statistics.fmean(hits)
 
 
-def of_text(paths, reference):
-    """By score: that of each seed, and the mean; and BLEU's counts of each document, summed over seeds."""
-    found, counts = defaultdict(list), 0
-    references = [line for document in reference for line in document]
-    for path in paths:
-        texts = documents(path)
-        assert list(map(len, texts)) == list(map(len, reference))
-        lines = [line for document in texts for line in document]
-        found["s-BLEU"].append(BLEU().corpus_score(lines, [references]).score)
-        joined = [[" ".join(document) for document in side] for side in (texts, reference)]
-        found["d-BLEU"].append(BLEU().corpus_score(joined[0], [joined[1]]).score)
-        found["chrF"].append(CHRF().corpus_score(lines, [references]).score)
-        each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
-        counts = counts + np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1])
-    return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}, counts
-
-
 def bleu(sums):
     metric = BLEU()
     return np.array([[metric._compute_score_from_stats(list(one)).score] for one in sums])
 
 
-def main(folder, reference, training):
+def ltcr(sums):
+    return 100 * ratios(sums)[..., :1]
+
+
+TESTED = {"s-BLEU": bleu, "terms": ltcr}
+
+
+def of_text(texts, source, reference, lexicon):
+    """By score, that of each translation of the text; and by tested score, the counts of each document."""
+    found, counts = defaultdict(list), defaultdict(list)
+    references = [line for document in reference for line in document]
+    after_long = np.array([len(before.split()) > LONG for document in source for before in ("", *document[:-1])])
+    for text in texts:
+        lines = [line for document in text for line in document]
+        found["s-BLEU"].append(BLEU().corpus_score(lines, [references]).score)
+        joined = [[" ".join(document) for document in side] for side in (text, reference)]
+        found["d-BLEU"].append(BLEU().corpus_score(joined[0], [joined[1]]).score)
+        found["chrF"].append(CHRF().corpus_score(lines, [references]).score)
+        for name, chosen in (("s-BLEU after long paragraphs", after_long), ("s-BLEU elsewhere", ~after_long)):
+            some, wanted = (
+                [line for line, take in zip(side, chosen, strict=True) if take] for side in (lines, references)
+            )
+            found[name].append(BLEU().corpus_score(some, [wanted]).score)
+        each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
+        counts["s-BLEU"].append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
+        counts["terms"].append(consistency(source, text, lexicon))
+        found["terms"].append(ltcr(counts["terms"][-1].sum(axis=0)).item())
+    return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}, counts
+
+
+def main(folder, libreoffice, training):
     names = defaultdict(list)
     for path in sorted(folder.glob("*.libre")):
         names[path.stem.rstrip("0123456789")].append(path.stem)
@@ -120,7 +148,8 @@ def main(folder, reference, training):
     for kind in KINDS:
         entries = json.loads((folder / f"{kind}.json").read_text(encoding="utf-8"))
         verdicts = {s: [judged(entries, folder / f"{name}.{kind}") for name in seeds] for s, seeds in names.items()}
-        result[kind] = of_items(entries, verdicts, known)
+        contexts = [document[:-1] for document in documents(folder / f"{kind}.{KEPT + 1}.en")]
+        result[kind] = of_items(entries, contexts, verdicts, known)
         path = folder / f"{kind}.train.json"
         if path.is_file():
             result[kind]["most frequent form"] = majority(entries, json.loads(path.read_text(encoding="utf-8")))
@@ -130,14 +159,26 @@ def main(folder, reference, training):
                 sums = (by_film(entries, verdicts[system][:seeds]) for system in (one, other))
                 (test,) = paired_test(*sums, lambda sums: 100 * sums[:, :1] / sums[:, 1:], "films")
                 result["tests"][f"{kind}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
-    texts, counts = documents(reference), {}
-    result["libreoffice"] = {}
-    for system, seeds in names.items():
-        result["libreoffice"][system], counts[system] = of_text([folder / f"{n}.libre" for n in seeds], texts)
-    for one, other in PAIRS:
-        if {one, other} <= counts.keys() and len(names[one]) == len(names[other]):
-            (test,) = paired_test(counts[one], counts[other], bleu, "documents")
-            result["tests"][f"s-BLEU, {other} minus {one}"] = {"seeds": len(names[one])} | test.to_json()
+    source, reference = (documents(libreoffice / f"concatenated_en2pt_test_{lang}.txt") for lang in ("en", "pt"))
+    texts = {system: [documents(folder / f"{name}.libre") for name in seeds] for system, seeds in names.items()}
+    every = [reference, *(text for seeds in texts.values() for text in seeds)]
+    assert all(list(map(len, text)) == list(map(len, source)) for text in every)
+    pairs = read_pairs(*(training / "help" / f"concatenated_en2pt_train_{lang}.txt" for lang in ("en", "pt")))
+    lexicon = Lexicon([pair for pair in pairs if not is_document_mark(pair[0])], source, every)
+    result["libreoffice"], counts = (
+        {"reference": {"terms": ltcr(consistency(source, reference, lexicon).sum(axis=0)).item()}},
+        {},
+    )
+    for system, seeds in texts.items():
+        result["libreoffice"][system], counts[system] = of_text(seeds, source, reference, lexicon)
+    for (one, other), (name, score) in itertools.product(PAIRS, TESTED.items()):
+        if {one, other} <= counts.keys():
+            seeds = min(len(names[one]), len(names[other]))
+            both = [np.sum(counts[system][name][:seeds], axis=0) for system in (one, other)]
+            if name == "terms":  # documents that have some
+                both = [rows[both[0][:, 2] > 0] for rows in both]
+            (test,) = paired_test(*both, score, "documents")
+            result["tests"][f"{name}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
     print(json.dumps(result, indent=1))
 
 

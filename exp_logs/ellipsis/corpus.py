@@ -1,8 +1,9 @@
 """Make the training corpora: corpus.py ELLIPSIS FORMALITY LIBREOFFICE OUTPUT.
 
 The first two are raw corpora that gtransformer corpus convert ctxpro wrote with --context-translations, the third is of
-gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/half half of them, drawn, and
-OUTPUT/items the last three sentences of each item. The items of 80 films and 12 documents are the validation set.
+gtransformer corpus get libreoffice. OUTPUT/help has LibreOffice's documents, OUTPUT/half and OUTPUT/some half and a
+fourteenth of them, drawn, and OUTPUT/items the last three sentences of each item. The items of 80 films and 12
+documents are the validation set.
 """
 
 import json
@@ -37,7 +38,12 @@ items += [document[-KEPT:] for document in documents(formality, "train")]
 random.Random(3).shuffle(items)
 pages = documents(libreoffice, "train")
 random.Random(2).shuffle(pages)
-for name, train in (("help", pages), ("half", pages[: len(pages) // 2]), ("items", items)):
+for name, train in (
+    ("help", pages),
+    ("half", pages[: len(pages) // 2]),
+    ("some", pages[: len(pages) // 14]),
+    ("items", items),
+):
     (output / name).mkdir(parents=True)
     for split, chosen in (
         ("train", train),

@@ -1,8 +1,8 @@
 """Draw test items: sample.py CORPUS OUTPUT COUNT [ITEMS...].
 
 CORPUS is of gtransformer corpus convert ctxpro --split test. COUNT 0 takes all. ITEMS are ctxpro_train.json of training
-corpora: items from their films are left out. Writes OUTPUT.json, the sentences with the two before them, OUTPUT.3.en,
-alone, OUTPUT.1.en, and after the two of another film's item, OUTPUT.other.en.
+corpora: items from their films are left out. Writes OUTPUT.json, the sentences alone, OUTPUT.1.en, with the one and the
+two before them, OUTPUT.2.en and OUTPUT.3.en, and after the two of another film's item, OUTPUT.other.en.
 """
 
 import json
@@ -20,7 +20,7 @@ for line in (folder / "concatenated_en2pt_test_en.txt").read_text(encoding="utf-
 drawn = [number for number, entry in enumerate(entries) if entry["document id"] not in trained]
 drawn = sorted(random.Random(1).sample(drawn, count)) if count else drawn
 Path(f"{output}.json").write_text(json.dumps([entries[one] for one in drawn], ensure_ascii=False), encoding="utf-8")
-for kept in (1, 3):
+for kept in (1, 2, 3):
     text = "".join("".join(f"{line}\n" for line in ("<d>", *documents[one][-kept:])) for one in drawn)
     Path(f"{output}.{kept}.en").write_text(text, encoding="utf-8")
 draw, others = random.Random(1), list(range(len(drawn)))

@@ -149,16 +149,16 @@ def _has_gates(model_cfg: Any) -> bool:
 def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Path) -> None:
     """Raise UserError where the G-Transformer of a checkpoint reads or writes its text otherwise.
 
-    Positions are free where it is one over whole instances (``--doc-mode full``), as sentence models are: a single
-    sentence has the same either way.
+    Positions are free where it is one over whole instances (``--doc-mode full``), and where ``--sentence-model`` names
+    it: a single sentence has the same either way.
     """
     theirs = settings.get("model", {})
     if not str(theirs.get("_name") or theirs.get("arch")).startswith(SYSTEM):
         return
-    whole = str(settings.get("task", {}).get("doc_mode")) == "full"
+    free = str(settings.get("task", {}).get("doc_mode")) == "full" or getattr(model_cfg, "sentence_model", None)
     for key, usual in READING.items():
         saved, ours = (value or usual for value in (theirs.get(key), getattr(model_cfg, key, None)))
-        if str(saved) != str(ours) and not (whole and key == "positions"):
+        if str(saved) != str(ours) and not (free and key == "positions"):
             raise UserError(
                 f"{path}: trained {as_given(key, saved)}, this training is {as_given(key, ours)}; choose as there, or, "
                 "to resume a training that began with --sentence-model, give that option again"
@@ -236,7 +236,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
     state = read_state(path, "a checkpoint of fairseq")
     settings, tables = settings_of(state), _tables(state["model"], path)
-    own = is_own(settings)
+    own, by_sentence = is_own(settings), str(cfg.doc_mode) == "partial"
     _check_options(cfg, whole, path, own and settings["model"].get("output_words") is None)
     _check_languages(settings["task"], task, path)
     _check_kind(settings, state["model"], path, own)
@@ -262,12 +262,16 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
             if getattr(cfg, f"{side}_learned_pos") and not cfg.no_token_positional_embeddings:
                 rows = len(state["model"][f"{side}.embed_positions.weight"])
                 setattr(cfg, name, rows - task.source_dictionary.pad() - 1)
-        cfg.load_partial, cfg.positions, cfg.marks_loss = True, SENTENCE, OFF
-        if cfg.gate_bias is None:
-            cfg.gate_bias, cfg.neutral_gates = 0.0, True
+        cfg.load_partial, cfg.marks_loss = True, OFF
+        if by_sentence:
+            cfg.positions = SENTENCE
+            if cfg.gate_bias is None:
+                cfg.gate_bias, cfg.neutral_gates = 0.0, True
         marks = settings["model"].get("sentence_marks") or BOTH_MARKS, settings["model"].get("output_words")
         cfg.sentence_marks, cfg.output_words = marks if own else (END_MARK, tables["decoder"])
     changed = [one for one in INEXACT if getattr(cfg, one, False)]
+    if not by_sentence:
+        changed.insert(0, f"doc_mode {cfg.doc_mode}")
     if str(getattr(cfg, "context_attention", COMBINED)) != COMBINED:
         changed.insert(0, f"context_attention {cfg.context_attention}")
     if changed:
@@ -294,8 +298,6 @@ def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:
 
 
 def _check_options(cfg: Any, whole: DictConfig | None, path: Path, predicts_all: bool) -> None:
-    if str(cfg.doc_mode) != "partial":
-        raise UserError(f"--sentence-model {path}: its attention becomes group attention, so give --doc-mode partial")
     if whole is None:
         return
     given = whole.checkpoint

@@ -14,7 +14,7 @@ from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.references import OLD_NAMES, REFERENCES
 from gtransformer.files import read_json
 from gtransformer.run.recipe import load_recipe
-from gtransformer.settings import count, read_settings, typed
+from gtransformer.settings import read_settings, typed
 
 ABOUT = "about.yaml"  # description of a folder of results
 KINDS = ("s_bleu", "d_bleu")
@@ -42,8 +42,8 @@ class Result:
     scores: dict[str, tuple[float, str]]
     aligned: bool
     source: str
+    updates: int
     every: int = 1
-    updates: int | None = None
     changes: tuple[str, ...] = ()
 
     def cells(self, logs: str) -> list[str]:
@@ -54,23 +54,11 @@ class Result:
             f"`{self.recipe}`" + (", changed" if self.changes else ""),
             self.corpus + ("" if self.every == 1 else f", 1 of {self.every} documents"),
             self.set,
-            UNKNOWN if self.updates is None else f"{self.updates:,}",
+            f"{self.updates:,}",
             s_bleu if self.aligned else "not aligned",
             d_bleu,
             f"[{self.source}]({logs}{self.source})",
         ]
-
-
-@dataclass
-class Listed:
-    """Results in about.yaml: score files of gtransformer run or gtransformer score by the name of the set."""
-
-    recipe: str
-    corpus: str
-    sets: dict[str, str]
-    every: int = count(1)
-    updates: int | None = None
-    changes: list[str] | None = None
 
 
 @dataclass
@@ -106,7 +94,6 @@ class About:
         runs: entries of the form ``Run``.
         unknown_commits: commits in its files that are not in the history.
         corpus: corpus of a demonstration in it.
-        results: entries of the form ``Listed``.
     """
 
     about: str
@@ -114,7 +101,6 @@ class About:
     runs: list[Any]
     unknown_commits: list[str] | None = None
     corpus: str | None = None
-    results: list[Any] | None = None
 
 
 @dataclass
@@ -160,13 +146,6 @@ def read_folder(path: Path) -> Folder:
                 folder.results += comparison_results(content, f"{path.name}/{name}")
             elif name == "results.json" and "systems" in content and about.corpus:
                 folder.results += demo_results(content, about.corpus, f"{path.name}/{name}")
-    for entry in about.results or []:
-        entry = typed(entry, Listed, str(path / ABOUT), "results")
-        for name, file in entry.sets.items():
-            if file not in files:
-                raise UserError(f"{path / file}: no such file, but {ABOUT} there names it")
-            with damaged(path / file):
-                folder.results.append(listed_result(entry, name, files[file], f"{path.name}/{file}"))
     return folder
 
 
@@ -198,8 +177,8 @@ def comparison_results(content: dict[str, Any], source: str) -> list[Result]:
             *read_scores(scores),
             scores["aligned"],
             source,
-            int(content["corpus"]["every"]),
             int(of_recipe["updates"]),
+            int(content["corpus"]["every"]),
             real_changes(recipe, content.get("changes") or []),
         )
         for recipe, of_recipe in content["recipes"].items()
@@ -218,29 +197,11 @@ def demo_results(content: dict[str, Any], corpus: str, source: str) -> list[Resu
             *read_scores(found["scores"]),
             found["counts"]["misaligned_instances"] == 0,
             source,
-            updates=int(found["updates"]),
+            int(found["updates"]),
             changes=changes,
         )
         for system, found in content["systems"].items()
     ]
-
-
-def listed_result(entry: Listed, name: str, content: dict[str, Any], source: str) -> Result:
-    """Return a result listed in about.yaml. Raises UserError for a file of another recipe."""
-    scored = content.get("recipe") or entry.recipe
-    if scored != entry.recipe:
-        raise UserError(f"{ABOUT}: recipe '{entry.recipe}' is given for {source}, which is of '{scored}'")
-    return Result(
-        entry.recipe,
-        entry.corpus,
-        name,
-        *read_scores(content["scores"]),
-        content["counts"]["misaligned_instances"] == 0,
-        source,
-        entry.every,
-        entry.updates,
-        tuple(dict.fromkeys([*(entry.changes or ()), *(content.get("changes") or ())])),
-    )
 
 
 def real_changes(recipe: str, changes: Sequence[str]) -> tuple[str, ...]:

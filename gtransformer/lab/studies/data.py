@@ -136,9 +136,8 @@ class Corpora(Planner):
 
     def _source(self, data: Data) -> Data | None:
         """Return the data whose training set contains that of ``data``; None if that is the whole corpus."""
-        for key in ("instances", "share"):
-            if getattr(data, key) is not None:
-                return replace(data, **{key: None})
+        if data.instances is not None:
+            return replace(data, instances=None)
         return self.base if data.min_document_tokens is not None else None
 
     def _stage(self, data: Data) -> str:
@@ -179,8 +178,6 @@ class Corpora(Planner):
         instance_index = InstanceIndex.load(find_instance_index(source, "train"))
         if data.instances is not None:
             cuts = sampled(instance_index, data.instances)
-        elif data.share is not None:
-            cuts = sampled_documents(instance_index, data.share)
         else:
             cuts = long_documents(instance_index, source, self.pair, data.min_document_tokens or 0)
         if not cuts:
@@ -205,13 +202,6 @@ def sampled(instance_index: InstanceIndex, number: int) -> Cuts:
         document, first, count = instance_index.instances[index]
         cuts.setdefault(document, []).append((first, count))
     return cuts
-
-
-def sampled_documents(instance_index: InstanceIndex, share: float) -> Cuts:
-    """Return a share of the documents, at least one, whole; a smaller share is part of a larger one."""
-    documents = sorted({document for document, _, _ in instance_index.instances})
-    order = random.Random(SAMPLE_SEED).sample(documents, len(documents))
-    return {document: [(0, None)] for document in order[: max(1, round(share * len(documents)))]}
 
 
 def long_documents(instance_index: InstanceIndex, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:

@@ -106,7 +106,6 @@ class RunSettings:
     instances: int | str | None = _instances()
     model: str | None = None
     min_document_tokens: int | None = count(None)
-    share: float | None = setting("a share of the documents, above 0 and below 1", lambda share: 0 < share < 1, None)
 
 
 @dataclass(kw_only=True)
@@ -299,7 +298,7 @@ def _line(study: Study, line: LineSettings, where: str) -> Line:
         raise UserError(f"{where}: unknown system '{line.system}'; choose from {', '.join(study.recipes)}")
     recipe = study.recipes[line.system]
     training, decoding = (tuple(_changes(part, where)) for part in (line.training, line.decoding))
-    data = Data(line.length or study.length, _number(line.instances), line.min_document_tokens, line.share)
+    data = Data(line.length or study.length, _number(line.instances), line.min_document_tokens)
     own = load_recipe(recipe, study.changes).sections["train"].get("arch")
     model = None if line.model == own else line.model  # the recipe's own model: the same run as without this key
     run = StudyRun(recipe, tuple(study.changes), data, 0, model, training, decoding)
@@ -312,7 +311,7 @@ def _line(study: Study, line: LineSettings, where: str) -> Line:
             raise UserError(
                 f"{where}: recipe '{recipe}' does not start from another's model; leave start-instances out"
             )
-        start = replace(data, instances=_number(line.start_instances), share=None)
+        start = replace(data, instances=_number(line.start_instances))
         run = replace(run, start_data=None if start == data else start)
     if not line.translate and line.decoding:
         raise UserError(f"{where}: translate is false, but decoding is given; leave one of them out")

@@ -24,24 +24,21 @@ class Data:
         length: most tokens of an instance, in all splits.
         instances: so many training instances, drawn at random; None: all.
         min_document_tokens: least tokens of training documents; None: all documents.
-        share: share of whole training documents, drawn at random; None: all.
     """
 
     length: int
     instances: int | None = None
     min_document_tokens: int | None = None
-    share: float | None = None
 
     @property
-    def settings(self) -> dict[str, int | float | None]:
-        """The settings that identify the data; without a share they are the same as in earlier versions."""
-        return {key: value for key, value in vars(self).items() if key != "share" or value is not None}
+    def settings(self) -> dict[str, int | None]:
+        """The settings that identify the data."""
+        return dict(vars(self))
 
     @property
     def name(self) -> str:
-        """The name for directories: ``len512-from768-20000``, ``len512-share0.01``."""
+        """The name for directories: ``len512-from768-20000``."""
         parts = [f"len{self.length}"]
-        parts += [f"share{self.share:g}"] if self.share else []
         parts += [f"from{self.min_document_tokens}"] if self.min_document_tokens else []
         parts += [str(self.instances)] if self.instances else []
         return "-".join(parts)

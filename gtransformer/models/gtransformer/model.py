@@ -68,7 +68,8 @@ class GTransformerConfig(DocumentModelConfig):
         None,
         "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
         "equal outputs at first: its structure, boundary tokens and vocabulary are used, with --positions sentence "
-        "and, unless --gate-bias is given, --neutral-gates; the data must have its dictionary",
+        "and, unless --gate-bias is given, --neutral-gates (with --doc-mode full, neither, and outputs differ); the "
+        "data must have its dictionary",
     )
     sentence_marks: ChoiceEnum(SENTENCE_MARKS) = option(
         BOTH_MARKS,

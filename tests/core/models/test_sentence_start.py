@@ -92,7 +92,7 @@ def task_of(source: Dictionary, target: Dictionary) -> TranslationDocTask:
 
 def start(path, task, **options) -> GTransformerModel:
     """The document model that training begins with; its options say nothing of the model's structure."""
-    cfg = GTransformerConfig(sentence_model=str(path), doc_mode="partial", dropout=0.0, **options)
+    cfg = GTransformerConfig(**{"sentence_model": str(path), "doc_mode": "partial", "dropout": 0.0, **options})
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
     start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
@@ -133,6 +133,26 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
     # With marks that the sentence model does not know it is another model: the test can fail.
     nearly.encoder.marks = nearly.decoder.marks = BOTH_MARKS
     assert (torch.cat(losses(nearly, target, documents)) - expected).abs().mean() > 0.05
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layout", ["joined", "pre-norm", "WMT"])
+def test_concatenation_starts_from_it_too(tmp_path, caplog, layout):
+    """Then fairseq's model computes the same from the concatenated sentences, each with its </s>."""
+    path, teacher, source, target = save(tmp_path, layout)
+    documents, eos = pairs_of(source, target, sentences=(1, 3)), target.eos()
+    model = start(path, task_of(source, target), doc_mode="full")
+    assert "--doc-mode full its attention sees other sentences" in caplog.text
+    expected = []
+    for document in documents:
+        tokens = torch.tensor([[word for one, _ in document for word in (*one, eos)]])
+        previous = torch.tensor([[word for _, one in document for word in (eos, *one, eos)]])
+        lprobs = torch.log_softmax(teacher(tokens, torch.tensor([tokens.shape[1]]), previous)[0][0], dim=-1)
+        begin = 0
+        for _, one in document:
+            expected.append(-lprobs[begin : begin + len(one) + 1].gather(1, torch.tensor([[*one, eos]]).T).squeeze(1))
+            begin += len(one) + 2
+    assert relative_error(torch.cat(losses(model, target, documents)), torch.cat(expected)) < 1e-6
 
 
 def test_a_sentence_model_of_this_package(tmp_path, dictionary):
@@ -293,7 +313,6 @@ def test_a_model_of_this_package_that_is_no_sentence_model(tmp_path, dictionary,
         ("damaged", "model.pt"),
         ("other", "model.pt"),
         ("missing", "--sentence-model .*model.pt"),
-        ("full", "--doc-mode partial"),
         ("cross-self", "--cross-self-attention"),
     ],
 )
@@ -315,7 +334,6 @@ def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
         torch.save([1], path)
     elif change == "missing":
         path.unlink()
-    cfg = GTransformerConfig(sentence_model=str(path), **options)
-    cfg.doc_mode = "full" if change == "full" else "partial"
+    cfg = GTransformerConfig(sentence_model=str(path), doc_mode="partial", **options)
     with pytest.raises(UserError, match=words):
         start_from_sentence_model(cfg, None, task)

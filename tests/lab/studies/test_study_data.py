@@ -10,7 +10,7 @@ import pytest
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.files import write_json
-from gtransformer.lab.studies.data import Corpora, long_documents, sampled, sampled_documents, write_part
+from gtransformer.lab.studies.data import Corpora, long_documents, sampled, write_part
 from gtransformer.lab.studies.study import Data
 from gtransformer.run import pipeline as pipeline_module
 from gtransformer.run.recipe import load_recipe
@@ -147,12 +147,3 @@ def test_sampled_instances_become_documents(prepared):
     assert [len(draw) for draw in draws] == [10, 50] and list(draws[1]) != list(range(50))
     with pytest.raises(UserError, match="3"):
         sampled(INSTANCE_INDEX, 4)
-
-
-def test_sampled_documents_are_whole_and_a_smaller_share_is_part_of_a_larger():
-    instance_index = InstanceIndex(
-        "train", "en", "de", 20, [(document, first, 2) for document in range(20) for first in (0, 2)]
-    )
-    shares = [sampled_documents(instance_index, share) for share in (0.01, 0.1, 0.5)]
-    assert [len(one) for one in shares] == [1, 2, 10] and set(shares[0]) < set(shares[1]) < set(shares[2])
-    assert all(cut == [(0, None)] for cut in shares[2].values())

@@ -131,14 +131,6 @@ def test_a_start_on_the_same_data_is_the_same_run(write):
     assert line.runs == plain.runs
 
 
-def test_a_share_of_the_documents(write):
-    """The start has all."""
-    rows = TABLE.replace("instances: 5, start-instances: all", "share: 0.1, start-instances: all")
-    after = load_study(write(rows), miniature=True).panels[0].lines[2].runs[0]
-    assert after.data == Data(512, share=0.1) and after.needed.data == Data(512)
-    assert after.label == "arena-pseudo_documents-len512-share0.1-after-len512-seed2"
-
-
 def test_what_the_recipe_does_anyway_is_no_other_translation(write):
     lines = load_study(write(), miniature=True).panels[0].lines
     beam = lines[0].runs[0].settings().sections["generate"]["beam"]
@@ -153,7 +145,7 @@ def test_what_the_recipe_does_anyway_is_no_other_translation(write):
 def test_names_say_what_a_run_is_and_change_with_its_settings():
     run = StudyRun("demo", ("train.max-update=5",), Data(64, 100, 768), 2)
     assert run.name("corpus").startswith("demo-len64-from768-100-seed2-")
-    assert Data(512, 5).settings == {"length": 512, "instances": 5, "min_document_tokens": None}, "as before shares"
+    assert Data(512, 5).settings == {"length": 512, "instances": 5, "min_document_tokens": None}
     others = [
         replace(run, changes=("train.max-update=6",)),
         replace(run, data=Data(64, 101, 768)),
@@ -202,7 +194,6 @@ DAMAGES = {
             ("generate.beam: 7", "train.lr: 5", "train.lr"),
             ("task.context-sentences: 1}", "train.seed: 2}", "train.seed"),
             ("system: plain, label: plain}\n", "system: start, label: plain, start-instances: 5}\n", "arena/start"),
-            ("instances: 5, start", "share: 1.5, start", "share"),
             ("start-instances: all", "start-instances: 0", "start-instances"),
             ("translate: false", "translate: false, decoding: {generate.batch-sentences: 2}", "translate"),
             ("baseline: plain", "baseline: none", "baseline"),

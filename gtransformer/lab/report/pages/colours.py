@@ -47,7 +47,6 @@ NAMES = {
     "none": "sentences",  # no context
     "two": "concatenation",
     "flat": "flat_transformer",
-    "warm": "gtransformer",
     "doc2doc": "pseudo_documents",
     "c": "docflat",
     "docflat_c": "docflat",

@@ -75,7 +75,7 @@ class DecodingState:
         """
 
     def begin_later(self, more: np.ndarray) -> None:
-        """Begin each group with ``more`` tokens (groups,) int64 of its target than so far, after ``force``."""
+        """Begin each group so many tokens of its target later, (groups,) int64, after ``force`` and before any step."""
         raise NotImplementedError(f"{type(self).__name__} begins where it was told")
 
     def skip(self, positions: np.ndarray) -> None:

@@ -1,6 +1,5 @@
 """Packaging of gtransformer. Dependencies are in requirements/, the build system and tools in pyproject.toml."""
 
-import runpy
 import shutil
 from pathlib import Path
 
@@ -39,9 +38,6 @@ class BuildWithRecipes(build_py):
             shutil.copytree(ROOT / "configs", target, ignore=shutil.ignore_patterns(".*"))
 
 
-# The table of commands; it imports nothing of the package.
-FORMER = runpy.run_path(str(ROOT / "gtransformer" / "cli" / "commands.py"))["FORMER"]
-
 readme = ROOT / "README.md"
 setup(
     name="gtransformer",
@@ -58,13 +54,7 @@ setup(
     cmdclass={"build_py": BuildWithRecipes},
     install_requires=requirements("runtime"),
     extras_require={name: requirements(name) for name in ("dev", "docs", "bert", "hf", "discourse")},
-    entry_points={
-        # Commands by their names in earlier versions stay for one version.
-        "console_scripts": [
-            "gtransformer = gtransformer.cli.main:main",
-            *(f"{name} = gtransformer.cli.main:former" for name in FORMER),
-        ],
-    },
+    entry_points={"console_scripts": ["gtransformer = gtransformer.cli.main:main"]},
     classifiers=[
         "License :: OSI Approved :: MIT License",
         "Programming Language :: Python :: 3.11",

@@ -32,13 +32,6 @@ class UserError(Exception):
     """An error that the user can correct; the message states the problem, its location and the remedy."""
 
 
-class CheckpointError(UserError):
-    """A UserError about the checkpoint that is being loaded; ``reason`` follows its name."""
-
-    def __init__(self, reason: str):
-        super().__init__(f"checkpoint {last_checkpoint} {reason}")
-
-
 def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
     """Wrap a command's ``main(argv=None)``: a UserError becomes one line on stderr and exit status 1.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -22,6 +23,11 @@ def config_directory() -> Path:
 def project_root() -> Path:
     """Return the checkout, or the working directory if the package is installed without one."""
     return checkout() or Path.cwd()
+
+
+def data_directory() -> Path:
+    """Return $DATA, the directory of the benchmark corpora, or ``data/`` of the project's root."""
+    return Path(os.environ.get("DATA") or project_root() / "data")
 
 
 def as_typed(text: str) -> str:

@@ -18,7 +18,7 @@ def run_module(
 ) -> int:
     """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; returns the exit status.
 
-    Takes the place of ``experiments.stage.run_logged``; ``inherited`` file descriptors are open here anyway.
+    Takes the place of ``run.jobs.run_logged``; ``inherited`` file descriptors are open here anyway.
     """
     assert command[1] == "-m"
     heard(os.getpid())

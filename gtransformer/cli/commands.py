@@ -1,7 +1,4 @@
-"""Table of the package's commands, used by ``gtransformer --help``, dispatch and set-up.
-
-It imports nothing from the package, as ``setup.py`` reads it before installation.
-"""
+"""Table of the package's commands, used by ``gtransformer --help`` and dispatch."""
 
 from __future__ import annotations
 
@@ -79,7 +76,3 @@ LAB = {
     ),
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}
-# Console scripts of earlier versions, gtransformer-LASTWORD, and their new names. Commands in NEW had no such script.
-NEW = ("train", "augment", "corpus get", "model convert", "lab benchmark-commits", "lab gpu-check")
-FORMER = {f"gtransformer-{name.split()[-1]}": name for name in COMMANDS if name not in NEW}
-FORMER["gtransformer-download"] = "corpus get"

@@ -8,12 +8,10 @@ fairseq's ``transformer``, trained on the prepared corpus.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
@@ -22,11 +20,14 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.chain import read_settings
+from gtransformer.preprocess.parallel import progress
 from gtransformer.quick_import import quick_import
 
 if TYPE_CHECKING:
     from gtransformer.evaluation.sentence_scores import SentenceScorer
     from gtransformer.evaluation.suite_files import Suite
+
+with_progress = partial(progress, label="contrastive items", unit=" batches")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -109,11 +110,6 @@ def main(argv: list[str] | None = None) -> None:
     print(f"\nresults: {args.output}")
 
 
-def progress(batches: list) -> tqdm:
-    """Return a progress bar on stderr."""
-    return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
-
-
 def batch_of(scorer: SentenceScorer) -> dict[str, int]:
     """Return the result's fields about a batch scorer."""
     return {"batch_sentences": scorer.together} if scorer.in_batches else {}
@@ -140,7 +136,7 @@ def score_own(args: argparse.Namespace) -> dict:
     )
     encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target, args.moses)
     began = time.monotonic()
-    scores = score_items(scorer, items, instances.spans, instances.read, encode, progress)
+    scores = score_items(scorer, items, instances.spans, instances.read, encode, with_progress)
     seconds = round(time.monotonic() - began, 2)
     head = {"split": split, "placed": placed, **batch_of(scorer)}
     return {**head, **report(scores), "seconds": seconds, "items": [score.to_json() for score in scores]}
@@ -169,7 +165,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     began = time.monotonic()
     # With a separator, the training's number of sentences is unknown, so the context is not cut.
     capacity = capacity_of(task, args.prepared) if args.separator is None else Capacity()
-    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity)
+    scores = score_examples(scorer, suite.examples, *encoders, with_progress, capacity)
     seconds = round(time.monotonic() - began, 2)
     drawn = scorer.together > 1 and not all(example.whole for example in suite.examples)
     before, behind = (sum(side) / len(scores) for side in zip(*(score.context for score in scores), strict=True))

@@ -12,14 +12,16 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.preprocess.download import CORPORA, PUBLIC_HOME, data_directory, download
+from gtransformer.installation import data_directory
+from gtransformer.preprocess.corpus import BENCHMARKS
+from gtransformer.preprocess.download import PUBLIC_HOME, download
 from gtransformer.preprocess.libreoffice import LIBREOFFICE, TARGETS, get_help
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer corpus get", description=__doc__.splitlines()[0])
-    parser.add_argument("corpus", choices=[*CORPORA, LIBREOFFICE])
+    parser.add_argument("corpus", choices=[*BENCHMARKS, LIBREOFFICE])
     parser.add_argument("--data", type=Path, help="directory of corpora ($DATA, or data/ in the checkout)")
     parser.add_argument(
         "--source",

@@ -7,9 +7,8 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
-from gtransformer.cli.commands import COMMANDS, FORMER, LAB, MAP, Command
+from gtransformer.cli.commands import COMMANDS, LAB, MAP, Command
 from gtransformer.errors import cli_main
 
 END = (
@@ -74,10 +73,3 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
         return 2
     return importlib.import_module(f"gtransformer.{command.module}").main(rest)
-
-
-def former() -> int:
-    """Run a command by its name in earlier versions, ``gtransformer-NAME``, and print its new name."""
-    name = FORMER[Path(sys.argv[0]).stem]
-    print(f"note: this is now 'gtransformer {name}'; the next version removes the old name", file=sys.stderr)
-    return main([*name.split(), *sys.argv[1:]])

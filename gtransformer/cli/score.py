@@ -38,8 +38,6 @@ from gtransformer.preprocess.formats.documents import SOURCE, Side
 from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents, read_shaped
 
-PAPER = "paper"  # on the command line: alias of release, the score of the paper's tables
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
@@ -57,12 +55,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--reference",
-        choices=[*REFERENCES, PAPER, "both"],
+        choices=[*REFERENCES, "both"],
         default="raw",
         help="; ".join(f"{name}: {what}" for name, what in REFERENCES.items())
-        + "; paper: another name of release; both: raw and release (%(default)s)",
+        + "; both: raw and release (%(default)s)",
     )
-    add("--paper", action="store_const", const="release", dest="reference", help="short for --reference release")
     add(
         "--reference-file",
         type=Path,
@@ -253,12 +250,7 @@ def source_documents(args: argparse.Namespace, references: References | None) ->
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Move a directory given after the hypotheses to its option, and replace ``paper`` by ``release``.
-
-    Raises UserError for options that cannot be combined.
-    """
-    if args.reference == PAPER:
-        args.reference = "release"
+    """Take a directory after the hypotheses for the corpus. Raise UserError for options that cannot be combined."""
     given = args.prepared, args.reference_file, args.test_set
     if given == (None, None, None) and len(args.hypotheses) > 1:
         if Path(args.hypotheses[-1]).is_dir():
@@ -279,7 +271,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         ),
         (args.test_set and args.source_file, "--test-set has the source; leave out --source-file"),
         (args.align_pieces and args.align != MWER, "--align-pieces is for --align mwer; add it"),
-        (args.prepared is None and args.reference != "raw", "--reference and --paper need a prepared corpus"),
+        (args.prepared is None and args.reference != "raw", "--reference needs a prepared corpus"),
         (comet and not raw, "COMET reads plain text; score against the raw reference"),
         (
             args.comet_context < 0 or (args.comet_context and (not comet or args.comet == [SLIDE])),

@@ -91,7 +91,6 @@ def add_model_options(parser: CommandParser) -> None:
         help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for CPUs "
         "with instructions for it (%(default)s: what the model was trained with --autocast, else float32)",
     )  # fmt: skip
-    add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     add("--restart", action="store_true", help="discard an interrupted run and start again")
     add("--quiet", action="store_true", help="no progress on standard error")
@@ -186,10 +185,8 @@ class Run:
         self.key = {
             "model": directory.fingerprint, "search": self.options.recorded(), "format": args.format,
             "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
-            "fp16": args.precision == "float16",
+            "precision": args.precision,
         }  # fmt: skip
-        if args.precision not in ("auto", "float16"):  # these are said by fp16, as in files from before there were
-            self.key["precision"] = args.precision
         langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
         self.read = read or partial(input_lines, wanted=self.source)

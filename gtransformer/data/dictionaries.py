@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from gtransformer.errors import UserError
@@ -12,6 +13,11 @@ RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # words that fairseq adds to every
 
 NEVER = 1000.0  # an --unkpen: taken off the log probability of <unk>, so that search never writes it
 UNUSED = "<unused:{}>"  # the name of a row of a model without a word that text has
+
+
+def control_symbols(langs: Iterable[str]) -> list[str]:
+    """Return what a dictionary ends in: ``[en]``, ``[de]``, ``<mask>``."""
+    return [*(f"[{lang}]" for lang in langs), "<mask>"]
 
 
 def dictionary_words(path: str | Path) -> list[str]:

@@ -38,7 +38,7 @@ REFERENCES = {
     "detokenised and then cut into sentences",
     "tokenised": "both sides tokenised and truecased, no tokeniser of sacrebleu's; not how the paper's were computed",
 }
-OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``paper`` is an alias of ``release``
+OLD_NAMES = {"paper": "tokenised"}  # in result files
 TOGETHER = ("raw", "release")  # "both"
 
 

@@ -10,19 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gtransformer.data.dictionaries import RESERVED, dictionary_words
+from gtransformer.data.dictionaries import RESERVED, control_symbols, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.bpe import count_all
 from gtransformer.preprocess.instances import END, instance_index_name
 from gtransformer.preprocess.parallel import map_chunks
-
-MASK = "<mask>"
-
-
-def language_symbol(lang: str) -> str:
-    """Return the dictionary entry of a language: ``[de]``."""
-    return f"[{lang}]"
 
 
 def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: str | Path, workers: int = 1) -> int:
@@ -33,7 +26,7 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
     that are never learnt, and the symbols have to be the last.
     """
     counts = count_all(files, workers, "dictionary")
-    symbols = [*map(language_symbol, langs), MASK]
+    symbols = control_symbols(langs)
     for symbol in symbols:
         if symbol in counts:
             raise UserError(f"{files[0]}: the text contains {symbol}, which is reserved; tokenise the text first")

@@ -160,12 +160,8 @@ class Postprocessor:
         self.lang, self.moses, self.given, self.exact = lang, moses, given, exact
         self._detokeniser = Detokeniser(lang, moses, given, exact)
 
-    def plain(self, line: str) -> str:
-        """Return the plain text of one sentence, without ``<s>`` and ``</s>``."""
-        return self.plain_lines([line])[0]
-
     def plain_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the plain text of each sentence (with Moses much faster than one at a time)."""
+        """Return the plain text of sentences without ``<s>`` and ``</s>`` (Moses starts once for all)."""
         words = remove_bpe_lines(lines)
         return self._detokeniser(words if self.given else detruecase(words, self.moses, self.exact))
 

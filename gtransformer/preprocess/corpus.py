@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
+BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``corpus get`` downloads
 DOCUMENT = "<d>"
 # How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"

@@ -32,11 +32,10 @@ import urllib3
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines, sha256
-from gtransformer.installation import config_directory, project_root
+from gtransformer.installation import config_directory
 from gtransformer.preprocess.corpus import SPLITS, fault, raw_file, read_documents
 from gtransformer.preprocess.parallel import progress
 
-CORPORA = ("ted", "news", "europarl")
 # The data repository of Maruf et al. (2019). Files are found by name, in folders and inner archives with the corpus's
 # name, so that the layout of the repository does not matter.
 PUBLIC_HOME = "https://github.com/sameenmaruf/selective-attn/archive/refs/heads/master.zip"
@@ -61,11 +60,6 @@ class NotFound(UserError):
 def file_names(langs: Sequence[str] = LANGUAGES) -> list[str]:
     """Return the names of the six files of a corpus; ``langs``: source and target."""
     return [raw_file(Path(), langs, split, lang).name for split in SPLITS for lang in langs]
-
-
-def data_directory() -> Path:
-    """Return $DATA, or data/ in the checkout (without a checkout, in the working directory)."""
-    return Path(os.environ.get("DATA") or project_root() / "data")
 
 
 def download(corpus: str, data: Path, source: str, accept_changed: bool = False) -> Path:

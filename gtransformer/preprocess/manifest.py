@@ -72,14 +72,9 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
     """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared corpus.
 
     The digests next to the checkpoint are compared. Without them, as after plain fairseq-train, nothing is checked.
-    Models of earlier versions stored only the digest of their corpus: another corpus must have borrowed its vocabulary.
     """
     path = checkpoint.parent / NOTED
-    if not path.is_file():
-        return
-    noted, now = read_json(path), noted_digests(prepared)
-    borrowed = (read_json(prepared / "manifest.json").get("vocabulary") or {}).get("borrowed_from")
-    if noted["vocabulary"] != now["vocabulary"] if isinstance(noted, dict) else noted != now["corpus"] and not borrowed:
+    if path.is_file() and read_json(path)["vocabulary"] != noted_digests(prepared)["vocabulary"]:
         raise UserError(
             f"{checkpoint}: trained with another vocabulary than that of {prepared}, so its translations would be "
             "of other words; name the corpus that it was trained on with --prepared, or train again"

@@ -10,11 +10,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gtransformer.data.dictionaries import RESERVED, dictionary_words
+from gtransformer.data.dictionaries import RESERVED, control_symbols, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.optional import read_wordpiece_tokeniser
-from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.tokenise import disarm, one_token
 
 SPACE = "\u2581"  # SentencePiece's symbol for the blank before a word
@@ -115,7 +114,7 @@ def given_dictionary(source: str | Path, langs: Sequence[str], output: str | Pat
     ``source``: a dictionary file, or BERT's wordpieces, whose special tokens are replaced by fairseq's. Returns the
     size, fairseq's four symbols included. Raises UserError if ``source`` is neither.
     """
-    symbols = [*map(language_symbol, langs), MASK]
+    symbols = control_symbols(langs)
     if Path(source).name == WORDPIECE_FILE:
         words, without = WordPieces(source).words(), {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
     else:

@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gtransformer.data.dictionaries import dictionary_words
+from gtransformer.data.dictionaries import control_symbols, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.optional import read_wordpiece_tokeniser
-from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.bpe import codes_fit, read_codes
 from gtransformer.preprocess.chain import moses_rules
 from gtransformer.preprocess.clean import WHOLE
@@ -218,9 +217,9 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
     if directory.resolve() == output.resolve():
         raise UserError(f"{directory}: cannot borrow its own vocabulary; give another output directory")
     lent, dictionary = read_json(manifest)["settings"], files[-1]
-    symbols = [language_symbol(lang) for lang in settings.langs or lent["langs"]] + [MASK]
+    symbols = control_symbols(settings.langs or lent["langs"])
     words = dictionary_words(dictionary)
-    if words[-len(symbols) :] != symbols or not set(map(language_symbol, settings.pair())) <= set(symbols):
+    if words[-len(symbols) :] != symbols or not set(control_symbols(settings.pair())) <= set(symbols):
         found = " ".join(words[-len(symbols) :])
         what = f"the dictionary ends in {found} and not in {' '.join(symbols)}; give --langs as it was given there"
         raise fault(dictionary, len(words), what)

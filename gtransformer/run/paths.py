@@ -11,14 +11,13 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import digest, sha256, write_json
-from gtransformer.installation import project_root
-from gtransformer.preprocess.corpus import find_splits
+from gtransformer.installation import data_directory
+from gtransformer.preprocess.corpus import BENCHMARKS, find_splits
 from gtransformer.preprocess.manifest import without_test
 from gtransformer.run.recipe import Recipe
 from gtransformer.tasks.checkpoints import AVERAGE, LAST
 from gtransformer.work import read_record
 
-BENCHMARKS = ("ted", "news", "europarl")
 BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
 RUNS = "GTRANSFORMER_RUNS"
 RAW = "raw_corpus.json"  # in a run's directory: identifies its corpus
@@ -36,14 +35,9 @@ def last_checkpoint(directory: Path) -> Path:
     return (directory / BEST).with_name(LAST)
 
 
-def benchmark_directory(corpus: str) -> Path:
-    """Return the directory of a benchmark corpus of ``gtransformer corpus get``."""
-    return Path(os.environ.get("DATA") or project_root() / "data") / corpus
-
-
 def corpus_directory(corpus: str) -> Path:
     """Return the directory of a raw corpus: $DATA/NAME for the benchmarks, otherwise the directory itself."""
-    path = benchmark_directory(corpus) if corpus in BENCHMARKS else Path(corpus)
+    path = data_directory() / corpus if corpus in BENCHMARKS else Path(corpus)
     if path.is_dir():
         return path
     if corpus in BENCHMARKS:
@@ -90,9 +84,9 @@ class Corpus:
 
     def owns(self, directory: Path) -> bool:
         """Return whether a run's directory belongs to this corpus: by its files or, if not known, by its path."""
-        known, pair = _files_of(directory)
-        if known and self.files:
-            return without_test(known) == self.files and pair in ((), self.pair)
+        known = read_record(directory / RAW)
+        if known.get("files") and self.files:
+            return (known["files"], tuple(known["pair"])) == (self.files, self.pair)
         noted = {read_record(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 
@@ -106,25 +100,6 @@ class Corpus:
 @lru_cache(maxsize=256)
 def _sum(path: Path, _changed: int) -> str:
     return sha256(path)
-
-
-def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the raw files and languages that a run or its prepared corpus has recorded; empty if there are none.
-
-    The prepared corpus may belong to another recipe; then the command of the training names it.
-    """
-    noted = read_record(directory / RAW)
-    if noted.get("files"):
-        return noted["files"], tuple(noted.get("pair", ()))
-    trained = read_record(directory / "train.json").get("command") or []
-    elsewhere = [Path(word).parent / "manifest.json" for word in trained if str(word).endswith("/bin")]
-    for path in (directory / PREPARED, *elsewhere):
-        manifest = read_record(path)
-        if manifest.get("inputs"):
-            settings = manifest.get("settings") or {}
-            pair = (settings[side] for side in ("source_lang", "target_lang") if side in settings)
-            return manifest["inputs"], tuple(pair)
-    return {}, ()
 
 
 def run_directory(recipe: str, corpus: Corpus) -> Path:

@@ -45,7 +45,7 @@ FILES = (
 OTHERS = ("prepared-from", "vocabulary-from", "pretrained-from")  # name other recipes
 LANGUAGES = ("source-lang", "target-lang", "langs")
 AVERAGED = "average-checkpoints"  # in section train: not an option of fairseq-train, but a step after it
-REFERENCE = ("score.paper", "score.reference")
+REFERENCE = "score.reference"
 Options = dict[str, Any]
 
 
@@ -248,17 +248,6 @@ def language_changes(name: str, pair: str | None) -> list[str]:
     return [f"task.{option}={value}" for option, value in wanted.items() if task.get(option) != value]
 
 
-# Recipes by their names in earlier versions.
-FORMER = {
-    "gtransformer/warm": "from_sentence_model",
-    "gtransformer/warm_small": "from_sentence_model_small",
-    "gtransformer/scratch": "from_random",
-    "gtransformer/scratch_small": "from_random_small",
-    "gtransformer/few_documents": "few_documents",
-    "gtransformer/from_sentences": "from_own_sentence_model",
-}
-
-
 OWN_MODEL = "from_own_sentence_model"
 FROM_OWN_MODEL = (OWN_MODEL, "few_documents", "short_context")
 
@@ -272,7 +261,7 @@ def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
 
     Raises UserError for another recipe, and for what is no such directory.
     """
-    chosen = OWN_MODEL if FORMER.get(name, name) == "from_sentence_model" else FORMER.get(name, name)
+    chosen = OWN_MODEL if name == "from_sentence_model" else name
     if chosen not in FROM_OWN_MODEL:
         raise UserError(
             f"--sentence-model {folder}: recipe '{name}' starts from none; give from_sentence_model, few_documents or "
@@ -306,7 +295,6 @@ class UnknownRecipe(UserError):
 
 def find_recipe(name: str) -> Path:
     """Return the file of a recipe. Raise UnknownRecipe, with similar names, if there is none."""
-    name = FORMER.get(name, name)
     if name.endswith((".yaml", ".yml")):
         candidates = [Path(name)]
     else:
@@ -388,7 +376,7 @@ def _is_real(content: Entries, change: str) -> bool:
     target, _, text = change.partition("=")
     section, _, option = dashed(target).partition(".")
     moved = dashed(target) in FILES and text and content[section].get(option) is not None
-    return not moved and dashed(target) not in REFERENCE
+    return not moved and dashed(target) != REFERENCE
 
 
 def _apply(content: Entries, change: str) -> None:

@@ -13,16 +13,14 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
 from gtransformer.files import read_json, write_json
+from gtransformer.installation import data_directory
+from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
-from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
 from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
 from gtransformer.run.paths import (
-    BENCHMARKS,
     BEST,
-    RAW,
     Corpus,
-    benchmark_directory,
     corpus_directory,
     last_checkpoint,
     model_file,
@@ -145,8 +143,6 @@ class Run:
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
-            if not (self.directory / RAW).is_file():
-                self._note_corpus()
         else:
             search = self.recipe.options("generate")
             if not self.dry:
@@ -180,10 +176,9 @@ class Run:
         """Average the last checkpoints, or the existing ones, unless that was done after the end of training."""
         options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.model}
         command = python_command("gtransformer.cli.average", str(self.model.parent), options)
-        earlier = [part for part in command if part != "--or-fewer"]  # the command of earlier versions
         if self.dry:
             print(f"# average\n{as_typed_by_hand(command + self.extra)}")
-        elif not (self.model.is_file() and any(was_run("average", one, self.directory) for one in (command, earlier))):
+        elif not (self.model.is_file() and was_run("average", command, self.directory)):
             run_stage("average", command, self.directory, {"model": str(self.model)})
 
     def generate(self) -> None:
@@ -230,7 +225,7 @@ class Run:
             if not self.translations.is_file():
                 raise UserError(f"{self.translations}: no translations to score; first run stage generate")
             check_translated(self.translations, self.prepared, self.split)
-        if not {"reference", "paper"} & options.keys():
+        if "reference" not in options:
             options["reference"] = "both" if self.dry else reference_option(self.prepared, self.split)
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
         self._run(f"score.{self.split}", command, {"scores": str(output)})
@@ -245,7 +240,7 @@ class Run:
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
         before = read_json(path) if path.is_file() else now
-        if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a string: of an earlier version
+        if any(checkpoints.glob("*.pt")) and before != now:
             raise UserError(
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
                 "that folder to train again, or choose another directory with --output"
@@ -333,7 +328,7 @@ def make_run(args: argparse.Namespace) -> Run:
     check_start(directory, start_on and str(start_on.resolve()))
     checkpoint, of = model_file(recipe, directory), corpus  # ``of``: the corpus of its model and of the start model
     if args.model_of:
-        known = args.model_of in BENCHMARKS and benchmark_directory(args.model_of).is_dir()
+        known = args.model_of in BENCHMARKS and (data_directory() / args.model_of).is_dir()
         # A removed corpus is known by the name of its runs.
         of = Corpus.find(args.model_of, recipe.pair) if known or Path(args.model_of).is_dir() else Corpus(args.model_of)
         vocabulary = run_directory(recipe.prepared_from or recipe.name, of) / "prepared"

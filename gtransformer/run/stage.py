@@ -16,7 +16,6 @@ from gtransformer.evaluation.provenance import current_commit, device_name, pack
 from gtransformer.files import process_memory, read_json
 from gtransformer.run.jobs import run_logged
 from gtransformer.run.paths import RAW
-from gtransformer.run.recipe import load_recipe, recipe_names
 from gtransformer.work import Record, read_record, take_lock
 
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some time to end
@@ -84,16 +83,12 @@ def noted_changes(records: Iterable[Path]) -> list[str]:
 
 
 def search_of_run(directory: Path) -> dict[str, Any]:
-    """Return the options of generation of a run's recipe, as recorded by its training or at the start of the run.
-
-    For a run without these records: the options of its recipe, if it is one of the package's; else none.
-    """
-    record = read_record(directory / "train.json")
-    for noted in (record, read_record(directory / RAW)):
+    """Return the options of generation of a run's recipe, as recorded by its training or at the start of the run."""
+    for name in ("train.json", RAW):
+        noted = read_record(directory / name)
         if isinstance(noted.get("generate"), dict):
             return noted["generate"]
-    name = record.get("recipe")
-    return load_recipe(name).options("generate") if name in recipe_names() else {}
+    return {}
 
 
 def first_pass_of_run(directory: Path) -> Path | None:

@@ -16,7 +16,8 @@ from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.data.batching import ADDED
-from gtransformer.errors import CheckpointError, UserError
+from gtransformer.data.dictionaries import control_symbols
+from gtransformer.errors import UserError
 from gtransformer.files import MODEL_FILE
 from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
@@ -114,10 +115,8 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     if whole is None:
         return
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
-    settings = read_settings(path)
-    check_decoder_start(settings.get("task", {}), path)
     check_system(model_cfg, whole)
-    check_reading(model_cfg, settings, path)
+    check_reading(model_cfg, read_settings(path), path)
     check_same(model_cfg, task_cfg, whole)
     keep_given(whole)
 
@@ -166,34 +165,6 @@ def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Pat
 
 
 TASK = "translation_doc"
-
-
-def check_decoder_start(task: Mapping[str, Any], checkpoint: Path | None = None) -> None:
-    """Raise UserError if the saved options of a ``task`` are translation_doc's and name no ``decoder_start``.
-
-    Args:
-        checkpoint: where they were saved; None where only fairseq's loader knows (``errors.explain`` asks it).
-    """
-    if task.get("_name") != TASK or task.get("decoder_start") is not None:
-        return
-    reason = (
-        "was trained by an older version of this package, whose decoder read the language symbol before the first <s>; "
-        "train it again, in another directory or after removing it"
-    )
-    raise CheckpointError(reason) if checkpoint is None else UserError(f"checkpoint {checkpoint} {reason}")
-
-
-def check_saved_with(model: DictConfig) -> None:
-    """The same, given the section of a checkpoint's configuration that its model is built from.
-
-    fairseq makes a whole configuration of the release's ``args``, with the defaults of today for what they lack: these
-    models read what ours do.
-    """
-    root = model._get_root() if isinstance(model, DictConfig) else None
-    if isinstance(root, DictConfig) and isinstance(root.get("task"), DictConfig):
-        check_decoder_start(root.task)
-
-
 SIDES = ("encoder", "decoder")
 # What a sentence model is; dropout and how it is computed are the training's own.
 OF_SENTENCE_MODELS = (
@@ -212,7 +183,7 @@ OF_SENTENCE_MODELS = (
     "first_output_word",
     "target_prefix",
 )
-ATTENTION = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
+EXPECTED = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
 INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
 
 
@@ -294,7 +265,7 @@ def is_own(settings: Mapping[str, Any]) -> bool:
 
 def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:
     """How many entries stand in front of the language symbols and ``<mask>``, which end a dictionary."""
-    return min(dictionary.index(symbol) for symbol in (*(f"[{lang}]" for lang in langs), "<mask>"))
+    return min(map(dictionary.index, control_symbols(langs)))
 
 
 def _check_options(cfg: Any, whole: DictConfig | None, path: Path, predicts_all: bool) -> None:
@@ -318,7 +289,7 @@ def _check_options(cfg: Any, whole: DictConfig | None, path: Path, predicts_all:
 def _tables(parameters: Mapping[str, Any], path: Path) -> dict[str, int]:
     """Entries of the dictionaries of encoder and decoder."""
     tables = {side: parameters.get(f"{side}.embed_tokens.weight") for side in SIDES}
-    if None in tables.values() or not all(any(name.startswith(part) for name in parameters) for part in ATTENTION):
+    if None in tables.values() or not all(any(name.startswith(part) for name in parameters) for part in EXPECTED):
         raise UserError(f"{path}: no Transformer with encoder and decoder; give the checkpoint of one")
     return {side: len(table) for side, table in tables.items()}
 

@@ -105,7 +105,6 @@ class Done(NamedTuple):
     Attributes:
         task_state: state of the task; None if not known.
         metric: the metric that selects the best checkpoint; None if not known.
-        patience: value of ``--patience``; 0 or less: none.
         schedule: state of the learning rate's schedule; empty if not known.
     """
 
@@ -113,7 +112,6 @@ class Done(NamedTuple):
     seconds: float
     task_state: Any = None
     metric: str | None = None
-    patience: int = 0
     schedule: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -141,7 +139,6 @@ def training_done(path: Path) -> Done:
         recorded(float, 0.0, "extra_state", "previous_training_time"),
         recorded(lambda state: state, None, "task_state"),
         recorded(lambda metric: metric, None, "cfg", "checkpoint", "best_checkpoint_metric"),
-        recorded(int, 0, "cfg", "checkpoint", "patience"),
         recorded(dict, {}, "optimizer_history", -1, "lr_scheduler_state"),
     )
 

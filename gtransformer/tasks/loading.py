@@ -16,7 +16,7 @@ from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedD
 from omegaconf import DictConfig, open_dict
 
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
-from gtransformer.data.dictionaries import dictionary_words
+from gtransformer.data.dictionaries import control_symbols, dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
@@ -420,7 +420,7 @@ def load_dictionary(path: Path) -> Dictionary:
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
     """Append ``[xx]`` for every language and ``<mask>`` if the dictionary lacks them."""
-    for symbol in [f"[{lang}]" for lang in langs] + ["<mask>"]:
+    for symbol in control_symbols(langs):
         dictionary.add_symbol(symbol)
 
 

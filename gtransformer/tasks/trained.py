@@ -130,7 +130,7 @@ def check_precision(precision: str, device: torch.device) -> str:
     if precision not in PRECISIONS:
         raise UserError(f"precision {precision!r} is unknown; give one of {', '.join(PRECISIONS)}")
     if precision == "float16" and device.type != "cuda":
-        raise UserError("--fp16 is for GPUs, as is --precision float16, and this run has none; leave it out")
+        raise UserError("--precision float16 is for GPUs, and this run has none; leave it out")
     if precision == "bfloat16" and device.type == "cpu" and not has_bfloat16():
         raise UserError(
             "--precision bfloat16: this processor has no instructions for it (AVX512-BF16 or AMX), so it would "

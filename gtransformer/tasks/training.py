@@ -228,12 +228,10 @@ def check_end(whole: DictConfig) -> None:
         saved.reset_meters = False
     done = training_done(path)
     comparable = done.metric == saved.best_checkpoint_metric and not saved.reset_meters
-    # Without patience fairseq does not count, so that an earlier count is outdated.
-    counted = saved.patience > 0 and done.patience > 0
-    worse = resume_patience(done.task_state) if comparable and counted else 0
+    worse = resume_patience(done.task_state) if comparable and saved.patience > 0 else 0
     if 0 < most.max_update <= done.updates or 0 < most.stop_time_hours * 3600 <= done.seconds:
         logger.info("%s has been trained for %d updates, %.0f s: training is complete", path, *done[:2])
-    elif counted and saved.patience <= worse:
+    elif 0 < saved.patience <= worse:
         logger.info(
             "%s: %d validations in a row were no better than one before: training is complete; to continue, give more "
             "than --patience %d",

@@ -28,7 +28,7 @@ from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size
-from gtransformer.tasks.checkpoint_compatibility import check_beginning, check_saved_with, start_from_sentence_model
+from gtransformer.tasks.checkpoint_compatibility import check_beginning, start_from_sentence_model
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
@@ -213,10 +213,8 @@ class TranslationDocTask(FairseqTask):
         and for instances that the model does not support.
         """
         whole = whole_config(cfg)
-        if from_checkpoint:
-            check_saved_with(cfg)
-            if whole is not None:
-                self.options.check_saved(whole.task)
+        if from_checkpoint and whole is not None:
+            self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
             check_options(whole)

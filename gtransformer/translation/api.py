@@ -126,7 +126,6 @@ class GTransformer:
         cls,
         path: str | Path,
         device: str | torch.device | None = None,
-        fp16: bool = False,
         moses: str | None = None,
         precision: str = "auto",
         first_pass: str | Path | None = None,
@@ -135,7 +134,6 @@ class GTransformer:
 
         Args:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
-            fp16: the same as ``precision="float16"``.
             moses: a Moses directory, for a model whose corpus was prepared with it.
             precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), "int8" (a
                 CPU with instructions for it), or "auto": the model's training precision (``--autocast``), float32 by
@@ -144,10 +142,8 @@ class GTransformer:
 
         Raises UserError if ``path`` is not a complete model directory, or if the precision is not supported.
         """
-        if fp16 and precision not in ("auto", "float16"):
-            raise UserError(f"fp16 and precision {precision!r} contradict each other; give one of them")
         directory = ModelDirectory.open(path)
-        engine = Engine(directory, device, "float16" if fp16 else precision)
+        engine = Engine(directory, device, precision)
         return cls(directory, TextChain(directory, moses), engine, None if first_pass is None else Path(first_pass))
 
     @overload

@@ -17,13 +17,13 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
+from gtransformer.data.dictionaries import control_symbols
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.models.common.config import OFF, SENTENCE
 from gtransformer.models.from_sentence_model import SentenceModel, read_sentence_model
 from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, SentencePieces
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -77,7 +77,7 @@ def write_text_files(model: SentenceModel, folder: Path, pair: tuple[str, str]) 
     """Write dictionaries and SentencePiece models, and return the settings of the text steps."""
     sides = model.source, model.target
     for lang, side in zip(pair, sides, strict=True):
-        symbols = [*map(language_symbol, pair), MASK]
+        symbols = control_symbols(pair)
         with atomic_write(folder / f"dict.{lang}.txt") as stream:
             stream.writelines(f"{word} 1\n" for word in [*side.entries(symbols), *symbols])
     two = model.source.pieces.read_bytes() != model.target.pieces.read_bytes()

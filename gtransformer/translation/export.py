@@ -13,16 +13,14 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from gtransformer.data.dictionaries import NEVER, RESERVED, dictionary_words
+from gtransformer.data.dictionaries import NEVER, RESERVED, control_symbols, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError, explain, find_disk_full
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
-from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
-from gtransformer.tasks.checkpoint_compatibility import check_decoder_start
 from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
 from gtransformer.tasks.generation import needs_of_system
@@ -204,7 +202,6 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
         raise UserError(
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
-    check_decoder_start(task, sources.checkpoint)
     limits = instance_limits(
         InstanceScheme.stored_in(task), saved["model"].get("_name"), sources.checkpoint, first_pass
     )
@@ -265,8 +262,7 @@ def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[
     The symbols that the task adds where the file lacks them count, too.
     """
     words = dictionary_words(dictionary)
-    added = {*map(language_symbol, langs), MASK} - set(words)
-    entries = len(words) + len(RESERVED) + len(added)
+    entries = len(RESERVED) + len({*words, *control_symbols(langs)})
     table = state["model"].get(f"{side}.embed_tokens.weight")
     if table is None or len(table) != entries:
         found = "no embeddings" if table is None else f"{len(table)} embeddings"

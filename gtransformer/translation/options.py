@@ -101,10 +101,8 @@ class SearchOptions:
         return argparse.Namespace(**{name: getattr(self, name) for name in names})
 
     def recorded(self) -> dict[str, Any]:
-        """Return them for files; default strategies and rules are left out, as in files of earlier versions."""
-        silent = {*(WAY if self.strategy == FULL else ()), *(["sentence_rule"] if self.sentence_rule == AUTO else [])}
-        silent |= {name for name in ("batch_sentences", "sampling_topk", "seed") if getattr(self, name) is None}
-        return {name: value for name, value in asdict(self).items() if name not in silent}
+        """Return them for files, without those that are left open."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def changed(self, **values: Any) -> SearchOptions:
         """Return these options with some replaced. Others: TypeError.

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gtransformer.cli.commands import COMMANDS, FORMER
+from gtransformer.cli.commands import COMMANDS
 
 pytestmark = pytest.mark.slow
 
@@ -90,14 +90,11 @@ def test_recipes_and_licence_are_in_the_wheel(wheel: Path):
 
 
 def test_every_command_has_a_main(wheel: Path):
-    """And those of earlier versions are there under their names."""
     archive = zipfile.ZipFile(wheel)
     (entry_points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
     parser = ConfigParser()
     parser.read_string(archive.read(entry_points).decode())
-    commands = dict(parser["console_scripts"])
-    assert commands.pop("gtransformer") == "gtransformer.cli.main:main"
-    assert set(commands) == set(FORMER) and set(commands.values()) == {"gtransformer.cli.main:former"}
+    assert dict(parser["console_scripts"]) == {"gtransformer": "gtransformer.cli.main:main"}
     for command in COMMANDS.values():
         tree = ast.parse(archive.read(f"gtransformer/{command.module.replace('.', '/')}.py"))
         assert "main" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, command

@@ -47,8 +47,7 @@ class Lengths(Planner):
         scoring = self.run.recipe.options("score")  # the table has the default metrics against untouched text
         own = scoring.get("metrics", [])
         metrics = list(dict.fromkeys([*DEFAULT_METRICS, *(own if isinstance(own, list) else [own])]))
-        self.scoring = {key: value for key, value in scoring.items() if key != "paper"}
-        self.scoring |= {"metrics": metrics, "reference": "raw", "align": MWER}
+        self.scoring = scoring | {"metrics": metrics, "reference": "raw", "align": MWER}
         for name, options in self.lengths.items():
             self._add(name, options)
 

@@ -17,10 +17,10 @@ from gtransformer.lab.demo.reach_corpus import ITEMS, SET
 from gtransformer.lab.planner import Planner, last_line
 from gtransformer.lab.recipe_set import write_split
 from gtransformer.lab.studies.study import Data
-from gtransformer.preprocess.corpus import find_splits, read_documents
+from gtransformer.preprocess.corpus import BENCHMARKS, find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
-from gtransformer.run.paths import BENCHMARKS, corpus_directory
+from gtransformer.run.paths import corpus_directory
 from gtransformer.run.pipeline import Program
 from gtransformer.run.recipe import Options, Recipe
 

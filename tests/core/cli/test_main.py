@@ -1,4 +1,4 @@
-"""``gtransformer SUBCOMMAND``: every command's help is quick, mistakes get one sentence, former names still work."""
+"""``gtransformer SUBCOMMAND``: every command's help is quick, mistakes get one sentence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from gtransformer.cli import main as module
-from gtransformer.cli.commands import COMMANDS, FORMER
+from gtransformer.cli.commands import COMMANDS
 from gtransformer.cli.main import main
 from tests.support import ROOT
 
@@ -50,16 +49,6 @@ def test_an_unknown_command_is_refused_in_a_sentence(words, said, capsys):
     assert main(words.split()) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and words in error and said in error
-
-
-def test_a_former_name_runs_the_command_and_says_its_new_name(monkeypatch, capsys):
-    assert len(FORMER) > 20
-    monkeypatch.setattr(sys, "argv", ["/bin/gtransformer-demo-corpus", "--help"])
-    with pytest.raises(SystemExit) as ended:
-        module.former()
-    shown = capsys.readouterr()
-    assert ended.value.code == 0 and "usage: gtransformer lab demo-corpus" in shown.out
-    assert "gtransformer lab demo-corpus" in shown.err
 
 
 def test_importing_the_package_registers_where_fairseq_is_loaded():

@@ -38,12 +38,8 @@ def train(arch: str, *options: object, status: int = 1) -> str:
     ("options", "message"),
     [
         (["--instances=sliding", "--context-sentences=0"], "--context-sentences 0: give 1 or more; single sentences"),
-        (["--instances=sliding", "--context-sentences=-1"], "--context-sentences -1: give 1 or more"),
-        (["--instances=disjoint", "--context-sentences=-1"], "--context-sentences -1: give 0 or more"),
         (["--window=0"], "--window 0: give at least 1"),
-        (["--window=-2"], "--window -2: give at least 1"),
         (["--length-ratio=0"], "--length-ratio 0: give a number greater than 0"),
-        (["--length-ratio=-0.5"], "--length-ratio -0.5: give a number greater than 0"),
         (["--length-ratio=nan"], "--length-ratio nan: give a number greater than 0"),
         (["--length-ratio=inf"], "--length-ratio inf: give a number greater than 0"),
         (["--arch=window_transformer_tny"], "--arch: there is no architecture 'window_transformer_tny'; "),
@@ -107,9 +103,6 @@ def generate(models, name: str, *options: str) -> str:
         ("sentences", ["--strategy=sequential", "--window-tokens=60"], "the model was trained on single sentences"),
         ("alone", ["--strategy=sequential"], "the decoder of this model sees the current sentence alone"),
         ("lst", ["--strategy=sliding", "--window-tokens=5"], "more than --window-tokens 5: give "),
-        ("lst", ["--strategy=sequential", "--window-tokens=5"], "more than --window-tokens 5: give "),
-        ("lst", ["--strategy=sequential", "--sentence-rule=off"], "--sentence-rule off: --strategy"),
-        ("lst", ["--doc-constraint", "--sentence-rule=off"], "--sentence-rule off: "),
         (
             "window",
             ["--model-overrides={'decode_alignment': 'diagonal'}"],
@@ -120,7 +113,6 @@ def generate(models, name: str, *options: str) -> str:
             ["--model-overrides={'length_ratio': None, 'decode_alignment': 'linear'}"],
             "--decode-alignment linear needs --length-ratio",
         ),
-        ("window", ["--model-overrides={'length_ratio': -1.0}"], "--length-ratio -1: give a number greater than 0"),
         ("window", ["--model-overrides={'window': 0}"], "--window 0: give at least 1"),
     ],
 )

@@ -58,18 +58,6 @@ def test_options_keep_the_constraint(copier, options, tmp_path):
             assert len(hypothesis["sentences"]) == len(document)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--target-lang=fr"], "no dict.fr.txt, so language 'fr' is not in this data; it has de, en"),
-        (["--path=nowhere.pt"], "nowhere.pt: no such checkpoint"),
-    ],
-)
-def test_mistakes_are_explained_in_one_line(copier, options, message):
-    line = ["generate", copier.corpus / "bin", *GENERATION, f"--path={copier.checkpoint}", *options]
-    assert message in only_error(run(*line, status=1))
-
-
 def test_a_document_model_is_for_documents_and_its_own_direction(copier):
     """Without --task it would translate sentence by sentence, and with -s and -t exchanged words of no language."""
     given = [copier.corpus / "bin", f"--path={copier.checkpoint}", *LIMITS, "--cpu"]

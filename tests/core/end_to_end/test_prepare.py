@@ -108,7 +108,7 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
                     assert (bpe is None) == ((number, position) in dropped)
                     if bpe is not None and "<unk>" not in bpe:
                         assert remove_bpe(bpe) == tok[position]
-                        assert processor.plain(bpe) == plain[position]
+                        assert processor.plain_lines([bpe]) == [plain[position]]
 
 
 def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gtransformer.lab.cli import entropy
-from tests.commands import only_error, run
+from tests.commands import run
 from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
@@ -76,10 +76,3 @@ def test_trained_and_translated_with(sentence_model, tmp_path, system):
             "generate", PREPARED / "bin", *TASK, *instances(options), f"--path={save / 'checkpoint_last.pt'}",
             *GENERATION, changed,
         )  # fmt: skip
-
-
-def test_another_systems_checkpoint(sentence_model, tmp_path):
-    """Without --load-partial, a checkpoint whose parameters are others is refused in one sentence."""
-    arguments = [*TASK, "--arch", "lst_transformer_mini", *SMALL, "--max-epoch", "1", f"--save-dir={tmp_path}"]
-    output = run("train", PREPARED / "bin", *arguments, f"--finetune-from-model={sentence_model}", status=1)
-    assert "does not fit this model: 2 have another size" in only_error(output)

@@ -92,8 +92,3 @@ def test_no_step_takes_up_the_other_s_optimizer(sentence_model, model, tmp_path)
         start = [f"--finetune-from-model={sentence_model}", "--load-partial", f"--save-dir={folder}"]
         line = only_error(run("train", PREPARED / "bin", *options, *start, "--max-epoch", "3", status=1))
         assert f"trained {step} --freeze-sentence-parameters" in line or "a checkpoint of doc_transformer_mini" in line
-
-
-def test_the_second_step_needs_the_first(tmp_path):
-    output = run("train", PREPARED / "bin", *STEP_2, "--max-epoch", "1", f"--save-dir={tmp_path}", status=1)
-    assert "--freeze-sentence-parameters is the second step of training" in only_error(output)

@@ -124,9 +124,8 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     assert scores.documents[0][:2] == scores.segments.sentences.references[:2] == expected
 
 
-@pytest.mark.parametrize("option", ["--paper", "--reference=paper", "--reference=release"])
-def test_names_on_the_command_line(prepared, hypotheses, capsys, option):
-    assert main([str(prepared), "--hypotheses", str(hypotheses), option]) == 0
+def test_by_the_command(prepared, hypotheses, capsys):
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference=release"]) == 0
     result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
     assert list(result["scores"]) == list(result["references"]) == ["release"]
     assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == "das Haus ist neu."
@@ -145,6 +144,6 @@ def test_names_on_the_command_line(prepared, hypotheses, capsys, option):
 )
 def test_damaged_corpora(prepared, hypotheses, capsys, name, content):
     (prepared / name).unlink() if content is None else (prepared / name).write_text(content)
-    assert main([str(prepared), "--hypotheses", str(hypotheses), "--paper"]) == 1
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference=release"]) == 1
     error = capsys.readouterr().err
     assert f"{prepared / name}" in error and error.count("\n") == 1

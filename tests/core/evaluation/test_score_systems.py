@@ -191,7 +191,7 @@ def test_text_that_is_not_aligned(plain, run, change, line):
     ("line", "said"),
     [
         ("--hypotheses one.txt", "--reference-file"),
-        ("--hypotheses one.txt --reference-file ref.de --paper", "--paper"),
+        ("--hypotheses one.txt --reference-file ref.de --reference release", "--reference needs"),
         ("--hypotheses one.txt --reference-file ref.de --test sign", "--test"),
         ("--hypotheses one.txt two.txt --reference-file ref.de --text x", "--text"),
         ("--hypotheses ref.de --reference-file ref.de", "ref.de: this is the reference itself"),
@@ -208,7 +208,7 @@ def test_text_that_is_not_aligned(plain, run, change, line):
         ("--hypotheses one.txt --reference-file ref.de --samples 0", "--samples 0"),
         ("--hypotheses one.txt --reference-file ref.de --samples 9", "--samples"),
         ("prepared --reference tokenised --hypotheses one.txt", "raw reference"),
-        ("prepared --paper --comet --hypotheses one.txt", "COMET"),
+        ("prepared --reference release --comet --hypotheses one.txt", "COMET"),
     ],
 )
 def test_options_that_do_not_go_together(plain, prepared, run, line, said):

@@ -62,11 +62,11 @@ def test_moses_as_prepared(monkeypatch):
 
 def test_back_to_plain_text():
     german, english = Postprocessor("de"), Postprocessor("en")
-    plain = "Das Hausboot, sagte er, ist (sehr) alt."
-    assert german.plain("das Haus@@ boot , sagte er , ist ( sehr ) al@@ t .") == plain
-    assert english.plain("it 's AT & T &amp; < b >") == "It's AT & T &amp; < b >"
-    lines = ["a b@@ c .", "", '" x "', "( y"]
-    assert english.plain_lines(lines) == [english.plain(line) for line in lines]
+    line = "das Haus@@ boot , sagte er , ist ( sehr ) al@@ t ."
+    assert german.plain_lines([line]) == ["Das Hausboot, sagte er, ist (sehr) alt."]
+    lines = ["it 's AT & T &amp; < b >", "a b@@ c .", "", '" x "', "( y"]
+    assert english.plain_lines(lines)[0] == "It's AT & T &amp; < b >"
+    assert english.plain_lines(lines) == [text for line in lines for text in english.plain_lines([line])]
 
 
 def test_command_of_the_way_back(write, tmp_path, capsys):

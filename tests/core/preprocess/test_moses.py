@@ -43,7 +43,7 @@ def test_truecase(moses, write, tmp_path):
 
 def test_postprocessing_by_the_variable(moses, monkeypatch, tmp_path):
     monkeypatch.setenv("MOSES", moses)
-    assert postprocessor_for(tmp_path, "de").plain("die Üb@@ ung .") == "Die Übung."
+    assert postprocessor_for(tmp_path, "de").plain_lines(["die Üb@@ ung ."]) == ["Die Übung."]
 
 
 def test_not_there(tmp_path):

@@ -18,15 +18,9 @@ from gtransformer.run.stage import first_pass_of_run, search_of_run
 from tests.core.run.locations import PAIR, made, parse, write_raw
 
 
-def prepared_as_before(runs: Path, recipe: str, raw: Path) -> None:
-    """A corpus as earlier versions left it: nothing but the manifest says what it was made of."""
-    inputs = {path.name: sha256(path) for path in raw.iterdir()}
-    write_json(runs / recipe / raw.name / "prepared" / "manifest.json", {"inputs": inputs})
-
-
 def test_another_corpus_of_the_same_name_has_a_run_of_its_own(tmp_path: Path, runs: Path):
     one, other = write_raw(tmp_path / "one" / "data"), write_raw(tmp_path / "other" / "data", "B.")
-    prepared_as_before(runs, "base", one)
+    Corpus.find(str(one), PAIR).note(runs / "base" / "data")
     first, second = (made("base", raw, "all").directory for raw in (one, other))
     assert first == runs / "base" / "data" and second.parent == first.parent and second != first
     Corpus.find(str(other), PAIR).note(second)
@@ -37,7 +31,7 @@ def test_another_corpus_of_the_same_name_has_a_run_of_its_own(tmp_path: Path, ru
 
 def test_a_corrected_test_set_is_no_other_corpus_and_another_training_set_is(tmp_path: Path, runs: Path):
     raw = write_raw(tmp_path / "data")
-    prepared_as_before(runs, "base", raw)
+    Corpus.find(str(raw), PAIR).note(runs / "base" / "data")
     write_raw(raw, "Corrected.", splits=["test"])
     assert made("base", raw, "all").directory == runs / "base" / "data"
     write_raw(raw, "More.", splits=["train"])
@@ -46,34 +40,26 @@ def test_a_corrected_test_set_is_no_other_corpus_and_another_training_set_is(tmp
 
 def test_two_language_pairs_of_one_folder_are_two_corpora(tmp_path: Path, runs: Path):
     raw = write_raw(write_raw(tmp_path / "data"), pair=("en", "fr"))
-    prepared_as_before(runs, "base", raw)
-    write_json(runs / "base" / "data" / "raw_corpus.json", {"files": Corpus.find(str(raw), PAIR).files})
+    Corpus.find(str(raw), PAIR).note(runs / "base" / "data")
     changes = [word for change in language_changes("base", "en,fr") for word in ("--set", change)]
     french = made("base", raw, "all", *changes)
     assert french.directory != runs / "base" / "data" == made("base", raw, "all").directory
     assert french.recipe.preparing()["langs"] == "en,fr"
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-def test_two_directions_of_one_corpus_are_two_runs(tmp_path: Path, runs: Path, earlier: bool):
-    """Of the same files; a run of an earlier version has its languages in its prepared corpus alone."""
+def test_two_directions_of_one_corpus_are_two_runs(tmp_path: Path, runs: Path):
     raw = write_raw(tmp_path / "data")
     there, back = (Corpus.find(str(raw), pair) for pair in (PAIR, PAIR[::-1]))
     directory = run_directory("base", there)
-    if earlier:
-        settings = {"source_lang": "en", "target_lang": "de"}
-        write_json(directory / "prepared" / "manifest.json", {"inputs": dict(there.files), "settings": settings})
-    else:
-        there.note(directory)
+    there.note(directory)
     assert run_directory("base", there) == directory != run_directory("base", back)
 
 
 def test_runs_of_recipes_that_share_a_corpus_are_told_apart_by_what_they_trained_on(tmp_path: Path, runs: Path):
-    """As an earlier version left them: the sentence model's directory names the prepared corpus in its command."""
     raw, other = write_raw(tmp_path / "data"), write_raw(tmp_path / "other" / "data", "B.")
-    prepared_as_before(runs, "base", raw)
-    command = ["python", "-m", "fairseq_cli.train", str(runs / "base" / "data" / "prepared" / "bin")]
-    write_json(runs / "sent_base" / "data" / "train.json", {"command": command})
+    for recipe, stage in (("base", "prepared/manifest"), ("sent_base", "train")):
+        Corpus.find(str(raw), PAIR).note(runs / recipe / "data")
+        write_json(runs / recipe / "data" / f"{stage}.json", {})
     assert run_directory("sent_base", Corpus.find(str(raw), PAIR)) == runs / "sent_base" / "data"
     assert run_directory("sent_base", Corpus.find(str(other), PAIR)) != runs / "sent_base" / "data"
     assert missing_first(parse("from_sentence_model", raw, "all")) == []

@@ -129,7 +129,7 @@ def test_changes_that_make_another_model():
     """Not where the recipe's own files lie, nor which reference is scored; a file for a recipe without one is."""
     moved = ["prepare.sentencepiece=a", "prepare.dictionary=b", "train.finetune_from_model=c", "score.reference=raw"]
     assert load_recipe("mbart", moved).changes == []
-    assert load_recipe("bert", ["prepare.bert=a", "train.bert-checkpoint=b", "score.paper=true"]).changes == []
+    assert load_recipe("bert", ["prepare.bert=a", "train.bert-checkpoint=b", "score.reference=raw"]).changes == []
     real = ["train.finetune-from-model=c", "train.lr=1", "devices=2"]
     assert load_recipe("base", real).changes == real
     assert load_recipe("mbart", ["train.finetune-from-model="]).changes == ["train.finetune-from-model="]

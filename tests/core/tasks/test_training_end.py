@@ -81,19 +81,17 @@ def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, 
 
 def test_what_was_counted_before_a_training_without_patience_is_stale(tmp_path, monkeypatch, task):
     """One with patience stops, one without goes on and gets better, the next with patience counts again."""
-    for earlier in (False, True):  # earlier versions noted the count in a training without patience, too
-        counter = start(monkeypatch)
-        counter.best, counter.num_runs = 4.5, 2
-        state = {"optimizer_history": [{"num_updates": 7}], "task_state": task.state_dict(), "cfg": whole(tmp_path, 2)}
-        torch.save(state, tmp_path / "checkpoint_last.pt")
-        counter, without = start(monkeypatch), whole(tmp_path, -1)
-        check_end(without)
-        assert task.state_dict() == {} and without.optimization.stop_min_lr == -1.0
-        kept = state["task_state"] if earlier else task.state_dict()
-        torch.save({**state, "task_state": kept, "cfg": without}, tmp_path / "checkpoint_last.pt")
-        counter, again = start(monkeypatch), whole(tmp_path, 2)
-        check_end(again)
-        assert not vars(counter) and again.optimization.stop_min_lr == -1.0
+    counter = start(monkeypatch)
+    counter.best, counter.num_runs = 4.5, 2
+    state = {"optimizer_history": [{"num_updates": 7}], "task_state": task.state_dict(), "cfg": whole(tmp_path, 2)}
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    counter, without = start(monkeypatch), whole(tmp_path, -1)
+    check_end(without)
+    assert task.state_dict() == {} and without.optimization.stop_min_lr == -1.0
+    torch.save({**state, "task_state": task.state_dict(), "cfg": without}, tmp_path / "checkpoint_last.pt")
+    counter, again = start(monkeypatch), whole(tmp_path, 2)
+    check_end(again)
+    assert not vars(counter) and again.optimization.stop_min_lr == -1.0
 
 
 def test_a_checkpoint_from_before_says_nothing_of_patience(tmp_path, monkeypatch):

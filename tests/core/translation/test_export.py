@@ -206,19 +206,16 @@ def noted(run: Path, **record: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | record))
 
 
-@pytest.mark.parametrize("how", ["noted", "recipe", "given"])
-def test_the_search_is_that_of_the_runs_recipe(parts, how):
-    """As training noted it; of runs of earlier versions as the recipe has it."""
-    wanted = SearchOptions(beam=4, lenpen=0.6, strategy="sequential")
-    if how in ("noted", "given"):
-        noted(parts / "run", generate={"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3})
-    else:
-        noted(parts / "run", recipe="from_sentence_model")
-        wanted = SearchOptions(strategy="sequential")
-    options = ["--beam", "2", "--strategy", "full"] if how == "given" else []
-    assert main([str(parts / "run"), str(parts / "model"), *options]) == 0
-    search = SearchOptions(beam=2, lenpen=0.6) if how == "given" else wanted
-    assert ModelDirectory.open(parts / "model").search == search
+def test_the_search_is_that_of_the_runs_recipe(parts):
+    """As training noted it, with what is given in its place."""
+    noted(parts / "run", generate={"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3})
+    for options, wanted in (
+        ([], SearchOptions(beam=4, lenpen=0.6, strategy="sequential")),
+        (["--beam", "2", "--strategy", "full"], SearchOptions(beam=2, lenpen=0.6)),
+    ):
+        output = parts / f"model{len(options)}"
+        assert main([str(parts / "run"), str(output), *options]) == 0
+        assert ModelDirectory.open(output).search == wanted
 
 
 def test_models_of_unequal_sides_are_refused(parts, capsys):

@@ -192,11 +192,11 @@ def test_what_commands_are_given(tmp_path: Path, monkeypatch):
     given = []
     for module in (score, contrastive):
         monkeypatch.setattr(module, "main", lambda arguments: given.append(arguments))
-    changes = ["score.paper=true", "score.metrics=chrf", "score.output=elsewhere.json"]
+    changes = ["score.reference=release", "score.metrics=chrf", "score.output=elsewhere.json"]
     run = ordered_run(tmp_path / "runs" / "a", ORDER | {"changes": changes})
     score_test(run, ["bleu"])
     score_contrastive(run, "../../set", ["x.json", "y.json"], batch_sentences=4, documents="d", context=0)
     scoring, asking = (" ".join(one) for one in given)
-    assert "--paper" in scoring and "--metrics bleu" in scoring and f"--output {run.directory}" in scoring
+    assert "--reference release" in scoring and "--metrics bleu" in scoring and f"--output {run.directory}" in scoring
     assert asking.startswith(str(tmp_path / "set")) and "--items x.json y.json" in asking
     assert "--batch-sentences 4" in asking and "--documents d --context 0" in asking

@@ -60,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="; ".join(f"{name}: {what}" for name, what in REFERENCES.items())
         + "; both: raw and release (%(default)s)",
     )
+    add("--paper", action="store_const", const="release", dest="reference", help="short for --reference release")
     add(
         "--reference-file",
         type=Path,

@@ -91,6 +91,7 @@ def add_model_options(parser: CommandParser) -> None:
         help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for CPUs "
         "with instructions for it (%(default)s: what the model was trained with --autocast, else float32)",
     )  # fmt: skip
+    add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     add("--restart", action="store_true", help="discard an interrupted run and start again")
     add("--quiet", action="store_true", help="no progress on standard error")

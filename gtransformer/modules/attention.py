@@ -112,6 +112,10 @@ class MultiheadAttention(nn.Module):
         """Project memory (Nk, memory_channels) -> (Nk, heads, dim)."""
         return self.add_sentence_embedding(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
 
+    def keys_and_values(self, memory: Tensor) -> list[Tensor]:
+        """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim), keys without sentence numbers."""
+        return [self.split(project(memory)) for project in (self.k_proj, self.v_proj)]
+
     def split(self, x: Tensor) -> Tensor:
         """Split (..., channels) -> (..., heads, dim)."""
         return x.unflatten(-1, (self.heads, -1))

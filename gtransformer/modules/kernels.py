@@ -16,6 +16,8 @@ with its tensors, and has one scale for all rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -42,8 +44,10 @@ class Linear(nn.Linear):
     quantised: Int8Linear | None = None
 
     def quantise(self) -> None:
-        """Multiply in int8 from now on: without gradient, by the weights as they are."""
-        self.quantised = Int8Linear(self.weight.detach(), self.bias)
+        """Multiply in int8 from now on, without gradient; the weights leave memory unless another module has them."""
+        self.quantised = Int8Linear.rounded(self.weight.detach(), self.bias)
+        # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device remain.
+        self.weight = nn.Parameter(self.weight.new_full((), torch.nan).expand_as(self.weight), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
@@ -62,15 +66,26 @@ class Int8Linear:
     """A linear layer with weights in int8, for float32 inputs on the CPU.
 
     Args:
-        weight: (out, in); bias: (out,), or None.
+        weight: (out, in) int8; scale: (out,), of each output; bias: (out,), or None.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None):
-        self.scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
-        rounded = (weight / self.scale.unsqueeze(1)).round().to(torch.int8)
-        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
-        self.zero = torch.zeros(len(weight), dtype=torch.int64)
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None):
+        self.weight = torch.ops.onednn.qlinear_prepack(weight, None)
+        self.scale, self.zero = scale, torch.zeros(len(weight), dtype=torch.int64)
+        self.out_features = len(weight)
         self.bias = None if bias is None else bias.detach()
+
+    @classmethod
+    def rounded(cls, weight: Tensor, bias: Tensor | None) -> Int8Linear:
+        """Return the layer with weights (out, in) rounded to int8."""
+        scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
+        return cls((weight / scale.unsqueeze(1)).round().to(torch.int8), scale, bias)
+
+    @classmethod
+    def joined(cls, layers: Sequence[Int8Linear]) -> Int8Linear:
+        """Return layers with one input as one layer."""
+        weights = [one.weight.to_dense().t() for one in layers]  # oneDNN's layout is (in, out)
+        return cls(torch.cat(weights), torch.cat([one.scale for one in layers]), joined_bias(layers))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
@@ -105,17 +120,14 @@ class PackedLinear:
     """
 
     def __init__(self, *modules: nn.Linear, dtype: torch.dtype | None = None):
+        parts = [getattr(module, "quantised", None) for module in modules]
+        self.quantised = None
+        if all(parts):
+            self.quantised = parts[0] if len(parts) == 1 else Int8Linear.joined(parts)
+            return
         weight, bias = modules[0].weight.detach(), modules[0].bias
         if len(modules) > 1:
-            weight = torch.cat([module.weight.detach() for module in modules])
-            biases = [module.bias for module in modules]
-            if any(one is not None for one in biases):
-                none = [module.weight.new_zeros(module.out_features) for module in modules]
-                bias = torch.cat([zero if one is None else one for one, zero in zip(biases, none, strict=True)])
-        self.quantised = None
-        if all(getattr(module, "quantised", None) for module in modules):
-            self.quantised = modules[0].quantised if len(modules) == 1 else Int8Linear(weight, bias)
-            return
+            weight, bias = torch.cat([module.weight.detach() for module in modules]), joined_bias(modules)
         self.dtype = dtype or weight.dtype
         self.weight = weight.to(self.dtype)
         self.bias = None if bias is None else bias.detach().to(self.dtype)
@@ -133,6 +145,14 @@ class PackedLinear:
             return self.quantised(x)
         multiply = _onednn if self.packed else functional.linear
         return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
+
+
+def joined_bias(layers: Sequence[nn.Linear] | Sequence[Int8Linear]) -> Tensor | None:
+    """Return the biases of layers with one input, one after the other; None if there is none."""
+    like = next((one.bias for one in layers if one.bias is not None), None)
+    if like is None:
+        return None
+    return torch.cat([like.new_zeros(one.out_features) if one.bias is None else one.bias for one in layers])
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import largest, rows_at_once
 from gtransformer.modules.ragged import on_device
-from gtransformer.search.rules import SentenceRule
+from gtransformer.search.rules import SentenceRule, SentenceState
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Beginnings:
             possibly none.
         documents: (searches,) int64, the document of the memory whose next sentences each search translates.
         lengths: (searches,) int64, how many tokens of its document's target each search begins with, whole sentences;
-            complete: (searches,) int64, how many sentences precede it.
+            complete: (searches,) int64, how many sentences precede it. ``BeamSearch.begin_later`` adds tokens.
         positions: (searches,) int64, where in its document each begins if what precedes it is not there; None: it is.
     """
 
@@ -184,6 +184,15 @@ class BeamSearch:
         elif beginnings is not None and any(map(len, beginnings.targets)):
             self.read = [state.force(beginnings.targets, beginnings.lengths) for state in self.states]
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
+
+    def begin_later(self, more: np.ndarray, prefixes: SentenceState) -> None:
+        """Begin each search with (searches,) int64 tokens more, before the first step.
+
+        ``prefixes``: their states behind one further token, which is given instead of ``<s>``.
+        """
+        for state in self.states:
+            state.begin_later(more)
+        self.prefixes = prefixes
 
     def keep(self, chosen: np.ndarray) -> None:
         """Leave out the documents that are not ``chosen``, (documents,) bool, before the first step."""
@@ -368,6 +377,10 @@ class StepState(Protocol):
 
     def force(self, targets: Sequence[Tensor], lengths: np.ndarray) -> Tensor:
         """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return features."""
+        ...
+
+    def begin_later(self, more: np.ndarray) -> None:
+        """Begin each search with so many tokens of its target more, (searches,) int64, after ``force``."""
         ...
 
     def skip(self, positions: np.ndarray) -> None:

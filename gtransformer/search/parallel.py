@@ -10,8 +10,9 @@ Here each sentence has a beam of its own, and all sentences of all documents are
    is that one; the others follow in the next round.
 
 Decoders whose sentences do not depend on each other need no second step. Greedy search takes the most probable words.
-So its result is that of greedy search over the document: a final sentence has final context. With a beam the search is
-another one than over the document, which has one beam for all sentences; it ends after ``ROUNDS``.
+So it goes on from the first word that changes, and its result is that of greedy search over the document: a final
+sentence has final context. With a beam the search is another one than over the document, which has one beam for all
+sentences; it ends after ``ROUNDS``, and translates whole sentences again.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from gtransformer.modules.ragged import on_device
 from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecoder, joined_hypothesis
 from gtransformer.search.rules import SentenceRule, SentenceState
 
+Known = tuple[np.ndarray, np.ndarray]  # first words of a sentence, (n,) int64, and their log probabilities, float32
 ROUNDS = 3  # searches of a sentence, the draft among them, with a beam
 CHUNK = 256  # tokens verified at a time, which bounds memory on a GPU
 
@@ -113,24 +115,43 @@ class ParallelSearch:
         """
         units = [(number, one) for number, count in final.items() for one in range(count, self.sentences[number])]
         search = self._begin(units, context)
-        searched = np.ones(len(units), dtype=bool)
+        known = dict.fromkeys(units)
         if context:
-            wrong = self._verify(search, final)
-            searched = np.array([unit in wrong for unit in units])
-            search.keep(searched)
+            known = self._verify(search, final)
+            if self.scoring.beam == 1:
+                self._begin_later(search, units, known)
+            search.keep(np.array([unit in known and not self._is_whole(known[unit]) for unit in units]))
         changed = []
-        for (number, sentence), hypotheses, is_new in zip(units, search.run(), searched, strict=True):
-            if not is_new:
+        for unit, hypotheses in zip(units, search.run(), strict=True):
+            if unit not in known:
                 continue
-            before, found = self.chosen[number][sentence], None
+            (number, sentence), found, begun = unit, None, known[unit]
+            before, parts = self.chosen[number][sentence], []
+            if begun is not None:
+                parts = [(*(on_device(one, self.device) for one in begun), np.ones(len(begun[0]), dtype=bool))]
             if hypotheses:
-                found, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
-                self.scores[number][sentence] = scores
-                self.foremost[number][sentence] = hypotheses[0]["foremost"]
+                tokens, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
+                parts.append((tokens, scores, hypotheses[0]["foremost"]))
+            if hypotheses or self._is_whole(begun):
+                tokens, scores, foremost = zip(*parts, strict=True)
+                found, self.scores[number][sentence] = torch.cat(tokens), torch.cat(scores)
+                self.foremost[number][sentence] = np.concatenate(foremost)
             self.chosen[number][sentence] = found
             if before is None or found is None or not torch.equal(before, found):
-                changed.append((number, sentence))
+                changed.append(unit)
         return changed
+
+    def _is_whole(self, known: Known | None) -> bool:
+        return known is not None and int(known[0][-1]) == self.rule.eos
+
+    def _begin_later(self, search: BeamSearch, units: list[tuple[int, int]], known: dict[tuple[int, int], Known]):
+        """Let each search go on behind the words that are known; the last of them is its first input."""
+        more, newest = np.zeros(len(units), dtype=np.int64), search.prefixes.newest.copy()
+        for place, unit in enumerate(units):
+            if unit in known:
+                more[place], newest[place] = len(known[unit][0]), int(known[unit][0][-1])
+        words = (more[:, None] - (self.rule.prefix is not None)).clip(min=0)
+        search.begin_later(more, SentenceState(newest, search.prefixes.complete, words))
 
     def _begin(self, units: list[tuple[int, int]], context: bool) -> BeamSearch:
         documents, sentences = np.array(units).T
@@ -151,10 +172,11 @@ class ParallelSearch:
         bos = self.chosen[number][0].new_tensor([self.rule.bos])
         return torch.cat([part for one in self.chosen[number] for part in (bos, one)])
 
-    def _verify(self, search: BeamSearch, final: dict[int, int]) -> set[tuple[int, int]]:
+    def _verify(self, search: BeamSearch, final: dict[int, int]) -> dict[tuple[int, int], Known | None]:
         """Return the sentences of which other words than before are the most probable ones after their context.
 
-        The scores of the others become those after their context.
+        For greedy search these have their words before the first other one, and this one. The scores of the rest become
+        those after their context.
         """
         rule, prefix = self.rule, 0 if self.rule.prefix is None else 1
         parts = [(number, one) for number in sorted(final) for one in range(self.sentences[number])]
@@ -175,19 +197,28 @@ class ParallelSearch:
         words = predicts - begins[part] - prefix
         state = SentenceState(predicted[predicts - 1], sentence[:, None], words[:, None])
         short, full = (one[:, 0] for one in rule.length_bounds(state, self.limits[number]))
-        differs = np.zeros(len(parts), dtype=bool)
+        differs: dict[int, tuple[int, int, float]] = {}  # by part the first other word: its place, itself, its score
         for first in range(0, len(predicts), CHUNK):
             chunk = slice(first, first + CHUNK)
             best, index = search.best_words(search.read, predicts[chunk], short[chunk], full[chunk])
             found = index == predicted[predicts[chunk], None]
             changed = (found[:, 0] != foremost[predicts[chunk]]) | ~found.any(axis=1)
-            differs[part[chunk][changed]] = True
             scores[predicts[chunk]] = np.where(found, best, 0.0).sum(axis=1)
-        for place, (number, one) in enumerate(parts):
-            if one >= final[number] and not differs[place]:
-                own = scores[begins[place] : begins[place] + lengths[place] - 1].astype(np.float32)
-                self.scores[number][one] = on_device(own, self.device)
-        return {unit for unit, changed in zip(parts, differs, strict=True) if changed}
+            for place in np.flatnonzero(changed).tolist():
+                which = int(part[chunk][place])
+                word = int(predicts[chunk][place] - begins[which]), int(index[place, 0]), float(best[place, 0])
+                differs.setdefault(which, word)
+        known: dict[tuple[int, int], Known | None] = {}
+        for place, unit in enumerate(parts):
+            own = scores[begins[place] : begins[place] + lengths[place] - 1].astype(np.float32)
+            if place in differs:
+                before, word, score = differs[place]
+                words, own = np.append(tokens[place][:before], word), np.append(own[:before], np.float32(score))
+                greedy = self.scoring.beam == 1
+                known[unit] = (words, own) if greedy else None
+            elif unit[1] >= final[unit[0]]:
+                self.scores[unit[0]][unit[1]] = on_device(own, self.device)
+        return known
 
     def _whole(self, number: int) -> dict:
         scoring, symbols = self.scoring, (self.rule.bos, self.rule.language)

@@ -17,9 +17,11 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.names import (
     BATCHED,
+    CTRANSLATE2,
     DENSE,
     DOC_TRANSFORMER,
     DOCUMENT_TRANSFORMER,
@@ -48,15 +50,16 @@ UNLIMITED = 1 << 20
 class Setting:
     """One row of the benchmark.
 
-    ``system``: fairseq; G-Transformer as dense or packed, with ``context`` top layers of combined attention; or another
-    system of this package. doc_transformer_dense keeps all attention scores, length x length, as plain products do.
-    window_transformer has windows of ``window`` on each side, by sentence, and relative positions. document_transformer
-    reads ``beside`` previous source sentences. It is trained as in its second step, with the sentence model frozen, and
-    its documents are single sentences, the same as the others'. So are those of pseudo_documents, docflat, abd and mbe,
-    each with ``local`` previous ones on both sides. ``strategy`` is G-Transformer's in decoding; ``parallel`` has
-    positions by sentence. ``precision``: float32, bfloat16, float16 (fairseq: autocast) or int8 (decoding on CPUs);
-    ``tokens`` of a document; ``sentence``: tokens of a sentence with ``<s>`` and ``</s>``; ``uneven``: source sentences
-    are alternately shorter and longer, so that windows jump. ``arch``: a size of G-Transformer, which every system has.
+    ``system``: fairseq; ctranslate2 decodes with fairseq's model, sentence by sentence; G-Transformer as dense or
+    packed, with ``context`` top layers of combined attention; or another system of this package. doc_transformer_dense
+    keeps all attention scores, length x length, as plain products do. window_transformer has windows of ``window`` on
+    each side, by sentence, and relative positions. document_transformer reads ``beside`` previous source sentences. It
+    is trained as in its second step, with the sentence model frozen, and its documents are single sentences, the same
+    as the others'. So are those of pseudo_documents, docflat, abd and mbe, each with ``local`` previous ones on both
+    sides. ``strategy`` is G-Transformer's in decoding; ``parallel`` has positions by sentence. ``precision``: float32,
+    bfloat16, float16 (fairseq: autocast) or int8 (decoding on CPUs); ``tokens`` of a document; ``sentence``: tokens of
+    a sentence with ``<s>`` and ``</s>``; ``uneven``: source sentences are alternately shorter and longer, so that
+    windows jump. ``arch``: a size of G-Transformer, which every system has.
     """
 
     system: str
@@ -120,10 +123,13 @@ class System:
         self.setting = setting
         self.dictionary = make_dictionary(setting.vocabulary)
         self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
-        self.model = self._fairseq() if setting.system == FAIRSEQ else self._ours()
+        self.model = self._fairseq() if setting.system in (FAIRSEQ, CTRANSLATE2) else self._ours()
         self.model.to(setting.device)
         self.optimizer = None
         self.kept_bytes: int | None = None
+        if setting.system == CTRANSLATE2:
+            heads = ARCHITECTURES[setting.arch]["encoder_attention_heads"]
+            self.translator = SentenceTranslator(self.model, self.dictionary, heads, setting.precision)
 
     def _ours(self) -> nn.Module:
         setting, name = self.setting, self.setting.architecture
@@ -213,6 +219,8 @@ class System:
         """
         setting = self.setting
         batch = self._batch(documents)
+        if setting.system == CTRANSLATE2:
+            return self._decode_sentences(batch["net_input"]["src_tokens"], beam)
         self.model.eval()
         generator = self._generator(beam)
         began = now(setting.device)
@@ -221,6 +229,17 @@ class System:
         seconds = now(setting.device) - began
         tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
         return {"seconds": seconds, "tokens": tokens}
+
+    def _decode_sentences(self, documents: Tensor, beam: int) -> dict:
+        """Translate the sentences of ``documents`` (documents, tokens) with CTranslate2, all at once.
+
+        The given ``<s>`` counts as one of the tokens, as in other systems' results.
+        """
+        ends = documents.flatten().eq(self.dictionary.eos()).nonzero().flatten() + 1
+        parts = documents.flatten().split(ends.diff(prepend=ends.new_zeros(1)).tolist())
+        began = now(self.setting.device)
+        found = self.translator.translate([one[1:-1] for one in parts], beam, self.setting.sentence - 1)
+        return {"seconds": now(self.setting.device) - began, "tokens": sum(1 + len(one) for one in found)}
 
     def profile(self, documents: int, beam: int) -> dict:
         """Translate as ``decode``, with one thread, and count what a step costs; it is for systems with caches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.benchmark.names import (
     BATCHED,
+    CTRANSLATE2,
     DOCUMENT_TRANSFORMER,
     FAIRSEQ,
     GTRANSFORMER,
@@ -130,6 +132,13 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
     if INT8 in options.precisions and ({*options.what} != {"decode"} or FAIRSEQ in options.systems):
         raise UserError(f"--precisions {INT8} is for decoding with our systems: give --what decode, no {FAIRSEQ}")
+    if CTRANSLATE2 in options.systems:
+        possible = {*options.what} == {"decode"} and {*options.precisions} <= {"float32", INT8}
+        if not possible or torch.cuda.is_available():
+            wanted = f"--what decode and of --precisions float32,{INT8}"
+            raise UserError(f"--systems {CTRANSLATE2} decodes on CPUs: give {wanted}, or leave it out")
+        if find_spec(CTRANSLATE2) is None:
+            raise UserError(f"--systems {CTRANSLATE2} is not installed: run pip install {CTRANSLATE2}, or leave it out")
     single = [system for system in options.systems if system in (DOCUMENT_TRANSFORMER, *BATCHED)]
     if single and len({*options.lengths, *options.sentences}) > 1:
         raise UserError(f"{single[0]} translates single sentences: give --lengths and --sentences the same number")

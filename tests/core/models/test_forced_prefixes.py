@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -33,21 +34,33 @@ def full_pass(model, memory, document: int, tokens: list[int]) -> torch.Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("caches", [True, False])
+@pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("name", FORCED)
-def test_forced_tokens(dictionary, name, caches):
-    """Documents that begin with a lot, with little and with nothing; their beams go on differently and swap."""
+def test_forced_tokens(dictionary, name, within, caches):
+    """Documents that begin with a lot, with little and with nothing; their beams go on differently and swap.
+
+    ``within``: they begin with targets up to the middle of a sentence.
+    """
     draw = random.Random(7)
     model = FORCED[name](dictionary)
     model.decoder.caches = caches
     sources = [random_document(draw, dictionary, random_lengths(draw, 6, 5)) for _ in range(4)]
     memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]
-    begun = [random_document(draw, dictionary, lengths) for lengths in ([9] * 12, [2], [], [3, 0, 1])]
+    targets = [random_document(draw, dictionary, lengths) for lengths in ([9] * 12, [2], [], [3, 0, 1])]
+    lengths = np.array([100, 2, 0, 6]) if within else np.array(list(map(len, targets)))
+    begun = [target[:length] for target, length in zip(targets, lengths, strict=True)]
     swap, steps = (SWAP, STEPS) if caches else (3, 6)
-    own = [random_document(draw, dictionary, random_lengths(draw, 40, 6, 1))[:steps] for _ in range(4 * BEAM)]
+    own = [random_document(draw, dictionary, random_lengths(draw, 40, 6, 1)) for _ in range(4 * BEAM)]
+    own = [one[within and row // BEAM != 2 :][:steps] for row, one in enumerate(own)]
     rows = torch.arange(4).repeat_interleave(BEAM)
     state = model.decoder.begin(memory.reorder(rows), len(rows))
     assert type(state) is (CachedState if caches else PrefixState)
-    state.force([torch.tensor(one, dtype=torch.int64) for one in begun])
+    read = [torch.tensor(one, dtype=torch.int64) for one in targets]
+    if within and caches:
+        state.force(read, np.array([77, 0, 0, 5]))
+        state.begin_later(lengths - state.history.steps)
+    else:
+        state.force(read, lengths)
     read = [begun[row // BEAM] + own[row][:swap] for row in range(len(rows))]
     order = [1, 0, 3, 2, 5, 5, 6, 6]
     read += [read[old] + own[row][swap:] for row, old in enumerate(order)]

@@ -7,13 +7,16 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
+from fairseq.sequence_generator import SequenceGenerator
 from torch import nn
 
+from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.measure import alternate, machine
 from gtransformer.lab.benchmark.names import BATCHED, SYSTEMS
 from gtransformer.lab.benchmark.report import add_ratios, by_length, cost, curve, length_table, table
 from gtransformer.lab.benchmark.systems import Kept, Setting, System
+from gtransformer.lab.cli import benchmark as command
 from gtransformer.lab.cli.benchmark import build_parser, main, make_workloads
 from gtransformer.modules.processor import has_int8
 from gtransformer.search.generator import DocumentGenerator
@@ -91,7 +94,7 @@ def test_the_command_compares_lengths(tmp_path):
         assert long["ratios"]["kept"] == pytest.approx(long["kept_bytes"] / short["kept_bytes"], abs=1e-3)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", sorted({*SYSTEMS} - {"ctranslate2"}))
 def test_every_system(system):
     setting = Setting(system, 32, 64, context=1, precision="bfloat16", sentence=32, **SIZES)
     result = System(setting).train_step()
@@ -321,6 +324,44 @@ def test_decoding_in_parallel_and_in_int8(tmp_path):
         f"packed {detail} {one}{strategy}" for one in precisions for detail in details for strategy in ("", " parallel")
     ]
     assert all(row["tokens"] == 2 * 40 for row in rows)
+
+
+@torch.no_grad()
+def test_ctranslate2_has_fairseqs_weights():
+    """What it translates greedily is what fairseq's generator does with the same model."""
+    pytest.importorskip("ctranslate2")
+    system = System(Setting("ctranslate2", 16, 16, sentence=8, **SIZES))
+    words = make_batch(2, 16, 8, system.dictionary)["net_input"]["src_tokens"].view(4, 8)[:, 1:]
+    for one in system.model.parameters():
+        one.mul_(3.0)  # sharper than at first
+    generator = SequenceGenerator(
+        [system.model.eval()], system.dictionary, beam_size=1, max_len_a=0, max_len_b=9, min_len=9
+    )
+    batch = {"net_input": {"src_tokens": words, "src_lengths": torch.full((4,), 7), "prev_output_tokens": words}}
+    tokens = [found[0]["tokens"][:9] for found in generator.generate([], batch)]
+    expected = [[system.dictionary[index] for index in one] for one in tokens]
+    heads = system.model.cfg.encoder.attention_heads
+    translator = SentenceTranslator(system.model, system.dictionary, heads, "float32")
+    found = translator.translate(list(words[:, :-1]), 1, 9)
+    assert found == expected and len(set(map(tuple, found))) > 1
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_ctranslate2_in_turn(tmp_path):
+    """Sentences of the same documents, as many tokens each."""
+    pytest.importorskip("ctranslate2")
+    options = ["--what=decode", "--lengths=40", "--sentences=10", "--systems=ctranslate2,packed", "--context=0"]
+    assert main([*TINY, *options, "--documents=2", f"--output={tmp_path}"]) == 0
+    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
+    assert [row["tokens"] for row in rows] == [2 * 40] * 2 and rows[0]["cpu_ratios"].keys() == {rows[1]["name"]}
+
+
+def test_ctranslate2_where_it_cannot_be(tmp_path, monkeypatch, capsys):
+    options = [*TINY, "--systems=ctranslate2", f"--output={tmp_path}"]
+    assert main(options) == 1 and "give --what decode and" in capsys.readouterr().err
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    assert main([*options, "--what=decode"]) == 1
+    assert capsys.readouterr().err.startswith("error: --systems ctranslate2 is not installed")
 
 
 def test_int8_is_for_decoding(tmp_path, capsys):

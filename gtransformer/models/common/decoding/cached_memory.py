@@ -15,7 +15,6 @@ from torch import Tensor
 from gtransformer.models.common.decoding.cached_attention import CachedAttention, attend
 from gtransformer.models.common.decoding.history import ForcedPrefixes, Masks, SharedRows, visible_to_score
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.ragged import Memory, on_device
 
 ROUND = 8  # the width that is read of sentences is a multiple of this
@@ -108,7 +107,7 @@ class CachedIntervals(CachedMemory):
 class _OfIntervals(CachedAttention):
     def __init__(self, seen: CachedIntervals, module: MultiheadAttention):
         self.seen = seen
-        self.sides = module.split_parts(PackedLinear(module.k_proj, module.v_proj)(seen.memory.states))
+        self.sides = module.keys_and_values(seen.memory.states)
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         index, mask, blind = self.seen.index, self.seen.mask, self.seen.blind
@@ -188,8 +187,7 @@ class CachedMemorySentence(CachedMemory):
 class _OfSentence(CachedAttention):
     def __init__(self, seen: CachedMemorySentence, module: MultiheadAttention):
         self.seen = seen
-        states = seen.memory.states.index_select(0, seen.sort)
-        self.sides = module.split_parts(PackedLinear(module.k_proj, module.v_proj)(states))
+        self.sides = module.keys_and_values(seen.memory.states.index_select(0, seen.sort))
         self.held: list[Tensor] = []
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
@@ -247,7 +245,6 @@ class _OfDocument(CachedAttention):
 
     def __init__(self, seen: CachedMemoryDocument, module: MultiheadAttention):
         self.module, self.seen, self.distinct = module, seen, seen.distinct
-        self.project = PackedLinear(module.k_proj, module.v_proj)
         longest = int(seen.memory.layout.doc_lengths.max())
         dim = module.q_proj.out_features // module.heads
         like = seen.memory.states.new_zeros(len(seen.distinct), module.heads, longest, dim)
@@ -276,7 +273,7 @@ class _OfDocument(CachedAttention):
         indices = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
         tags = layout.tag[indices[0]]
         token, group, offset = (on_device(one, self.seen.device) for one in indices)
-        keys, values = self.module.split_parts(self.project(self.seen.memory.states.index_select(0, token)))
+        keys, values = self.module.keys_and_values(self.seen.memory.states.index_select(0, token))
         for held, side in zip(
             self.sides, (self.module.add_sentence_embedding(keys, self.module.key_numbers, tags), values), strict=True
         ):

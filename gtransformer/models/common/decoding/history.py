@@ -9,7 +9,7 @@ group stores once.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -86,30 +86,32 @@ class History:
             return (self.slots - 1 - self.starts[0]).ravel()
         return np.repeat(self.steps - 1, self.beam)
 
-    def force(self, begins: Sequence[np.ndarray], lengths: np.ndarray) -> np.ndarray:
-        """Begin each group with whole sentences, the same for all hypotheses; fill slots for those that later tokens
-        see.
+    def force(self, begins: Sequence[np.ndarray], lengths: np.ndarray, within: np.ndarray) -> np.ndarray:
+        """Begin each group with some tokens, the same for all hypotheses; fill slots for those that later tokens see.
 
         Slots end together, at the newest. They hold what attention by sentences or tokens will see after the following
-        ``<s>``; all hypotheses see those of beam 0. Attention to the whole document reads them from the shared prefix.
+        token; all hypotheses see those of beam 0. Attention to the whole document reads them from the shared prefix.
 
         Args:
-            begins: for each group the positions of its ``<s>``; lengths: (groups,) int64, its tokens, possibly none.
+            begins: for each group the positions of its ``<s>``; lengths: (groups,) int64, its tokens, possibly none;
+            within: (groups,) bool, whether they end within a sentence: else the following token is ``<s>``.
 
         Returns:
             (groups,) int64, how many of the last tokens are in slots.
         """
-        sentences, tokens = max(len(self.starts) - 1, 0), max(self.tokens, default=1) - 1
+        sentences = np.maximum(len(self.starts) - ~within, 0).tolist()  # that are begun and will be seen
+        tokens = max(self.tokens, default=1) - 1
         oldest = [
-            one[-sentences:][0] if sentences and len(one) else end for one, end in zip(begins, lengths, strict=True)
+            one[-seen:][0] if seen and len(one) else end
+            for one, end, seen in zip(begins, lengths, sentences, strict=True)
         ]
         stored = np.minimum(lengths, np.maximum(lengths - np.array(oldest, dtype=np.int64), tokens))
         self.slots = int(stored.max(initial=0))
         wider = max(0, self.slots - self.capacity)
         self.ancestor = np.pad(self.ancestor, ((0, 0), (0, 0), (0, wider)))
         self.starts[:] = self.slots
-        for group, (positions, length) in enumerate(zip(begins, lengths, strict=True)):
-            for back in range(sentences if len(positions) else 0):
+        for group, (positions, length, seen) in enumerate(zip(begins, lengths, sentences, strict=True)):
+            for back in range(seen if len(positions) else 0):
                 self.starts[back:, group] = self.slots - length + positions[max(0, len(positions) - 1 - back)]
         self.steps = lengths.copy()
         self.shared_end[:] = self.slots
@@ -179,30 +181,55 @@ class History:
 
 @dataclass
 class ForcedPrefixes:
-    """The forced prefixes of a batch, and their slots in the caches; the same for all layers.
+    """The targets that a full pass reads, and the slots in the caches of the prefixes that groups begin with.
 
     Attributes:
-        history: already includes these tokens.
         tokens: (N,) int64 of the documents that are read, with their ``layout`` and the ``layer.View`` of a full pass;
             ``dtype`` is that of the steps, whatever autocast does here.
         documents: (read,) int64 on the host, which documents of the memory these are.
+        begins: for each document of the memory, the positions of its ``<s>``.
+        held: each attention with its keys and values of all N tokens.
+
+    Set by ``place``:
+        history: already includes the prefixes.
         rows: (read,) int64, where each is stored among the shared prefixes.
         groups: (n,) int64, the groups with a prefix; ends: (n,) int64 on the host, their last tokens among all N.
         group, slot, token: (m,) int64, tokens that have a slot of their group.
     """
 
-    history: History
     tokens: torch.Tensor
     layout: Ragged
     view: object
     dtype: torch.dtype
     documents: np.ndarray
-    rows: torch.Tensor
-    groups: torch.Tensor
-    ends: np.ndarray
-    group: torch.Tensor
-    slot: torch.Tensor
-    token: torch.Tensor
+    begins: Sequence[np.ndarray]
+    held: list[tuple] = field(default_factory=list)
+
+    def place(self, history: History, documents: np.ndarray, lengths: np.ndarray) -> None:
+        """Begin each group (groups,) with so many tokens of its document's target, and add these to ``history``."""
+        read, starts = self.documents, self.layout.doc_starts
+        row = np.searchsorted(read, documents).clip(max=len(read) - 1)  # any, if its document has no target
+        whole = np.where(read[row] == documents, self.layout.doc_lengths[row], 0)
+        begins = [self.begins[document] for document in documents]
+        open_next = [length in one for one, length in zip(begins, lengths, strict=True)]
+        stored = history.force(
+            [one[one < length] for one, length in zip(begins, lengths, strict=True)],
+            lengths,
+            (lengths < whole) & ~np.array(open_next),
+        )
+        together = len(np.unique(documents)) < len(documents)
+        if together:
+            history.sharers = row
+        ends = starts[row] + lengths  # behind each prefix, among all tokens
+        group = np.repeat(np.arange(len(lengths)), stored)
+        back = np.repeat(np.cumsum(stored), stored) - np.arange(stored.sum())  # 1 at the newest token
+        groups = np.flatnonzero(lengths)
+        rows = np.arange(len(read)) if together else np.searchsorted(documents, read)
+        indices = rows, groups, group, history.slots - back, ends[group] - back
+        self.history, self.ends = history, ends[groups] - 1
+        self.rows, self.groups, self.group, self.slot, self.token = (
+            on_device(one, self.tokens.device) for one in indices
+        )
 
 
 class SharedRows:

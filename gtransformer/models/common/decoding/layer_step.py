@@ -177,7 +177,7 @@ class AttentionStep:
         return held
 
     def force(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
-        """Apply the full pass, x (N, channels) -> (N, channels), to the forced prefixes; cache its keys."""
+        """Apply the full pass, x (N, channels) -> (N, channels), to the forced prefixes; hold its keys."""
         gate = self.layer.residual_gate_of(self.block)
         return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced_prefixes), self.norm, gate)
 
@@ -187,12 +187,11 @@ class AttentionStep:
             for module, attentions, own in zip(self.modules, self.attentions, parts, strict=True):
                 if isinstance(module, Ssru):
                     first, longest = forced_prefixes.view.segments(self.block.scopes[0][0])
-                    attentions[0].force([module.states(h, first, longest)], forced_prefixes)
+                    forced_prefixes.held.append((attentions[0], [module.states(h, first, longest)]))
                     continue
                 own = [part.to(forced_prefixes.dtype) for part in own]
                 _, *new = self._numbered(module, own, forced_prefixes.layout.tag)
-                for one in attentions:
-                    one.force(new, forced_prefixes)
+                forced_prefixes.held += [(one, new) for one in attentions]
         return self.layer.attend(self.block, h, forced_prefixes.view)
 
 

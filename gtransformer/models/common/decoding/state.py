@@ -19,7 +19,7 @@ from torch import Tensor
 from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.cached_memory import same_documents
 from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, History, Masks
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, Masks
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.ragged import Memory, Ragged, on_device
@@ -67,12 +67,16 @@ class DecodingState:
 
         Args:
             targets: for each document of the memory (length,) int64 on the device, whole sentences, possibly none.
-            lengths: (groups,) int64, each group begins with so many tokens of its document's target, whole sentences;
-                the next one will be ``<s>``. None: with all of it.
+            lengths: (groups,) int64, each group begins with so many tokens of its document's target. None: with all
+                of it.
 
         Returns:
             top states of all tokens of the targets, document by document, (N, channels).
         """
+
+    def begin_later(self, more: np.ndarray) -> None:
+        """Begin each group so many tokens of its target later, (groups,) int64, after ``force`` and before any step."""
+        raise NotImplementedError(f"{type(self).__name__} begins where it was told")
 
     def skip(self, positions: np.ndarray) -> None:
         """Begin each group at a position of its document, (groups,) int64, without what precedes it."""
@@ -114,12 +118,14 @@ class CachedState(DecodingState):
         self.attentions = [one for block in blocks for side_by_side in block.attentions for one in side_by_side]
         self.recurrent = [one for one in self.attentions if isinstance(one, CachedRecurrence)]
         self.output = pack(decoder.output_projection)
+        self.forced: ForcedPrefixes | None = None  # before the first step
 
     @property
     def steps(self) -> int:
         return int(self.history.steps.max(initial=0))
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        self.forced = None
         self.history.advance(opens)
         for reader in self.readers.values():
             reader.advance(opens, tags, self.history.steps - 1)
@@ -139,14 +145,25 @@ class CachedState(DecodingState):
 
     def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
         """Begin all hypotheses of all groups by one full pass over the targets of their documents."""
-        forced_prefixes = force_prefixes(self.decoder, self.memory, self.documents, targets, lengths, self.history)
-        for reader in self.readers.values():
-            reader.force(forced_prefixes)
+        self.forced = read_targets(self.decoder, self.memory, targets)
         with self.decoder.autocast():
-            x = self.inputs.force(forced_prefixes)
+            x = self.inputs.force(self.forced)
             for layer in self.layers:
-                x = layer.force(x, forced_prefixes)
-            return self._normalised(x)
+                x = layer.force(x, self.forced)
+            x = self._normalised(x)
+        self._place(prefix_lengths(targets, lengths, self.documents))
+        return x
+
+    def begin_later(self, more: np.ndarray) -> None:
+        self._place(self.history.steps + more)
+
+    def _place(self, lengths: np.ndarray) -> None:
+        """Fill the caches of each group with the keys of the first ``lengths`` (groups,) tokens of its target."""
+        self.forced.place(self.history, self.documents, lengths)
+        for reader in self.readers.values():
+            reader.force(self.forced)
+        for one, new in self.forced.held:
+            one.force(new, self.forced)
 
     def skip(self, positions: np.ndarray) -> None:
         self.history.steps = positions.copy()
@@ -301,49 +318,17 @@ def full_pass(
     return padded, layout, replace(memory, documents=on_device(read, padded.device)).expanded()
 
 
-def force_prefixes(
-    decoder: DocumentEmbedding,
-    memory: Memory,
-    documents: np.ndarray,
-    targets: Sequence[Tensor],
-    lengths: np.ndarray | None,
-    history: History,
-) -> ForcedPrefixes:
-    """Prepare the full pass over the targets and add the forced prefixes to ``history``.
-
-    Args:
-        decoder, memory, documents: as of ``InputStep``.
-        targets, lengths: as of ``DecodingState.force``; at least one target has tokens.
-    """
-    lengths = prefix_lengths(targets, lengths, documents)
+def read_targets(decoder: DocumentEmbedding, memory: Memory, targets: Sequence[Tensor]) -> ForcedPrefixes:
+    """Prepare the full pass over the ``targets``, as of ``DecodingState.force``; at least one has tokens."""
     read = np.flatnonzero([len(target) for target in targets])
     padded, layout, own = full_pass(decoder, memory, targets, read)
-    row = np.searchsorted(read, documents).clip(max=len(read) - 1)  # of each group; any, if its document has no target
-    begins = [np.flatnonzero(target.cpu().numpy() == decoder.bos) for target in targets]
-    stored = history.force(
-        [begins[one][begins[one] < length] for one, length in zip(documents, lengths, strict=True)], lengths
-    )
-    together = len(np.unique(documents)) < len(documents)
-    if together:
-        history.sharers = row
-    ends = layout.doc_starts[row] + lengths  # behind each prefix, among all tokens
-    group = np.repeat(np.arange(len(lengths)), stored)
-    back = np.repeat(np.cumsum(stored), stored) - np.arange(stored.sum())  # 1 at the newest token
-    groups = np.flatnonzero(lengths)
-    rows = np.arange(len(read)) if together else np.searchsorted(documents, read)
-    indices = [on_device(one, padded.device) for one in (rows, groups, group, history.slots - back, ends[group] - back)]
-    rows, groups_there, *tokens = indices
     return ForcedPrefixes(
-        history,
         layout.pack(padded),
         layout,
         decoder.view(layout, own.by_name()),
         decoder.embed_tokens.weight.dtype,
         read,
-        rows,
-        groups_there,
-        ends[groups] - 1,
-        *tokens,
+        [np.flatnonzero(target.cpu().numpy() == decoder.bos) for target in targets],
     )
 
 

@@ -32,7 +32,6 @@ shutil.rmtree(out / "signs", ignore_errors=True)
 (out / "real").mkdir(parents=True, exist_ok=True)
 for split, documents in (sets | {"train": sets["train"][:count], "dev": sets["dev"][:DEV]}).items():
     write_split(out / "real", split, ("en", "pt"), documents)
-write_text(out / "mono.pt", ([target for _, target in document] for document in others))
 signs = shutil.copytree(student, out / "signs")
 manifest = json.loads((signs / "manifest.json").read_text())
 for path in signs.glob("*.*"):
@@ -47,3 +46,4 @@ for path in signs.glob("*.*"):
         path.write_bytes(content)
         manifest["files"][path.name] = sha256(path)
 (signs / "manifest.json").write_text(json.dumps(manifest))
+write_text(out / "mono.pt", ([target for _, target in document] for document in others))

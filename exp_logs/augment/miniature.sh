@@ -23,7 +23,7 @@ make_back() {
   gtransformer prepare back back/prepared --vocabulary prepared -s en -t pt
 }
 make_target() {
-  [ -d observed ] || gtransformer augment observe real observed -t pt --copies 4
+  gtransformer augment observe real observed -t pt --copies 4
   for stage in prepare train; do
     gtransformer run short_context observed $stage --sentence-model signs --output augmenting \
       "${settings[@]}" $(steps "$augmenter_updates")

@@ -360,7 +360,7 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
 
 
 def weighted(group: Grouped, weight: float, draw: np.random.RandomState | None) -> list[Grouped]:
-    """Return instances ``weight`` times: whole copies, and a random part of them for what is left.
+    """Return instances ``weight`` times: whole copies, and a random part of them, at least one, for what is left.
 
     ``draw`` is needed unless ``weight`` is a whole number.
     """
@@ -368,7 +368,7 @@ def weighted(group: Grouped, weight: float, draw: np.random.RandomState | None) 
     found = [group] * int(copies)
     if part:
         total = len(group.source)
-        index = np.sort(draw.choice(total, round(part * total), replace=False))
+        index = np.sort(draw.choice(total, max(1, round(part * total)), replace=False))
         source, target = (one and Chosen(one, index) for one in (group.source, group.target))
         columns = (one if one is None else one[index] for one in (group.context, group.documents, group.numbers))
         found.append(Grouped(source, target, *columns, partial(chosen_spans, group.spans, index)))

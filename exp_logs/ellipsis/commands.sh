@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The commands of docs/ellipsis.md: bash exp_logs/ellipsis/commands.sh MARIAN CTXPRO, in an empty folder, with the package's
 # Python first in PATH. MARIAN is the folder of an English-Portuguese Marian model; CTXPRO has ctxpro's files (Wicks and Post
-# 2023) as KIND.en-LANG.SPLIT.{json,inputs}. Trains for about three hours on one core.
+# 2023) as KIND.en-LANG.SPLIT.{json,inputs}, unpacked. Trains for about five hours on one core.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd) ctxpro=$2
 package=$(python -c 'import gtransformer; print(gtransformer.__path__[0])')
@@ -74,8 +74,12 @@ for seed in 1 2 3 4; do
   for system in "${systems[@]}"; do
     train $system$seed $seed a$seed.model half/bin items/bin:items/bin:replies/bin 1200 mean
   done
-  [ $seed = 4 ] || { train o$seed $seed a$seed.model some/bin items/bin 800 mean && systems+=(o); }
+  if [ $seed != 4 ]; then
+    train o$seed $seed a$seed.model some/bin items/bin 800 mean
+    systems+=(o)
+  fi
   for system in a "${systems[@]}"; do write $system$seed $system$seed.model; done
 done
 translate --model g1.model --strategy sequential --context-sentences 2 translations/ellipsis.other.en -o translations/w1.ellipsis
 python "$here/compare.py" translations raw/libreoffice-en-pt training > accuracy.json
+python "$here/keep.py" translations raw/libreoffice-en-pt/ids_test.txt > translations.json

@@ -68,7 +68,7 @@ def test_bfloat16_rounds_products_alone(saved_model, monkeypatch):
     """Parameters, states and scores stay in float32; what decoding multiplies with does not."""
     exact, rounded = load(saved_model, "float32"), load(saved_model, "bfloat16")
     assert {parameter.dtype for parameter in rounded.engine.model.parameters()} == {torch.float32}
-    assert kept_types(exact, monkeypatch) == {torch.float32} == kept_types(rounded, monkeypatch) ^ {torch.bfloat16}
+    assert kept_types(exact, monkeypatch) <= {torch.float32} and kept_types(rounded, monkeypatch) == {torch.bfloat16}
     found, expected = best(rounded), best(exact)
     same = [pair for pair in zip(found, expected, strict=True) if pair[0].text == pair[1].text]
     assert same  # of random weights, the best may be another one

@@ -1,8 +1,8 @@
-"""Compare the arms of the miniature: compare.py OUT > scores.json.
+"""Compare the arms of the miniature: compare.py OUT TRANSLATIONS > scores.json.
 
-OUT is the folder of miniature.sh. Arms are compared with none on the seeds that both have: whole documents are
-exchanged, of the items whole films, their counts summed over the seeds. Terms are looked up in the training set of all
-arms. An item is right if its last sentence contains the expected word.
+OUT is the folder of miniature.sh; TRANSLATIONS gets those of the test set. Arms are compared with none on the seeds that
+both have: whole documents are exchanged, of the items whole films, their counts summed over the seeds. Terms are looked
+up in the training set of all arms. An item is right if its last sentence contains the expected word.
 """
 
 import json
@@ -90,3 +90,5 @@ for kind in ("observed", "back", "target"):
     if path.is_file():
         result[kind] = read_json(path)["selected"]
 print(json.dumps(result | provenance("python exp_logs/augment/compare.py", None), indent=1))
+kept = {f"{arm}-{seed}": segments.text for arm, seeds in found.items() for seed, segments in seeds.items()}
+Path(sys.argv[2]).write_text(json.dumps(kept, ensure_ascii=False, indent=0), encoding="utf-8")

@@ -1,8 +1,8 @@
 """Compare the arms of the miniature: compare.py OUT TRANSLATIONS > scores.json.
 
-OUT is the folder of miniature.sh; TRANSLATIONS gets those of the test set. Arms are compared with none on the seeds that
-both have: whole documents are exchanged, of the items whole films, their counts summed over the seeds. Terms are looked
-up in the training set of all arms. An item is right if its last sentence contains the expected word.
+OUT is the folder of miniature.sh; TRANSLATIONS gets those of the test set. Arms are compared with none on the seeds
+that both have: whole documents are exchanged, of the items whole films, their counts summed over the seeds. Terms are
+looked up in the training set of all arms. An item is right if its last sentence contains the expected word.
 """
 
 import json

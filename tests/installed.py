@@ -20,7 +20,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SAVED = HERE / "compatibility"
 PROGRAMS = Path(sys.executable).parent
-PREFIX = "gtransformer-"
 TRAINED = ("--max-update", "6")
 
 
@@ -56,15 +55,16 @@ def known_documents() -> list[list[str]]:
 
 
 def check_names() -> None:
-    """Every command is there, calls itself by its own name, and so does what its help names."""
-    points = [point for point in distribution("gtransformer").entry_points if point.group == "console_scripts"]
-    need(len(points) > 20, "there are hardly any commands")
-    for point in points:
-        need(callable(point.load()), f"{point.name} cannot be called")
-        text = import_module(point.module).build_parser().format_help()
-        need(text.startswith(f"usage: {point.name} "), f"{point.name} calls itself otherwise: {text[:80]}")
-        need("scripts/" not in text, f"the help of {point.name} names scripts: {text}")
-    say(f"{len(points)} commands")
+    """Every command is there and calls itself by its own name."""
+    from gtransformer.cli.commands import COMMANDS
+
+    points = {point.name: point for point in distribution("gtransformer").entry_points}
+    need(callable(points["gtransformer"].load()), "gtransformer cannot be called")
+    for command in COMMANDS.values():
+        text = import_module(f"gtransformer.{command.module}").build_parser().format_help()
+        need(text.startswith(f"usage: gtransformer {command.name} "), f"{command.name} calls itself {text[:80]}")
+        need("scripts/" not in text, f"the help of {command.name} names scripts: {text}")
+    say(f"{len(COMMANDS)} commands")
 
 
 def check_a_known_model() -> None:

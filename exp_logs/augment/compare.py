@@ -13,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from gtransformer.evaluation.generative import RIGHT, judge_lines
 from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import by_document, paired_test
-from gtransformer.evaluation.terms import Lexicon, consistency, ratios
+from gtransformer.evaluation.terms import Lexicon, consistency, differences, ratios
 from gtransformer.files import read_json
 from gtransformer.preprocess.corpus import read_documents
-from gtransformer.preprocess.plain_text import bare
 
 KEYS, TERMS, ITEMS, BASELINE = ("s_bleu", "d_bleu"), "terms", "ellipsis", "none"
-FILMS = "films"
 out, found = Path(sys.argv[1]), defaultdict(dict)
 for path in sorted(out.glob("*-*/test.jsonl")):
     arm, _, seed = path.parent.name.partition("-")
@@ -57,18 +56,14 @@ def terms(arm, seed, key):
 
 def items(arm, seed, key):
     """(films, 2): right items, and all."""
-    lines = (out / f"{arm}-{seed}" / "ellipsis.txt").read_text(encoding="utf-8").splitlines()
-    last = [line for line, after in zip(lines, [*lines[1:], "<d>"], strict=True) if after == "<d>" != line]
-    sums = defaultdict(lambda: [0, 0])
-    for entry, line in zip(read_json(out / "items.json"), last, strict=True):
-        right = f" {bare(entry['expected'])} " in f" {bare(line)} "
-        sums[entry["document id"]] = [
-            one + more for one, more in zip(sums[entry["document id"]], (right, 1), strict=True)
-        ]
-    return np.array([sums[film] for film in sorted(sums)], dtype=np.float64), lambda sums: 100 * sums[0] / sums[1]
+    entries, sums = read_json(out / "items.json"), defaultdict(lambda: np.zeros(2))
+    judged = judge_lines(entries, out / f"{arm}-{seed}" / "ellipsis.txt")
+    for entry, one in zip(entries, judged, strict=True):
+        sums[entry["document id"]] += one.outcome == RIGHT, 1
+    return np.stack([sums[film] for film in sorted(sums)]), lambda sums: 100 * sums[0] / sums[1]
 
 
-MEASURES = {**dict.fromkeys(KEYS, bleu), TERMS: terms} | ({ITEMS: items} if (out / "items.json").is_file() else {})
+MEASURES = {**dict.fromkeys(KEYS, bleu), TERMS: terms, ITEMS: items}
 result = {"arms": {arm: {"seeds": sorted(seeds)} for arm, seeds in found.items()}, "tests": {}}
 for key, measure in MEASURES.items():
     counts = {arm: {seed: measure(arm, seed, key) for seed in sorted(seeds)} for arm, seeds in found.items()}
@@ -80,10 +75,13 @@ for key, measure in MEASURES.items():
             continue
         score = seeds[both[0]][1]
         sides = [sum(counts[name][seed][0] for seed in both) for name in (BASELINE, arm)]
-        if key == TERMS:  # documents that have some
-            sides = [rows[sides[0][:, 2] > 0] for rows in sides]
-        unit = FILMS if key == ITEMS else "documents"
-        (test,) = paired_test(*sides, lambda sums, score=score: np.array([[score(one)] for one in sums.tolist()]), unit)
+        if key == TERMS:
+            test = differences(*sides)["ltcr"]
+        else:
+            unit = "films" if key == ITEMS else "documents"
+            (test,) = paired_test(
+                *sides, lambda sums, score=score: np.array([[score(one)] for one in sums.tolist()]), unit
+            )
         result["tests"][f"{key}, {arm} minus {BASELINE}"] = {"seeds": both} | test.to_json()
 for kind in ("observed", "back", "target"):
     path = out / kind / "augment" / "made.json"

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
+from gtransformer.evaluation.generative import RIGHT, judge_lines
 from gtransformer.evaluation.significance import paired_test
-from gtransformer.evaluation.terms import Lexicon, consistency, ratios
+from gtransformer.evaluation.terms import Lexicon, consistency, differences, ratios
 from gtransformer.preprocess.corpus import is_document_mark, read_pairs
 from gtransformer.preprocess.plain_text import bare
 
@@ -42,8 +43,7 @@ def documents(path):
 
 def judged(entries, path):
     """Whether each last line has the expected word."""
-    lines = [document[-1] for document in documents(path)]
-    return [f" {bare(e['expected'])} " in f" {bare(line)} " for e, line in zip(entries, lines, strict=True)]
+    return [one.outcome == RIGHT for one in judge_lines(entries, path)]
 
 
 def by_film(entries, verdicts):
@@ -106,11 +106,14 @@ def bleu(sums):
     return np.array([[metric._compute_score_from_stats(list(one)).score] for one in sums])
 
 
-def ltcr(sums):
-    return 100 * ratios(sums)[..., :1]
+def ltcr(counts):
+    return 100 * ratios(counts.sum(axis=0))[0].item()
 
 
-TESTED = {"s-BLEU": bleu, "terms": ltcr}
+TESTS = {
+    "s-BLEU": lambda *counts: paired_test(*counts, bleu, "documents")[0],
+    "terms": lambda *counts: differences(*counts)["ltcr"],
+}
 
 
 def of_text(texts, source, reference, lexicon):
@@ -132,7 +135,7 @@ def of_text(texts, source, reference, lexicon):
         each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
         counts["s-BLEU"].append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
         counts["terms"].append(consistency(source, text, lexicon))
-        found["terms"].append(ltcr(counts["terms"][-1].sum(axis=0)).item())
+        found["terms"].append(ltcr(counts["terms"][-1]))
     return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}, counts
 
 
@@ -165,20 +168,15 @@ def main(folder, libreoffice, training):
     assert all(list(map(len, text)) == list(map(len, source)) for text in every)
     pairs = read_pairs(*(training / "help" / f"concatenated_en2pt_train_{lang}.txt" for lang in ("en", "pt")))
     lexicon = Lexicon([pair for pair in pairs if not is_document_mark(pair[0])], source, every)
-    result["libreoffice"], counts = (
-        {"reference": {"terms": ltcr(consistency(source, reference, lexicon).sum(axis=0)).item()}},
-        {},
-    )
+    counts = {}
+    result["libreoffice"] = {"reference": {"terms": ltcr(consistency(source, reference, lexicon))}}
     for system, seeds in texts.items():
         result["libreoffice"][system], counts[system] = of_text(seeds, source, reference, lexicon)
-    for (one, other), (name, score) in itertools.product(PAIRS, TESTED.items()):
+    for (one, other), (name, test) in itertools.product(PAIRS, TESTS.items()):
         if {one, other} <= counts.keys():
             seeds = min(len(names[one]), len(names[other]))
             both = [np.sum(counts[system][name][:seeds], axis=0) for system in (one, other)]
-            if name == "terms":  # documents that have some
-                both = [rows[both[0][:, 2] > 0] for rows in both]
-            (test,) = paired_test(*both, score, "documents")
-            result["tests"][f"{name}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
+            result["tests"][f"{name}, {other} minus {one}"] = {"seeds": seeds} | test(*both).to_json()
     print(json.dumps(result, indent=1))
 
 

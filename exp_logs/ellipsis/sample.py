@@ -10,6 +10,8 @@ import random
 import sys
 from pathlib import Path
 
+from gtransformer.preprocess.ctxpro import SCORED
+
 folder, output, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 training = [json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[4:]]
 trained = {entry["document id"] for items in training for entry in items}
@@ -19,10 +21,11 @@ for line in (folder / "concatenated_en2pt_test_en.txt").read_text(encoding="utf-
     documents.append([]) if line == "<d>" else documents[-1].append(line)
 drawn = [number for number, entry in enumerate(entries) if entry["document id"] not in trained]
 drawn = sorted(random.Random(1).sample(drawn, count)) if count else drawn
-Path(f"{output}.json").write_text(json.dumps([entries[one] for one in drawn], ensure_ascii=False), encoding="utf-8")
-for kept in (1, 2, 3):
-    text = "".join("".join(f"{line}\n" for line in ("<d>", *documents[one][-kept:])) for one in drawn)
-    Path(f"{output}.{kept}.en").write_text(text, encoding="utf-8")
+kept = [{key: value for key, value in entries[one].items() if key != SCORED} for one in drawn]  # it is the last one
+Path(f"{output}.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+for length in (1, 2, 3):
+    text = "".join("".join(f"{line}\n" for line in ("<d>", *documents[one][-length:])) for one in drawn)
+    Path(f"{output}.{length}.en").write_text(text, encoding="utf-8")
 draw, others = random.Random(1), list(range(len(drawn)))
 films = [entries[one]["document id"] for one in drawn]
 same = others

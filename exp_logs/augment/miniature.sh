@@ -50,7 +50,7 @@ for arm in $arms; do
         "${settings[@]}" $(steps "$updates") --set train.seed=$seed "${data[@]}"
     done
     [ -d $arm-$seed/model ] || gtransformer export $arm-$seed $arm-$seed/model
-    [ -s $arm-$seed/ellipsis.txt ] || gtransformer translate --model $arm-$seed/model --cpu --quiet --precision float32 --beam 1 --max-tokens 8192 \
-      --strategy sequential --context-sentences 2 "${items%.json}.3.en" -o $arm-$seed/ellipsis.txt
+    [ -s $arm-$seed/ellipsis.txt ] || gtransformer translate --model $arm-$seed/model --cpu --quiet --precision float32 --beam 1 \
+      --max-tokens 8192 --strategy sequential --context-sentences 2 "${items%.json}.3.en" -o $arm-$seed/ellipsis.txt
   done
 done

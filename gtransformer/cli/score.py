@@ -272,7 +272,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         ),
         (args.test_set and args.source_file, "--test-set has the source; leave out --source-file"),
         (args.align_pieces and args.align != MWER, "--align-pieces is for --align mwer; add it"),
-        (args.prepared is None and args.reference != "raw", "--reference needs a prepared corpus"),
+        (args.prepared is None and args.reference != "raw", "--reference needs a prepared corpus, as does --paper"),
         (comet and not raw, "COMET reads plain text; score against the raw reference"),
         (
             args.comet_context < 0 or (args.comet_context and (not comet or args.comet == [SLIDE])),

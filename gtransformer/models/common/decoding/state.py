@@ -76,7 +76,7 @@ class DecodingState:
 
     def begin_later(self, more: np.ndarray) -> None:
         """Begin each group so many tokens of its target later, (groups,) int64, after ``force`` and before any step."""
-        raise NotImplementedError(f"{type(self).__name__} begins where it was told")
+        raise NotImplementedError
 
     def skip(self, positions: np.ndarray) -> None:
         """Begin each group at a position of its document, (groups,) int64, without what precedes it."""

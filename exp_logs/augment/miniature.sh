@@ -1,36 +1,50 @@
 #!/bin/bash
-# none, back-translation, target-side augmentation, both: miniature.sh LIBREOFFICE STUDENT REVERSE OUT ARMS SEEDS ITEMS
-# The same command resumes. LIBREOFFICE is of gtransformer corpus get libreoffice -t pt; STUDENT (en-pt) and REVERSE
-# (pt-en) are of gtransformer model convert. ARMS and SEEDS are lists: "none back target both" "1 2 3". ITEMS are of
-# ../ellipsis/sample.py, which writes ITEMS.json and ITEMS.3.en.
+# none, back-translation, target-side augmentation, both: miniature.sh CORPUS STUDENT REVERSE OUT ARMS SEEDS [ITEMS]
+# The same command resumes. ARMS and SEEDS are lists: "none back target both" "1 2 3".
+#
+# LibreOffice: CORPUS is of gtransformer corpus get libreoffice -t pt; STUDENT (en-pt) and REVERSE (pt-en) are of
+# gtransformer model convert. ITEMS are of ../ellipsis/sample.py, which writes ITEMS.json and ITEMS.3.en.
+# The Bible: bible_start.sh makes STUDENT, a checkpoint, and REVERSE, and in OUT the corpora and the vocabulary.
 set -eo pipefail
 here=$(cd "$(dirname "$0")" && pwd) out=$4 arms=$5 seeds=$6
-corpus=$(realpath "$1") student=$(realpath "$2") reverse=$(realpath "$3") items=$(realpath "$7.json")
+corpus=$(realpath "$1") student=$(realpath "$2") reverse=$(realpath "$3") items=${7:+$(realpath "$7.json")}
 documents=${DOCUMENTS:-240} updates=${UPDATES:-288} augmenter_updates=${AUGMENTER_UPDATES:-480}
 gtransformer() { python -m gtransformer "$@"; }  # of the checkout, or installed
 settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set train.disable-validation=true --set generate.beam=1)
 steps() { echo "--set train.max-update=$1 --set train.save-interval-updates=$(($1 / 8))"; }  # the mean of the last four is used
 
-[ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
-cd "$out"
-cp "$items" items.json
-gtransformer run short_context real prepare --sentence-model "$student" --prepared prepared --output none-1
+if [ -f "$student" ]; then  # the signs of observed words are in its vocabulary
+  lang=de recipe=$here/bible.yaml skip=--skip-held-out
+  start=(--set "train.finetune-from-model=$student") augmenter_start=("${start[@]}")
+  cd "$out"
+  [ -d prepared ] || gtransformer prepare real prepared --vocabulary vocabulary/prepared
+else
+  lang=pt recipe=short_context skip=
+  start=(--sentence-model "$student") augmenter_start=(--sentence-model signs)
+  [ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
+  cd "$out"
+  cp "$items" items.json
+  gtransformer run $recipe real prepare "${start[@]}" --prepared prepared --output none-1
+fi
 
 # What an arm needs besides the real documents.
 make_none() { :; }
 make_back() {
-  gtransformer augment back mono.pt back -t pt --model "$reverse" --held-out "$corpus" --beam 1
-  gtransformer prepare back back/prepared --vocabulary prepared -s en -t pt
+  gtransformer augment back mono.$lang back -t $lang --model "$reverse" --held-out "$corpus" --beam 1 $skip
+  gtransformer prepare back back/prepared --vocabulary prepared -s en -t $lang
 }
 make_target() {
-  gtransformer augment observe real observed -t pt --copies 4
-  for stage in prepare train; do
-    gtransformer run short_context observed $stage --sentence-model signs --output augmenting \
-      "${settings[@]}" $(steps "$augmenter_updates")
-  done
+  gtransformer augment observe real observed -t $lang --copies 4 $skip
+  if [ $lang = de ]; then
+    gtransformer prepare observed augmenting/prepared --vocabulary vocabulary/prepared
+  else
+    gtransformer run $recipe observed prepare "${augmenter_start[@]}" --output augmenting
+  fi
+  gtransformer run $recipe observed train "${augmenter_start[@]}" --output augmenting --prepared augmenting/prepared \
+    "${settings[@]}" $(steps "$augmenter_updates")
   [ -d augmenter ] || gtransformer export augmenting augmenter
-  gtransformer augment target real target -t pt --model augmenter --copies 3 --strategy full
-  gtransformer prepare target target/prepared --vocabulary prepared -s en -t pt
+  gtransformer augment target real target -t $lang --model augmenter --copies 3 --strategy full $skip
+  gtransformer prepare target target/prepared --vocabulary prepared -s en -t $lang
 }
 make_both() {
   make_back
@@ -46,9 +60,10 @@ for arm in $arms; do
   [ $arm = none ] || data=(--set "train.more-training-data=${more[$arm]}" --set "train.training-weights=${weights[$arm]}")
   for seed in $seeds; do
     for stage in train generate; do
-      gtransformer run short_context real $stage --sentence-model "$student" --prepared prepared --output $arm-$seed \
+      gtransformer run $recipe real $stage "${start[@]}" --prepared prepared --output $arm-$seed \
         "${settings[@]}" $(steps "$updates") --set train.seed=$seed "${data[@]}"
     done
+    [ "$items" ] || continue
     [ -d $arm-$seed/model ] || gtransformer export $arm-$seed $arm-$seed/model
     [ -s $arm-$seed/ellipsis.txt ] || gtransformer translate --model $arm-$seed/model --cpu --quiet --precision float32 --beam 1 \
       --max-tokens 8192 --strategy sequential --context-sentences 2 "${items%.json}.3.en" -o $arm-$seed/ellipsis.txt

@@ -8,9 +8,10 @@
 set -eo pipefail
 here=$(cd "$(dirname "$0")" && pwd) out=$4 arms=$5 seeds=$6
 corpus=$(realpath "$1") student=$(realpath "$2") reverse=$(realpath "$3") items=${7:+$(realpath "$7.json")}
+# AUTOCAST= trains in float32, which is faster on a CPU without instructions for bfloat16.
 documents=${DOCUMENTS:-240} updates=${UPDATES:-288} augmenter_updates=${AUGMENTER_UPDATES:-480}
 gtransformer() { python -m gtransformer "$@"; }  # of the checkout, or installed
-settings=(--set train.autocast=bfloat16 --set train.num-workers=0 --set train.disable-validation=true --set generate.beam=1)
+settings=(--set "train.autocast=${AUTOCAST-bfloat16}" --set train.num-workers=0 --set train.disable-validation=true --set generate.beam=1)
 steps() { echo "--set train.max-update=$1 --set train.save-interval-updates=$(($1 / 8))"; }  # the mean of the last four is used
 
 if [ -f "$student" ]; then  # the signs of observed words are in its vocabulary

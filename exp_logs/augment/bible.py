@@ -1,9 +1,10 @@
 """Make what the Bible's miniature reads: bible.py BIBLE OUT COUNT.
 
-BIBLE is a raw corpus of four pairs of versions, one after the other, a chapter a document. The chapters are cut into 20
-parts. Of every second part all pairs are OUT/sentences, for the sentence models, and COUNT chapters of one pair each are
-OUT/real. Of the other parts OUT/mono.de has the German side of twice as many chapters. The first and last five chapters
-of a part are left out, since the pairs lack a few chapters each and the same chapter has not the same number in all.
+BIBLE is a raw corpus of four pairs of versions, one after the other, a chapter a document. The chapters are cut into
+20 parts. All pairs of every second part are OUT/sentences, for the sentence models, and COUNT chapters, one pair of
+each, are OUT/real. OUT/mono.de has the German side of at most twice as many chapters of the other parts. The first and
+last five chapters of a part are left out: the pairs lack a few chapters, so the same chapter is not at the same place
+in all.
 """
 
 import random

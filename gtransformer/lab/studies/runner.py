@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,8 @@ from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
-from gtransformer.lab.studies.data import Corpora
+from gtransformer.lab.recipe_set import RAW, split_files
+from gtransformer.lab.studies.data import DEMO, Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
 from gtransformer.lab.studies.questions import Questions
@@ -38,6 +40,7 @@ REQUIRED_CHANGES = ("train.log-format=json",)
 ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # for miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
+TRANSLATION, REFERENCE = "test.txt", "reference.txt"  # plain text, a line <d> before each document
 TOGETHER = "generate.batch-sentences="  # sentences translated as one batch; the last one is a contrastive item
 MORE_OF_PANELS = ("quantity", "by", "baseline")  # keys of some panels
 
@@ -179,6 +182,19 @@ class Runner:
             "runs": results,
         }
 
+    def pack_translations(self, failures: Mapping[str, str], path: Path) -> None:
+        """Write the test set's translations of all runs as ``NAME.txt`` into a tar file, compressed by its suffix.
+
+        With the generated corpus the reference is in it as well; a user's corpus may not be passed on.
+        """
+        folders = [self.folder(run) for run in self.study.runs() if run.translate]
+        texts = {f"{one.name}.txt": one / TRANSLATION for one in folders if one.name not in failures}
+        if self.corpora.corpus == DEMO:
+            texts[REFERENCE] = split_files(self.corpora.raw, self.corpora.pair, RAW["test"])[1]
+        with tarfile.open(path, f"w:{path.suffix[1:]}") as packed:
+            for name, text in sorted(texts.items()):
+                packed.add(text.resolve(), name, filter=lambda entry: entry.replace(mtime=0, deep=False))
+
     def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
         """Return a panel with the lines that have a run in ``names``."""
         lines = [
@@ -281,7 +297,9 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
     result = runner.collect(failures) | {"device": device_name(), **provenance("lab study", argv)}
     path = corpora.directory / f"{study.figure}.json"
     write_json(path, result)
-    print(f"\n{table(result)}\n\nresults: {path}", flush=True)
+    translations = path.with_suffix(".tar.xz")
+    runner.pack_translations(failures, translations)
+    print(f"\n{table(result)}\n\nresults: {path}\ntranslations: {translations}", flush=True)
     if not study.is_table:
         draw_study(result, path.with_suffix(".png"))
         print(f"figure:  {path.with_suffix('.png')}", flush=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
+from gtransformer.cli.score import main as score
 from tests.processes import interrupt_when, run_group
 from tests.support import SMALLEST_STUDY
 
@@ -71,6 +73,27 @@ def command(tmp_path) -> list[str]:
     return [sys.executable, "-m", "gtransformer.lab.cli.study", *arguments]
 
 
+def assert_scores_repeat(translations, runs, folder):
+    """The texts kept beside a result are scored again as it says."""
+    with tarfile.open(translations) as packed:
+        packed.extractall(folder, filter="data")
+    assert {path.stem for path in folder.iterdir()} == {"reference", *runs}
+    for name, run in runs.items():
+        again = folder / f"{name}.json"
+        score(
+            [
+                "--hypotheses",
+                f"{folder / name}.txt",
+                "--reference-file",
+                str(folder / "reference.txt"),
+                "--output",
+                str(again),
+            ]
+        )
+        (found,) = json.loads(again.read_text())["scores"].values()
+        assert found["d_bleu"]["score"] == pytest.approx(run["scores"]["d_bleu"]["score"])
+
+
 def test_interrupted_and_resumed(command, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     out = tmp_path / "out"
@@ -105,6 +128,7 @@ def test_interrupted_and_resumed(command, tmp_path):
     assert [one["total"]["items"] for one in choices] == [3, 3] and all("by_phenomenon" in one for one in choices)
     assert found["runs"] == {run["run"]["name"]: run for run in (plain, ours)}
     assert imread(out / "smallest.png").ndim == 3
+    assert_scores_repeat(out / "smallest.tar.xz", found["runs"], tmp_path / "texts")
     (path,) = out.glob("prepared/len64-20-*/manifest.json")
     manifest = json.loads(path.read_text())
     assert manifest["splits"]["train"]["instances"] == 20 and manifest["splits"]["train"]["documents"] == 20

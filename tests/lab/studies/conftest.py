@@ -122,6 +122,7 @@ if order["contrastive"]:
     (folder / "contrastive.json").write_text('{"total": {"accuracy": 50.0}, "by_distance": {"1": {"accuracy": 60.0}}}')
 if order["attention"]:
     (folder / "batch_attention.json").write_text("{}")
+(folder / "test.txt").write_text("<d>" + chr(10) + order["name"] + chr(10))
 scores = {key: {"score": float(order["seed"]), "signature": "s"} for key in ("d_bleu", "ter")}
 curves = {"valid_loss": [[10, 8.0], [20, 3.0]]}
 (folder / "result.json").write_text(json.dumps({"scores": scores | {"s_bleu": None}, "curves": curves}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def test_a_failure_does_not_end_the_others_and_the_same_command_goes_on(runner, 
     name, fail = runner.folder(runs[0]).name, runner.corpora.directory / "fail"
     fail.write_text(name)
     monkeypatch.setattr(Corpora, "begin", lambda self: None)
+    runner.corpora.corpus = "theirs"  # whose reference is not passed on
     with pytest.raises(UserError, match=str(runner.folder(runs[0]) / "study.log")):
         make_figure(runner, [], allow_missing=False)
     assert [runner.is_done(run) for run in runs] == [False] + [True] * 7
@@ -44,6 +46,8 @@ def test_a_failure_does_not_end_the_others_and_the_same_command_goes_on(runner, 
     found = json.loads((runner.corpora.directory / "figure.json").read_text())
     assert list(found["missing"]) == [name] and name not in found["runs"] and len(found["runs"]) == 7
     assert (runner.corpora.directory / "figure.png").is_file()
+    with tarfile.open(runner.corpora.directory / "figure.tar.xz") as packed:
+        assert set(packed.getnames()) == {f"{one}.txt" for one in found["runs"]}
     fail.unlink()
     assert runner.run(runs) == {} and all(map(runner.is_done, runs))
     assert runner.calls.count(name) == 3 and len(runner.calls) == 3 + 7, "only the one that failed was run again"

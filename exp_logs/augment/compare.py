@@ -1,4 +1,4 @@
-"""Compare the arms of the miniature: compare.py OUT TRANSLATIONS > scores.json.
+"""Compare the arms of a miniature: compare.py OUT TRANSLATIONS > scores.json.
 
 OUT is the folder of miniature.sh; TRANSLATIONS gets those of the test set. Arms are compared with none on the seeds
 that both have: whole documents are exchanged, of the items whole films, their counts summed over the seeds. Terms are
@@ -20,10 +20,11 @@ from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import by_document, paired_test
 from gtransformer.evaluation.terms import Lexicon, consistency, differences, ratios
 from gtransformer.files import read_json
-from gtransformer.preprocess.corpus import read_documents
+from gtransformer.preprocess.corpus import find_splits, read_documents
 
 KEYS, TERMS, ITEMS, BASELINE = ("s_bleu", "d_bleu"), "terms", "ellipsis", "none"
 out, found = Path(sys.argv[1]), defaultdict(dict)
+PAIR = next(("en", lang) for lang in ("pt", "de") if (out / f"mono.{lang}").is_file())
 for path in sorted(out.glob("*-*/test.jsonl")):
     arm, _, seed = path.parent.name.partition("-")
     found[arm][int(seed)] = score_translations(out / "prepared", "test", path).scores["raw"].segments
@@ -31,7 +32,7 @@ for path in sorted(out.glob("*-*/test.jsonl")):
 
 def raw(split):
     """Documents, lists of (source, target)."""
-    return list(read_documents(*(out / "real" / f"concatenated_en2pt_{split}_{lang}.txt" for lang in ("en", "pt"))))
+    return list(read_documents(*find_splits(out / "real", *PAIR)[split]))
 
 
 source = [[sentence for sentence, _ in document] for document in raw("test")]
@@ -63,7 +64,7 @@ def items(arm, seed, key):
     return np.stack([sums[film] for film in sorted(sums)]), lambda sums: 100 * sums[0] / sums[1]
 
 
-MEASURES = {**dict.fromkeys(KEYS, bleu), TERMS: terms, ITEMS: items}
+MEASURES = {**dict.fromkeys(KEYS, bleu), TERMS: terms, **({ITEMS: items} if (out / "items.json").is_file() else {})}
 result = {"arms": {arm: {"seeds": sorted(seeds)} for arm, seeds in found.items()}, "tests": {}}
 for key, measure in MEASURES.items():
     counts = {arm: {seed: measure(arm, seed, key) for seed in sorted(seeds)} for arm, seeds in found.items()}

@@ -15,7 +15,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
-from gtransformer.files import atomic_write, read_json, write_json
+from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.recipe_set import RAW, split_files
@@ -191,9 +191,11 @@ class Runner:
         texts = {f"{one.name}.txt": one / TRANSLATION for one in folders if one.name not in failures}
         if self.corpora.corpus == DEMO:
             texts[REFERENCE] = split_files(self.corpora.raw, self.corpora.pair, RAW["test"])[1]
-        with atomic_write(path, "wb") as stream, tarfile.open(fileobj=stream, mode=f"w:{path.suffix[1:]}") as packed:
+        unfinished = path.with_suffix(".tmp")
+        with tarfile.open(unfinished, f"w:{path.suffix[1:]}") as packed:
             for name, text in sorted(texts.items()):
                 packed.add(text.resolve(), name, filter=lambda entry: entry.replace(mtime=0, deep=False))
+        unfinished.replace(path)
 
     def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
         """Return a panel with the lines that have a run in ``names``."""

@@ -1,10 +1,10 @@
 """Make what the Bible's miniature reads: bible.py BIBLE OUT COUNT.
 
-BIBLE is a raw corpus of four pairs of versions, one after the other, a chapter a document. The chapters are cut into
-20 parts. All pairs of every second part are OUT/sentences, for the sentence models, and COUNT chapters, one pair of
-each, are OUT/real. OUT/mono.de has the German side of at most twice as many chapters of the other parts. The first and
-last five chapters of a part are left out: the pairs lack a few chapters, so the same chapter is not at the same place
-in all.
+BIBLE is a raw corpus of four pairs of versions, one after the other, a chapter a document. Its training documents are
+cut into 20 parts. All pairs of every second part are OUT/sentences, for the sentence models. OUT/real has COUNT of
+these documents, and OUT/mono.de the German side of at most twice as many documents of the other parts. Each is of a
+pair that is drawn. The pairs lack different chapters, so a place is about the same chapter in each: some chapters are
+there twice, in two versions, and the first and last five documents of a part are left out.
 """
 
 import random
@@ -35,11 +35,11 @@ for first, end in zip(starts, [*starts[1:], len(train)], strict=True):
         if BORDER <= inside < size - BORDER:
             halves[part % 2][-1][number] = document
 draw = random.Random(1)
-drawn = []  # of both halves: chapters in random order, each of a version pair drawn
+drawn = []  # of both halves: places in random order, each of a pair that is drawn
 for half, size in zip(halves, (count, 2 * count), strict=True):
-    chapters = sorted(set.intersection(*map(set, half)))
-    draw.shuffle(chapters)
-    drawn.append([draw.choice(half)[number] for number in chapters[:size]])
+    places = sorted(set.intersection(*map(set, half)))
+    draw.shuffle(places)
+    drawn.append([draw.choice(half)[place] for place in places[:size]])
 real, others = drawn
 everything = [document for pair in halves[0] for document in pair.values()]
 for name, documents in (("sentences", everything), ("real", real)):
@@ -48,4 +48,4 @@ for name, documents in (("sentences", everything), ("real", real)):
         write_split(out / name, split, PAIR, documents if split == "train" else sets[split])
 write_text(out / "mono.de", ([target for _, target in document] for document in others))
 for name, documents in (("sentences", everything), ("real", real), ("mono.de", others)):
-    print(f"{name}: {len(documents)} chapters, {sum(map(len, documents))} verses")
+    print(f"{name}: {len(documents)} documents, {sum(map(len, documents))} verses")

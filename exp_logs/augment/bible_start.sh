@@ -1,5 +1,5 @@
 #!/bin/bash
-# Corpora, vocabulary and sentence models of the Bible's miniature: bible_start.sh BIBLE OUT. On a GPU; BIBLE is a raw corpus.
+# Corpora, vocabulary and sentence models of the Bible's miniature: bible_start.sh BIBLE OUT. BIBLE is a raw corpus.
 # OUT/S is a sentence model English to German, OUT/R the reverse; OUT/reverse is R as a model directory.
 set -eo pipefail
 here=$(cd "$(dirname "$0")" && pwd) bible=$(realpath "$1") out=$2
@@ -12,6 +12,6 @@ gtransformer prepare sentences S/prepared --vocabulary vocabulary/prepared
 gtransformer prepare sentences R/prepared -s de -t en --vocabulary vocabulary/prepared
 for side in S:en,de R:de,en; do
   gtransformer run cpu_small_sent sentences train --langs ${side#*:} --output ${side%:*} --prepared ${side%:*}/prepared \
-    --set train.max-tokens=8192 --set train.dropout=0.2 --set train.log-interval=100 --set train.tensorboard-logdir=
+    --set train.max-tokens=8192 --set train.dropout=0.2 --set train.max-update=4254 --set train.tensorboard-logdir=
 done
 [ -d reverse ] || gtransformer export R reverse

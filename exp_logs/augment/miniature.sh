@@ -18,13 +18,13 @@ if [ -f "$student" ]; then  # the signs of observed words are in its vocabulary
   lang=de recipe=$here/bible.yaml skip=--skip-held-out
   start=(--set "train.finetune-from-model=$student") augmenter_start=("${start[@]}")
   cd "$out"
-  [ -d prepared ] || gtransformer prepare real prepared --vocabulary vocabulary/prepared
+  [ -f prepared/manifest.json ] || gtransformer prepare real prepared --vocabulary vocabulary/prepared
 else
   lang=pt recipe=short_context skip=
   start=(--sentence-model "$student") augmenter_start=(--sentence-model signs)
   [ -f "$out/mono.pt" ] || python "$here/corpus.py" "$corpus" "$student" "$out" "$documents"
   cd "$out"
-  cp "$items" items.json
+  [ -z "$items" ] || cp "$items" items.json
   gtransformer run $recipe real prepare "${start[@]}" --prepared prepared --output none-1
 fi
 
@@ -52,7 +52,8 @@ make_both() {
   make_target
 }
 
-# An epoch has the real documents once, and in all arms but none as many synthetic sentences.
+# An epoch has the real documents once and in all arms but none as many synthetic sentences; updates are equal, so that
+# those arms train half as long on the real documents.
 declare -A more=([back]=back/prepared/bin [target]=target/prepared/bin [both]=back/prepared/bin:target/prepared/bin)
 declare -A weights=([back]=1,0.5 [target]=1,0.3333 [both]=1,0.25,0.1667)
 for arm in $arms; do

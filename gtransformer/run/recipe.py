@@ -169,13 +169,21 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         name: of a recipe that comes with the package (``recipe_names``), or the path of a YAML file.
         changes: ``SECTION.OPTION=VALUE`` (without VALUE the option goes), ``devices=N`` or ``pretrained-from=``.
 
-    Raises UserError for an unknown recipe, a damaged file, an unknown section or a change that cannot be read.
+    Raises UserError for an unknown recipe, a damaged file, an unknown section, a change that cannot be read, or a removed
+    option of a stage that the section ``task`` sets for all.
     """
     path = find_recipe(name)
     content = _with_bases(path, [])
     real = [change for change in changes or [] if _is_real(content, change)]
     for change in changes or []:
         _apply(content, change)
+    for section in ("train", "generate"):
+        for option, value in content[section].items():
+            if value is None and content["task"].get(option) is not None:
+                raise UserError(
+                    f"{name}: {section}.{option} is removed, but task.{option} is {content['task'][option]} and holds "
+                    f"there, too; give {section}.{option} a value, or remove task.{option}"
+                )
     return Recipe(
         _name(path),
         content.get("description") or "",

@@ -149,7 +149,8 @@ def table(result: Mapping[str, Any]) -> str:
             }
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
             scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
-            scores += [shown_difference((line["difference"] or {}).get("s_bleu"))] if "difference" in line else []
+            if "difference" in line:
+                scores += [shown_difference((line["difference"] or {}).get(key)) for key in (SCORE, "s_bleu")]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
@@ -169,7 +170,7 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
         panel["axis"],
         *bleu,
         *(FURTHER_SCORES[key] for key in more),
-        *([f"s-BLEU less {panel['baseline']}"] if panel.get("baseline") else []),
+        *([f"{score} less {panel['baseline']}" for score in bleu] if panel.get("baseline") else []),
     ]
 
 

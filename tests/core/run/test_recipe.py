@@ -119,6 +119,17 @@ def test_own_recipe_on_top_of_another(tmp_path: Path):
     assert "fp16" not in train
 
 
+def test_an_option_of_all_stages_is_not_removed_for_one():
+    """It would still hold there; given another value, or removed for all, it does not."""
+    for section in ("train", "generate"):
+        with pytest.raises(UserError, match=rf"{section}\.instances is removed, but task\.instances is disjoint"):
+            load_recipe("short_context", [f"{section}.instances="])
+    assert (
+        load_recipe("short_context", ["generate.instances=stored"]).options("task", "generate")["instances"] == "stored"
+    )
+    load_recipe("sent_base", ["task.instances=", "generate.instances="])
+
+
 def test_unknown_recipe_names_those_called_alike():
     with pytest.raises(UserError, match="unknown recipe 'doc_bsae': similar ones are doc_base") as caught:
         load_recipe("doc_bsae")

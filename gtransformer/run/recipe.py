@@ -169,8 +169,8 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         name: of a recipe that comes with the package (``recipe_names``), or the path of a YAML file.
         changes: ``SECTION.OPTION=VALUE`` (without VALUE the option goes), ``devices=N`` or ``pretrained-from=``.
 
-    Raises UserError for an unknown recipe, a damaged file, an unknown section, a change that cannot be read, or a removed
-    option of a stage that the section ``task`` sets for all.
+    Raises UserError for an unknown recipe, a damaged file, an unknown section, a change that cannot be read, or an
+    option that is removed for a stage while ``task`` sets it for all.
     """
     path = find_recipe(name)
     content = _with_bases(path, [])

@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help=text)
     text = "make the figure or table without failed runs; their number is noted"
     add("--allow-missing", action="store_true", help=text)
+    add("--only-finished", action="store_true", help="make it of the finished runs, without further ones")
     add(
         "--keep-checkpoints",
         action="store_true",
@@ -109,7 +110,7 @@ def main(argv: list[str] | None = None) -> int | None:
             print_status(
                 f"{BFLOAT16}, which is faster on this CPU; --set train.autocast= trains in float32 (other runs)"
             )
-        make_figure(runner, argv, args.allow_missing)
+        make_figure(runner, argv, args.allow_missing, args.only_finished)
 
 
 if __name__ == "__main__":

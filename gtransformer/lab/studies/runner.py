@@ -71,13 +71,21 @@ class Runner:
         """Return whether a run has its result and, if unfinished runs need it, its model."""
         return all(path.is_file() for path in self.outputs(run))
 
-    def outputs(self, run: StudyRun) -> list[Path]:
-        """Return the files that a run must write."""
+    def has_result(self, run: StudyRun) -> bool:
+        """Return whether a run has its result, with or without its model."""
+        return all(path.is_file() for path in self.results(run))
+
+    def results(self, run: StudyRun) -> list[Path]:
+        """Return the files of a run's result."""
         folder = self.folder(run)
-        model = [] if all(map(self.is_done, self.users(run))) else [model_file(run.settings(), folder)]
         choices = [folder / CONTRASTIVE] if self.corpora.items else []
         attention = [folder / ATTENTION] if run in self.study.looked_at() else []
-        return [folder / RESULT, *choices, *attention, *model]
+        return [folder / RESULT, *choices, *attention]
+
+    def outputs(self, run: StudyRun) -> list[Path]:
+        """Return the files that a run must write: its result and, if unfinished runs need it, its model."""
+        needs_model = not all(map(self.is_done, self.users(run)))
+        return [*self.results(run), *([model_file(run.settings(), self.folder(run))] if needs_model else [])]
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Run the unfinished runs, several at a time; return the reasons of failures by run name."""
@@ -280,8 +288,13 @@ def show(runner: Runner) -> None:
         print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
 
 
-def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
-    """Run the study: data, runs, result, and figure if any. Raises UserError if runs fail, unless that is allowed."""
+def make_figure(
+    runner: Runner, argv: Sequence[str] | None, allow_missing: bool = False, only_finished: bool = False
+) -> None:
+    """Run the study: data, runs, result, and figure if any; ``only_finished``: without further runs.
+
+    Raises UserError if runs fail, unless that is allowed, or if there is no run to show.
+    """
     study, corpora = runner.study, runner.corpora
     corpora.begin()
     for note in study.limit(corpora.instances):
@@ -289,8 +302,13 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
     runs = study.runs()
     if not runs:
         raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
-    failures = runner.run(runs)
-    if failures and not (allow_missing and len(failures) < len(runs)):
+    if only_finished:
+        failures = {runner.folder(run).name: "not run" for run in runs if not runner.has_result(run)}
+        if len(failures) == len(runs):
+            raise UserError(f"{study.figure}: no run in {corpora.directory} is finished; leave --only-finished out")
+    else:
+        failures = runner.run(runs)
+    if failures and not only_finished and not (allow_missing and len(failures) < len(runs)):
         logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
         raise UserError(
             f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command resumes "

@@ -61,6 +61,18 @@ def test_no_figure_where_all_runs_fail(runner, monkeypatch):
         make_figure(runner, [], allow_missing=True)
 
 
+def test_only_finished_runs_are_shown(runner, monkeypatch):
+    runs = runner.study.runs()
+    monkeypatch.setattr(Corpora, "begin", lambda self: None)
+    runner.corpora.corpus = "theirs"
+    with pytest.raises(UserError, match="no run in .* is finished"):
+        make_figure(runner, [], only_finished=True)
+    runner.run(runs[:3])
+    make_figure(runner, [], only_finished=True)
+    found = json.loads((runner.corpora.directory / "figure.json").read_text())
+    assert len(runner.calls) == len(found["runs"]) == 3 and set(found["missing"].values()) == {"not run"}
+
+
 def test_checkpoints_left_behind_are_removed_unless_they_are_to_be_kept(runner):
     """Ended between the result and its last act, a run leaves them; with --keep-checkpoints they are meant to stay."""
     runs = runner.study.runs()

@@ -18,7 +18,7 @@ RUNS = """\
 # All runs
 
 `gtransformer lab report` makes this table from the files in these folders.
-Only the runs of `gpu` used a GPU. Commands have today's form; the JSON files hold the commands that ran, if these \
+Commands have today's form; the JSON files hold the commands that ran, if these \
 were recorded.
 [docs/results.md](../docs/results.md) and the [lab](../docs/lab/index.md) have the results. `docs/lab/papers/` shows \
 them next to the papers' figures.

@@ -51,7 +51,7 @@ def copier(copy_corpus, tmp_path_factory):
 def train_copier(copy_corpus: Path, save: Path) -> None:
     output = run(
         "train", copy_corpus / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.004", "--warmup-updates=30",
-        "--lr-scheduler=polynomial_decay", "--total-num-update=400", "--max-update=400", f"--save-dir={save}",
+        "--lr-scheduler=polynomial_decay", "--total-num-update=600", "--max-update=600", f"--save-dir={save}",
         "--no-epoch-checkpoints", "--adam-betas=(0.9, 0.98)", "--clip-norm=1",
     )  # fmt: skip
     (save / "train.log").write_text(output, encoding="utf-8")

@@ -308,12 +308,12 @@ def make_figure(
             raise UserError(f"{study.figure}: no run in {corpora.directory} is finished; leave --only-finished out")
     else:
         failures = runner.run(runs)
-    if failures and not only_finished and not (allow_missing and len(failures) < len(runs)):
-        logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
-        raise UserError(
-            f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command resumes "
-            "them; --allow-missing makes the figure or table without those that fail again"
-        )
+        if failures and not (allow_missing and len(failures) < len(runs)):
+            logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
+            raise UserError(
+                f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command resumes "
+                "them; --allow-missing makes the figure or table without those that fail again"
+            )
     result = runner.collect(failures) | {"device": device_name(), **provenance("lab study", argv)}
     path = corpora.directory / f"{study.figure}.json"
     write_json(path, result)

@@ -80,16 +80,8 @@ def assert_scores_repeat(translations, runs, folder):
     assert {path.stem for path in folder.iterdir()} == {"reference", *runs}
     for name, run in runs.items():
         again = folder / f"{name}.json"
-        score(
-            [
-                "--hypotheses",
-                f"{folder / name}.txt",
-                "--reference-file",
-                str(folder / "reference.txt"),
-                "--output",
-                str(again),
-            ]
-        )
+        texts = [f"--hypotheses={folder / name}.txt", f"--reference-file={folder / 'reference.txt'}"]
+        score([*texts, f"--output={again}"])
         (found,) = json.loads(again.read_text())["scores"].values()
         assert found["d_bleu"]["score"] == pytest.approx(run["scores"]["d_bleu"]["score"])
 

@@ -108,27 +108,23 @@ class Beginnings:
 
 @dataclass
 class Document:
-    """The hypotheses of one document: for every step, the token of each, the hypothesis that it continues, its score,
-    and whether no other token was more probable after that hypothesis.
-    """
+    """The hypotheses of a document: for every step the token of each, the hypothesis that it continues, its score."""
 
     number: int
     tokens: list[np.ndarray] = field(default_factory=list)
     parents: list[np.ndarray] = field(default_factory=list)
     scores: list[np.ndarray] = field(default_factory=list)
-    foremost: list[np.ndarray] = field(default_factory=list)
     finished: list[dict] = field(default_factory=list)
 
-    def trace(self, hypothesis: int) -> tuple[list[int], list[float], list[bool]]:
-        """Return the tokens of a hypothesis, the sums of their log probabilities so far, and which were foremost."""
-        tokens, scores, foremost = [], [], []
-        steps = (reversed(one) for one in (self.tokens, self.parents, self.scores, self.foremost))
-        for token, parent, score, first in zip(*steps, strict=True):
+    def trace(self, hypothesis: int) -> tuple[list[int], list[float]]:
+        """Return the tokens of a hypothesis, and the sums of their log probabilities so far."""
+        tokens, scores = [], []
+        steps = (reversed(one) for one in (self.tokens, self.parents, self.scores))
+        for token, parent, score in zip(*steps, strict=True):
             tokens.append(int(token[hypothesis]))
             scores.append(float(score[hypothesis]))
-            foremost.append(bool(first[hypothesis]))
             hypothesis = int(parent[hypothesis])
-        return tokens[::-1], scores[::-1], foremost[::-1]
+        return tokens[::-1], scores[::-1]
 
 
 class BeamSearch:
@@ -275,7 +271,7 @@ class BeamSearch:
         order = np.argsort(-values, axis=1, kind="stable")[:, : 2 * beam]
         values = np.take_along_axis(values, order, axis=1)
         tokens = np.take_along_axis(tokens, order, axis=1)
-        parents, foremost = order // (2 * beam), order % (2 * beam) == 0
+        parents = order // (2 * beam)
         ends = (tokens == self.rule.language) & np.isfinite(values)
         # Hypotheses that end below the first ``beam`` ranks are lost; the best of the others continue.
         continuing = np.argsort(ends, axis=1, kind="stable")[:, :beam]
@@ -290,14 +286,12 @@ class BeamSearch:
         self.scores = np.take_along_axis(values, continuing, axis=1)
         tokens = np.take_along_axis(tokens, continuing, axis=1)
         parents = np.take_along_axis(parents, continuing, axis=1)
-        foremost = np.take_along_axis(foremost, continuing, axis=1)
         slots = np.arange(len(self.active))[:, None]
         self.prefixes = self.rule.advance(self.prefixes.select((slots, parents)), tokens)
         for slot, document in enumerate(self.active):
             document.tokens.append(tokens[slot])
             document.parents.append(parents[slot])
             document.scores.append(self.scores[slot])
-            document.foremost.append(foremost[slot])
         for slot in leaving:
             self._report(self.active[slot])
         self._move(slots * beam + parents, leaving)
@@ -310,7 +304,7 @@ class BeamSearch:
                 state.finish(document.number, best["tokens"][:-1])
 
     def _finish(self, document: Document, hypothesis: int, score: float) -> None:
-        tokens, sums, foremost = document.trace(hypothesis)
+        tokens, sums = document.trace(hypothesis)
         tokens, sums = [*tokens, self.rule.language], [*sums, score]
         normal = score / len(tokens) ** self.scoring.lenpen if self.scoring.normalise else score
         document.finished.append(
@@ -319,7 +313,6 @@ class BeamSearch:
                 "score": torch.full((), normal, device=self.device),
                 "attention": torch.empty(0),
                 "alignment": torch.empty(0),
-                "foremost": np.array(foremost),  # of all tokens but the language symbol
                 "positional_scores": on_device(np.diff(sums, prepend=0.0).astype(np.float32), self.device),
             }
         )

@@ -1,23 +1,23 @@
 """Search over the sentences of documents in parallel: draft, verify, and search again what changes.
 
 Decoding reads all weights for every token. A document that is translated in order has few hypotheses to read them for.
-Here each sentence has a beam of its own, and all sentences of all documents are decoded together:
+Here each sentence has a beam of its own, and all sentences of all documents are decoded together. Decoders whose
+sentences do not depend on each other need one search. For others a search is greedy first:
 
 1. Draft: every sentence is translated without the translations of the sentences before it.
-2. One full pass over the drafted translation of the document gives each sentence its context: keys and values.
-3. The pass also verifies. A sentence is translated again after its context, in parallel with others, if the context
-   changes which of its words are the most probable ones. What precedes the first sentence that changes is final, and so
-   is that one; the others follow in the next round.
+2. Verify: one full pass over the drafted translation gives each sentence its context, keys and values, and shows the
+   first word of each sentence that is not the most probable one after it. Greedy search goes on from this word. What
+   precedes the first sentence that changes is final, and so is that one; the others follow in the next round.
 
-Decoders whose sentences do not depend on each other need no second step. Greedy search takes the most probable words.
-So it goes on from the first word that changes, and its result is that of greedy search over the document: a final
-sentence has final context. With a beam the search is another one than over the document, which has one beam for all
-sentences; it ends after ``ROUNDS``, and translates whole sentences again.
+With beam 1 this ends when all sentences are final. The result is that of greedy search over the document, because a
+final sentence has final context. With a wider beam the draft has ``DRAFTS`` rounds. Then each sentence is searched once
+after the draft of the sentences before it: another search than over the document, which has one beam for all sentences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -28,8 +28,9 @@ from gtransformer.modules.ragged import on_device
 from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecoder, joined_hypothesis
 from gtransformer.search.rules import SentenceRule, SentenceState
 
+Unit = tuple[int, int]  # document and sentence
 Known = tuple[np.ndarray, np.ndarray]  # first words of a sentence, (n,) int64, and their log probabilities, float32
-ROUNDS = 3  # searches of a sentence, the draft among them, with a beam
+DRAFTS = 2  # greedy searches of a sentence before the one with a beam
 CHUNK = 256  # tokens verified at a time, which bounds memory on a GPU
 
 
@@ -61,10 +62,9 @@ class ParallelSearch:
             decoder.independent_sentences(memory) for decoder, memory in zip(decoders, memories, strict=True)
         )
         self.room = room
-        # By document and sentence: ``words </s>``, the log probability of each token, and whether it was the foremost.
+        # By document and sentence: ``words </s>`` and the log probability of each token.
         self.chosen: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
         self.scores: list[list[Tensor | None]] = [[None] * count for count in self.sentences]
-        self.foremost: list[list[np.ndarray | None]] = [[None] * count for count in self.sentences]
 
     @cached_property
     def begins(self) -> np.ndarray:
@@ -86,17 +86,32 @@ class ParallelSearch:
         return [[self._whole(number)] if self._is_found(number) else [] for number in range(count)]
 
     def _translate(self, documents: Sequence[int]) -> None:
-        final = dict.fromkeys(documents, 0)  # how many sentences of each document are
-        self._search(final, context=False)
+        every = self._sentences(dict.fromkeys(documents, 0))
         if self.independent:
-            return
-        rounds, final = 1, dict.fromkeys(documents, 1)  # nothing precedes the first sentence
-        while (final := self._unfinished(final)) and (self.scoring.beam == 1 or rounds < ROUNDS):
-            changed = self._search(final, context=True)
+            self._store(every, self._begin(every, context=False).run())
+        elif self.scoring.beam == 1:
+            self._translate_greedily(documents)
+        else:
+            searched = self.rule, replace(self.scoring, beam=1), self.decoders, self.memories
+            limits, sentences = torch.from_numpy(self.limits), torch.from_numpy(self.sentences)
+            draft = ParallelSearch(*searched, limits, sentences, self.room)
+            draft._translate_greedily(documents, DRAFTS)
+            for number in documents:
+                self.chosen[number] = draft.chosen[number]
+            if every := [unit for unit in every if self._is_found(unit[0])]:
+                self._store(every, self._begin(every, context=True).run())
+
+    def _translate_greedily(self, documents: Sequence[int], rounds: int | None = None) -> None:
+        """Search until all sentences are final, or so many times."""
+        every = self._sentences(dict.fromkeys(documents, 0))
+        self._store(every, self._begin(every, context=False).run())
+        made, final = 1, dict.fromkeys(documents, 1)  # nothing precedes the first sentence
+        while (final := self._unfinished(final)) and made != rounds:
+            changed = self._search_again(final)
             for number in final:
                 first = min((sentence for document, sentence in changed if document == number), default=None)
                 final[number] = self.sentences[number] if first is None else first + 1
-            rounds += 1
+            made += 1
 
     def _unfinished(self, final: dict[int, int]) -> dict[int, int]:
         return {
@@ -108,43 +123,38 @@ class ParallelSearch:
     def _is_found(self, number: int) -> bool:
         return all(one is not None for one in self.chosen[number])
 
-    def _search(self, final: dict[int, int], context: bool) -> list[tuple[int, int]]:
-        """Search the sentences that are not final, with or without context; return changed ones, (document, sentence).
+    def _sentences(self, final: dict[int, int]) -> list[Unit]:
+        """Return the sentences that are not final: ``final`` has how many of each document are."""
+        return [(number, one) for number, count in final.items() for one in range(count, self.sentences[number])]
 
-        With context only those are searched in which other words are the most probable.
-        """
-        units = [(number, one) for number, count in final.items() for one in range(count, self.sentences[number])]
-        search = self._begin(units, context)
-        known = dict.fromkeys(units)
-        if context:
-            known = self._verify(search, final)
-            if self.scoring.beam == 1:
-                self._begin_later(search, units, known)
-            search.keep(np.array([unit in known and not self._is_whole(known[unit]) for unit in units]))
-        changed = []
-        for unit, hypotheses in zip(units, search.run(), strict=True):
-            if unit not in known:
-                continue
-            (number, sentence), found, begun = unit, None, known[unit]
-            before, parts = self.chosen[number][sentence], []
-            if begun is not None:
-                parts = [(*(on_device(one, self.device) for one in begun), np.ones(len(begun[0]), dtype=bool))]
+    def _store(self, units: list[Unit], found: list[list[dict]], known: dict[Unit, Known] | None = None) -> None:
+        """Take what was found as the sentences' translations, behind the words that are known."""
+        for unit, hypotheses in zip(units, found, strict=True):
+            begun = (known or {}).get(unit)
+            parts = [] if begun is None else [[on_device(one, self.device) for one in begun]]
             if hypotheses:
-                tokens, scores = (hypotheses[0][name][:-1] for name in ("tokens", "positional_scores"))
-                parts.append((tokens, scores, hypotheses[0]["foremost"]))
+                parts.append([hypotheses[0][name][:-1] for name in ("tokens", "positional_scores")])
+            number, sentence = unit
+            self.chosen[number][sentence] = None
             if hypotheses or self._is_whole(begun):
-                tokens, scores, foremost = zip(*parts, strict=True)
-                found, self.scores[number][sentence] = torch.cat(tokens), torch.cat(scores)
-                self.foremost[number][sentence] = np.concatenate(foremost)
-            self.chosen[number][sentence] = found
-            if before is None or found is None or not torch.equal(before, found):
-                changed.append(unit)
+                self.chosen[number][sentence], self.scores[number][sentence] = map(torch.cat, zip(*parts, strict=True))
+
+    def _search_again(self, final: dict[int, int]) -> list[Unit]:
+        """Search the sentences with context whose words change, from the first such word on; return them."""
+        units = self._sentences(final)
+        search = self._begin(units, context=True)
+        known = self._verify(search, final)
+        self._begin_later(search, units, known)
+        search.keep(np.array([unit in known and not self._is_whole(known[unit]) for unit in units]))
+        found = dict(zip(units, search.run(), strict=True))
+        changed = list(known)
+        self._store(changed, [found[unit] for unit in changed], known)
         return changed
 
     def _is_whole(self, known: Known | None) -> bool:
         return known is not None and int(known[0][-1]) == self.rule.eos
 
-    def _begin_later(self, search: BeamSearch, units: list[tuple[int, int]], known: dict[tuple[int, int], Known]):
+    def _begin_later(self, search: BeamSearch, units: list[Unit], known: dict[Unit, Known]):
         """Let each search go on behind the words that are known; the last of them is its first input."""
         more, newest = np.zeros(len(units), dtype=np.int64), search.prefixes.newest.copy()
         for place, unit in enumerate(units):
@@ -153,7 +163,7 @@ class ParallelSearch:
         words = (more[:, None] - (self.rule.prefix is not None)).clip(min=0)
         search.begin_later(more, SentenceState(newest, search.prefixes.complete, words))
 
-    def _begin(self, units: list[tuple[int, int]], context: bool) -> BeamSearch:
+    def _begin(self, units: list[Unit], context: bool) -> BeamSearch:
         documents, sentences = np.array(units).T
         targets, lengths, positions = [], np.zeros_like(documents), None
         if context:
@@ -172,11 +182,9 @@ class ParallelSearch:
         bos = self.chosen[number][0].new_tensor([self.rule.bos])
         return torch.cat([part for one in self.chosen[number] for part in (bos, one)])
 
-    def _verify(self, search: BeamSearch, final: dict[int, int]) -> dict[tuple[int, int], Known | None]:
-        """Return the sentences of which other words than before are the most probable ones after their context.
-
-        For greedy search these have their words before the first other one, and this one. The scores of the rest become
-        those after their context.
+    def _verify(self, search: BeamSearch, final: dict[int, int]) -> dict[Unit, Known]:
+        """Return, of the sentences in which other words are the most probable ones after their context, the words
+        before the first other one, and this one. The scores of the rest become those after their context.
         """
         rule, prefix = self.rule, 0 if self.rule.prefix is None else 1
         parts = [(number, one) for number in sorted(final) for one in range(self.sentences[number])]
@@ -184,7 +192,6 @@ class ParallelSearch:
         lengths = np.array([1 + len(one) for one in tokens])  # with <s>
         begins = np.cumsum(lengths) - lengths
         scores = np.zeros(lengths.sum())
-        foremost = np.concatenate([[*self.foremost[number][one], True] for number, one in parts])
         predicted = np.concatenate([[*one, rule.eos] for one in tokens])  # the last one, of </s>, does not count
         predicts = np.concatenate(
             [
@@ -200,22 +207,19 @@ class ParallelSearch:
         differs: dict[int, tuple[int, int, float]] = {}  # by part the first other word: its place, itself, its score
         for first in range(0, len(predicts), CHUNK):
             chunk = slice(first, first + CHUNK)
-            best, index = search.best_words(search.read, predicts[chunk], short[chunk], full[chunk])
-            found = index == predicted[predicts[chunk], None]
-            changed = (found[:, 0] != foremost[predicts[chunk]]) | ~found.any(axis=1)
-            scores[predicts[chunk]] = np.where(found, best, 0.0).sum(axis=1)
-            for place in np.flatnonzero(changed).tolist():
+            found = search.best_words(search.read, predicts[chunk], short[chunk], full[chunk])
+            best, index = (one[:, 0] for one in found)
+            scores[predicts[chunk]] = best
+            for place in np.flatnonzero(index != predicted[predicts[chunk]]).tolist():
                 which = int(part[chunk][place])
-                word = int(predicts[chunk][place] - begins[which]), int(index[place, 0]), float(best[place, 0])
+                word = int(predicts[chunk][place] - begins[which]), int(index[place]), float(best[place])
                 differs.setdefault(which, word)
-        known: dict[tuple[int, int], Known | None] = {}
+        known: dict[Unit, Known] = {}
         for place, unit in enumerate(parts):
             own = scores[begins[place] : begins[place] + lengths[place] - 1].astype(np.float32)
             if place in differs:
                 before, word, score = differs[place]
-                words, own = np.append(tokens[place][:before], word), np.append(own[:before], np.float32(score))
-                greedy = self.scoring.beam == 1
-                known[unit] = (words, own) if greedy else None
+                known[unit] = np.append(tokens[place][:before], word), np.append(own[:before], np.float32(score))
             elif unit[1] >= final[unit[0]]:
                 self.scores[unit[0]][unit[1]] = on_device(own, self.device)
         return known

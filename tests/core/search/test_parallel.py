@@ -120,37 +120,39 @@ def test_beams_of_independent_sentences(dictionary, documents, options):
         assert found["tokens"].eq(eos).sum() == len(each)
 
 
-def in_order(model, dictionary, generator, document, shape, beam):
-    """Sentence by sentence, each with a beam of its own behind all earlier ones, without caches and alone."""
+def beams_after(context, model, dictionary, generator, document, shape, beam):
+    """Each sentence with a beam of its own after the context's sentences before it, without caches and alone."""
     model.decoder.caches = False
-    memory = model.encoder(torch.tensor([document]))["memory"][0]
-    limits, chosen = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
-    for sentence in range(len(shape)):
-        begun = torch.tensor(sum(chosen, []), dtype=torch.int64)
-        one = np.array([len(begun)]), np.array([sentence])
+    memory, (bos, eos) = model.encoder(torch.tensor([document]))["memory"][0], (dictionary.bos(), dictionary.eos())
+    limits, found = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
+    read = torch.tensor([bos, *context[:-1]])  # without the language symbol
+    ends = [0, *(read.eq(eos).nonzero().flatten() + 1).tolist()]
+    for sentence, end in enumerate(ends[:-1]):
+        one = np.array([end]), np.array([sentence])
         search = BeamSearch(
             generator.rule, Scoring(beam, dictionary.unk()), [model.decoder], [memory], limits,
-            torch.tensor([sentence + 1]), beginnings=Beginnings([begun], np.zeros(1, dtype=np.int64), *one),
+            torch.tensor([sentence + 1]), beginnings=Beginnings([read[:end]], np.zeros(1, dtype=np.int64), *one),
         )  # fmt: skip
-        chosen.append([dictionary.bos(), *search.run()[0][0]["tokens"].tolist()[:-1]])
+        found += [bos, *search.run()[0][0]["tokens"].tolist()[:-1]]
     model.decoder.caches = True
-    return [*sum(chosen, [])[1:], dictionary.index("[de]")]
+    return [*found[1:], dictionary.index("[de]")]
 
 
 @torch.no_grad()
 @pytest.mark.slow
+@pytest.mark.parametrize("at_once", [0, 2])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_beams_with_enough_rounds(dictionary, documents, monkeypatch, name):
-    """If all are searched until nothing changes, each is what a search of its own finds behind those before it."""
-    monkeypatch.setattr(parallel, "ROUNDS", 100)
-    every = [(document, sentence) for document in range(3) for sentence in range(3)]
-    monkeypatch.setattr(parallel.ParallelSearch, "_verify", lambda self, search, final: dict.fromkeys(every))
+def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, name, at_once):
+    """With enough drafts a sentence is what a search of its own finds after the greedy translation before it."""
+    monkeypatch.setattr(parallel, "DRAFTS", 100)
     model, shapes = SYSTEMS[name](dictionary), [[3, 1, 2], [2], [1, 4]]
     batch = documents(random.Random(46), shapes)
-    translate = Translator(dictionary, [model], {"strategy": PARALLEL}, beam=3, **LIMITS)
-    for document, shape, (found,) in zip(batch, shapes, translate(batch), strict=True):
-        expected = in_order(model, dictionary, translate.generator, document, shape, 3)
-        assert found["tokens"].tolist() == expected
+    greedily = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
+    translate = Translator(dictionary, [model], {"strategy": PARALLEL, "documents_at_once": at_once}, beam=3, **LIMITS)
+    found = translate(batch)
+    for document, shape, (context,), (one,) in zip(batch, shapes, greedily, found, strict=True):
+        expected = beams_after(context["tokens"].tolist(), model, dictionary, translate.generator, document, shape, 3)
+        assert one["tokens"].tolist() == expected
 
 
 @torch.no_grad()
@@ -158,49 +160,43 @@ def test_beams_with_enough_rounds(dictionary, documents, monkeypatch, name):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("beam", [1, 3])
 def test_what_is_searched_again(dictionary, documents, searches, monkeypatch, beam, seed):
-    """Sentences with other most probable words, by a full pass over the documents; greedy search from these words on.
+    """Sentences with other most probable words, by a full pass over the documents, from these words on.
 
-    A beam has three rounds.
+    A beam has two drafts before it.
     """
     model, shapes = tiny_model(dictionary, seed).double(), [[3, 1, 2, 2], [2], [1, 4]]
     batch, verify, asked = documents(random.Random(seed), shapes), parallel.ParallelSearch._verify, []
 
     def verified(self, search, final):
-        before = [
-            (list(map(torch.clone, one)), list(most)) for one, most in zip(self.chosen, self.foremost, strict=True)
-        ]
-        asked.append((dict(final), before, verify(self, search, final)))
+        asked.append((dict(final), [list(map(torch.clone, one)) for one in self.chosen], verify(self, search, final)))
         return asked[-1][-1]
 
     monkeypatch.setattr(parallel.ParallelSearch, "_verify", verified)
     found = at_once(dictionary, [model], batch, beam=beam)
-    assert len(searches) == 1 + len(asked) and searches[0][0] == sum(map(len, shapes))
-    assert beam == 1 or len(asked) <= 2
+    assert len(searches) == 1 + len(asked) + (beam > 1) and searches[0][0] == sum(map(len, shapes))
+    assert beam == 1 or len(asked) == 1
     assert asked[0][0] == {0: 1, 2: 1}  # a first sentence has no context
     bos, eos, words = dictionary.bos(), dictionary.eos(), word_indices(dictionary)
-    for turn, ((final, before, again), active) in enumerate(zip(asked, searches[1:], strict=True)):
+    for turn, ((final, before, again), active) in enumerate(zip(asked, searches[1 : 1 + len(asked)], strict=True)):
         expected = {}
         for number, count in final.items():
-            chosen, foremost = before[number]
-            read = [token for one in chosen for token in (bos, *one.tolist())]
+            read = [token for one in before[number] for token in (bos, *one.tolist())]
             scores, place = log_probabilities(model, torch.tensor([batch[number]]), [read])[0], 0
-            for sentence, one in enumerate(chosen):
+            for sentence, one in enumerate(before[number]):
                 limit = int(1.2 * shapes[number][sentence] + 2)
                 for length, token in enumerate(one.tolist()):
                     allowed = [eos] if length == limit else [*words, eos][: len(words) + (length > 0)]
                     best = max(allowed, key=lambda index: scores[place, index].item())
-                    if sentence >= count and (best == token) != foremost[sentence][length]:
+                    if sentence >= count and best != token:
                         expected.setdefault((number, sentence), [*one.tolist()[:length], best])
                     place += 1
                 place += 1
-        assert set(again) == set(expected)
-        if beam == 1:
-            assert {unit: known[0].tolist() for unit, known in again.items()} == expected
-            expected = {unit: known for unit, known in expected.items() if known[-1] != eos}
-            if turn + 1 < len(asked):  # steps: words that are not known yet, and the language symbol
-                after = asked[turn + 1][1]
-                rest = [len(after[number][one]) - len(known) + 1 for (number, one), known in expected.items()]
-                assert len(active) == max(rest, default=0)
+        assert {unit: known[0].tolist() for unit, known in again.items()} == expected
+        expected = {unit: known for unit, known in expected.items() if known[-1] != eos}
+        if turn + 1 < len(asked):  # steps: words that are not known yet, and the language symbol
+            after = asked[turn + 1][1]
+            rest = [len(after[number][one]) - len(known) + 1 for (number, one), known in expected.items()]
+            assert len(active) == max(rest, default=0)
         assert not active or active[0] == len(expected)
     for shape, (one,) in zip(shapes, found, strict=True):
         assert one["tokens"].eq(eos).sum() == len(shape)

@@ -17,7 +17,7 @@ from gtransformer.evaluation.generative import RIGHT, judge_lines
 from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
-from gtransformer.evaluation.significance import by_document, paired_test
+from gtransformer.evaluation.significance import compare, paired_test
 from gtransformer.evaluation.terms import Lexicon, consistency, differences, ratios
 from gtransformer.files import read_json
 from gtransformer.preprocess.corpus import find_splits, read_documents
@@ -40,22 +40,12 @@ pairs = [pair for document in raw("train") for pair in document]
 lexicon = Lexicon(pairs, source, [segments.text for seeds in found.values() for segments in seeds.values()])
 
 
-def bleu(arm, seed, key):
-    """(documents, counts), and what computes a score from their sums."""
-    column = COLUMNS[key]
-    one = found[arm][seed].statistics(column.metric, column.level)
-    rows = np.array(one.rows, dtype=np.float64)
-    if column.level != DOCUMENTS:
-        rows = by_document(rows, found[arm][seed].documents_of(column.level))
-    return rows, one.measure.score
-
-
-def terms(arm, seed, key):
+def terms(arm, seed):
     rows = consistency(source, found[arm][seed].text, lexicon)
     return rows, lambda sums: 100 * ratios(np.array(sums))[0]
 
 
-def items(arm, seed, key):
+def items(arm, seed):
     """(films, 2): right items, and all."""
     entries, sums = read_json(out / "items.json"), defaultdict(lambda: np.zeros(2))
     judged = judge_lines(entries, out / f"{arm}-{seed}" / "ellipsis.txt")
@@ -64,26 +54,47 @@ def items(arm, seed, key):
     return np.stack([sums[film] for film in sorted(sums)]), lambda sums: 100 * sums[0] / sums[1]
 
 
-MEASURES = {**dict.fromkeys(KEYS, bleu), TERMS: terms, **({ITEMS: items} if (out / "items.json").is_file() else {})}
+def bleu(key, arm, seeds):
+    runs = {name: [found[name][seed] for seed in seeds] for name in (BASELINE, arm)}
+    return compare(runs, key, DOCUMENTS)[arm]
+
+
+def summed(measure, test):
+    def over(key, arm, seeds):
+        return test(*(sum(measure(name, seed)[0] for seed in seeds) for name in (BASELINE, arm)))
+
+    return over
+
+
+def over_films(*sums):
+    return paired_test(*sums, lambda sums: 100 * sums[:, :1] / sums[:, 1:], "films")[0]
+
+
+def score_of(key):
+    metric, level = COLUMNS[key].metric, COLUMNS[key].level
+    return lambda arm, seed: found[arm][seed].statistics(metric, level).score()
+
+
+def value(measure):
+    def of_all(arm, seed):
+        rows, score = measure(arm, seed)
+        return float(score(rows.sum(axis=0)))
+
+    return of_all
+
+
+MEASURES = {key: (score_of(key), bleu) for key in KEYS}
+MEASURES[TERMS] = value(terms), summed(terms, lambda *sums: differences(*sums)["ltcr"])
+if (out / "items.json").is_file():
+    MEASURES[ITEMS] = value(items), summed(items, over_films)
 result = {"arms": {arm: {"seeds": sorted(seeds)} for arm, seeds in found.items()}, "tests": {}}
-for key, measure in MEASURES.items():
-    counts = {arm: {seed: measure(arm, seed, key) for seed in sorted(seeds)} for arm, seeds in found.items()}
-    for arm, seeds in counts.items():
-        values = [float(score(rows.sum(axis=0).tolist())) for rows, score in seeds.values()]
+for key, (score, test) in MEASURES.items():
+    for arm, seeds in found.items():
+        values = [score(arm, seed) for seed in sorted(seeds)]
         result["arms"][arm][key] = {"each": values, "mean": statistics.fmean(values)}
-        both = sorted(seeds.keys() & counts[BASELINE].keys())
-        if arm == BASELINE or not both:
-            continue
-        score = seeds[both[0]][1]
-        sides = [sum(counts[name][seed][0] for seed in both) for name in (BASELINE, arm)]
-        if key == TERMS:
-            test = differences(*sides)["ltcr"]
-        else:
-            unit = "films" if key == ITEMS else "documents"
-            (test,) = paired_test(
-                *sides, lambda sums, score=score: np.array([[score(one)] for one in sums.tolist()]), unit
-            )
-        result["tests"][f"{key}, {arm} minus {BASELINE}"] = {"seeds": both} | test.to_json()
+        both = sorted(seeds.keys() & found[BASELINE].keys())
+        if arm != BASELINE and both:
+            result["tests"][f"{key}, {arm} minus {BASELINE}"] = {"seeds": both} | test(key, arm, both).to_json()
 for kind in ("observed", "back", "target"):
     path = out / kind / "augment" / "made.json"
     if path.is_file():

@@ -90,9 +90,12 @@ class SignTest:
 
 
 def compare(
-    systems: Mapping[str, Segments], key: str, test: str, samples: int | None = None
+    systems: Mapping[str, Segments | Sequence[Segments]], key: str, test: str, samples: int | None = None
 ) -> dict[str, Difference | SignTest]:
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``COLUMNS``.
+
+    A system may have several translations, of as many seeds: their counts are summed by unit. Then the test and the
+    interval are of the mean over these seeds, and do not cover other seeds. The sign test takes one translation.
 
     Raises UserError for a test that the score does not support (``allowed``), an invalid seed, a single system, a score
     that a system lacks, and systems with different references.
@@ -103,24 +106,30 @@ def compare(
     if not allowed(key, test):
         raise UserError(f"{column.title} is over {column.level}; it cannot be tested over {test}")
     baseline, *others = systems
-    for name, segments in systems.items():
+    runs = {name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()}
+    if test == SIGN and any(len(one) > 1 for one in runs.values()):
+        raise UserError("the sign test compares two translations, not several seeds; use another test")
+    like = runs[baseline][0]
+    for name, segments in ((name, one) for name, several in runs.items() for one in several):
         pairs = segments.pairs(column.level)
         if pairs is None:
             raise UserError(f"system {name}: there are no {column.level} to compute {column.title} over")
-        if not pairs.has_references_of(systems[baseline].pairs(column.level)):
+        if not pairs.has_references_of(like.pairs(column.level)):
             raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
-    statistics = {name: segments.statistics(column.metric, column.level) for name, segments in systems.items()}
-    first = statistics[baseline]
+    statistics = {
+        name: [one.statistics(column.metric, column.level) for one in several] for name, several in runs.items()
+    }
+    first = statistics[baseline][0]
     if test == SIGN:
-        return {name: sign_test(first, statistics[name], column.level) for name in others}
-    rows = {name: np.array(one.rows, dtype=np.float64) for name, one in statistics.items()}
+        return {name: sign_test(first, statistics[name][0], column.level) for name in others}
+    rows = {name: sum(np.array(one.rows, dtype=np.float64) for one in several) for name, several in statistics.items()}
     if test == DOCUMENTS and column.level in PARTS:
-        rows = {name: by_document(own, systems[name].documents_of(column.level)) for name, own in rows.items()}
+        rows = {name: by_document(own, like.documents_of(column.level)) for name, own in rows.items()}
 
     def score(sums: np.ndarray) -> np.ndarray:
         return np.array([[first.measure.score(total)] for total in sums.tolist()])
 
-    suffix = f"|{systems[baseline].signed(first.measure.signature, column.level)}"
+    suffix = f"|{like.signed(first.measure.signature, column.level)}"
     return {name: paired_test(rows[baseline], rows[name], score, test, samples, suffix)[0] for name in others}
 
 

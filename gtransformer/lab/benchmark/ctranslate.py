@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModelBase
-from torch import Tensor
 
 
 class SentenceTranslator:
@@ -26,14 +25,14 @@ class SentenceTranslator:
         from ctranslate2.converters import fairseq as weights
         from ctranslate2.specs import TransformerSpec
 
-        self.symbols = ["<blank>" if symbol == "<pad>" else symbol for symbol in dictionary.symbols]
+        symbols = ["<blank>" if symbol == "<pad>" else symbol for symbol in dictionary.symbols]
         layers = len(model.encoder.layers), len(model.decoder.layers)
         spec = TransformerSpec.from_config(layers, heads, pre_norm=False)
         with torch.no_grad():
             weights.set_transformer_encoder(spec.encoder, model.encoder)
             weights.set_transformer_decoder(spec.decoder, model.decoder)
-        spec.register_source_vocabulary(self.symbols)
-        spec.register_target_vocabulary(self.symbols)
+        spec.register_source_vocabulary(symbols)
+        spec.register_target_vocabulary(symbols)
         spec.config.decoder_start_token, spec.config.add_source_eos = spec.config.eos_token, True
         spec.validate()
         spec.optimize()
@@ -41,8 +40,8 @@ class SentenceTranslator:
             spec.save(folder)
             self.translator = Translator(folder, compute_type=precision, intra_threads=torch.get_num_threads())
 
-    def translate(self, sentences: Sequence[Tensor], beam: int, length: int) -> list[list[str]]:
-        """Translate sentences, (n,) int64 words each, as one batch into ``length`` words each."""
-        limits = {"max_decoding_length": length, "min_decoding_length": length}
-        texts = [[self.symbols[index] for index in one.tolist()] for one in sentences]
-        return [found.hypotheses[0] for found in self.translator.translate_batch(texts, beam_size=beam, **limits)]
+    def translate(self, sentences: Sequence[Sequence[str]], beam: int, length: int | None = None) -> list[list[str]]:
+        """Translate sentences, lists of words, as one batch, into ``length`` words each if that is given."""
+        limits = {} if length is None else {"max_decoding_length": length, "min_decoding_length": length}
+        found = self.translator.translate_batch(sentences, beam_size=beam, **limits)
+        return [one.hypotheses[0] for one in found]

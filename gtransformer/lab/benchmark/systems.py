@@ -237,8 +237,9 @@ class System:
         """
         ends = documents.flatten().eq(self.dictionary.eos()).nonzero().flatten() + 1
         parts = documents.flatten().split(ends.diff(prepend=ends.new_zeros(1)).tolist())
+        texts = [[self.dictionary[index] for index in one[1:-1].tolist()] for one in parts]
         began = now(self.setting.device)
-        found = self.translator.translate([one[1:-1] for one in parts], beam, self.setting.sentence - 1)
+        found = self.translator.translate(texts, beam, self.setting.sentence - 1)
         return {"seconds": now(self.setting.device) - began, "tokens": sum(1 + len(one) for one in found)}
 
     def profile(self, documents: int, beam: int) -> dict:

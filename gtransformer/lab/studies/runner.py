@@ -7,7 +7,7 @@ import os
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.evaluation.score import score_text
+from gtransformer.evaluation.segments import Segments
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
@@ -178,6 +180,12 @@ class Runner:
         """
         names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
         results = {names[run]: read_result(self.folder(run)) for run in names}
+
+        @cache
+        def segments(name: str) -> Segments:
+            text = self.corpora.directory / "runs" / name / TRANSLATION
+            return score_text(self.reference(), text, metrics=["bleu"]).scores["raw"].segments
+
         return {
             "version": 1,
             "figure": self.study.figure,
@@ -185,7 +193,7 @@ class Runner:
             "miniature": self.study.miniature,
             "corpus": self.corpora.corpus,
             "systems": self.study.systems,
-            "panels": summary([self._panel(panel, names) for panel in self.study.panels], results),
+            "panels": summary([self._panel(panel, names) for panel in self.study.panels], results, segments),
             "missing": dict(failures),
             "runs": results,
         }
@@ -198,12 +206,16 @@ class Runner:
         folders = [self.folder(run) for run in self.study.runs() if run.translate]
         texts = {f"{one.name}.txt": one / TRANSLATION for one in folders if one.name not in failures}
         if self.corpora.corpus == DEMO:
-            texts[REFERENCE] = split_files(self.corpora.raw, self.corpora.pair, RAW["test"])[1]
+            texts[REFERENCE] = self.reference()
         unfinished = path.with_suffix(".tmp")
         with tarfile.open(unfinished, f"w:{path.suffix[1:]}") as packed:
             for name, text in sorted(texts.items()):
                 packed.add(text.resolve(), name, filter=lambda entry: entry.replace(mtime=0, deep=False))
         unfinished.replace(path)
+
+    def reference(self) -> Path:
+        """Return the untouched reference of the test set."""
+        return split_files(self.corpora.raw, self.corpora.pair, RAW["test"])[1]
 
     def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
         """Return a panel with the lines that have a run in ``names``."""
@@ -296,6 +308,8 @@ def make_figure(
     Raises UserError if runs fail, unless that is allowed, or if there is no run to show.
     """
     study, corpora = runner.study, runner.corpora
+    if allow_missing and only_finished:
+        raise UserError("--only-finished runs nothing, so that nothing can fail; leave --allow-missing out")
     corpora.begin()
     for note in study.limit(corpora.instances):
         print_status(note)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from gtransformer.evaluation.significance import t_quantile
+from gtransformer.evaluation.metrics import DOCUMENTS
+from gtransformer.evaluation.segments import Segments
+from gtransformer.evaluation.significance import compare, t_quantile
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
 
@@ -42,37 +44,60 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def summary(
+    panels: Sequence[dict[str, Any]],
+    results: Mapping[str, dict[str, Any]],
+    segments: Callable[[str], Segments] | None = None,
+) -> list[dict[str, Any]]:
     """Return the panels with their numbers.
 
     Points and rows get the d-BLEU of the test set and, if all seeds have them, s-BLEU and (rows) ``FURTHER_SCORES``.
     Lines with curves get the last and lowest value of each seed. Accuracies are for all items and each kind, with the
     differences from the baseline's by seed; so are a table's scores, if it has a baseline.
+
+    Args:
+        results: of the runs, by name.
+        segments: returns a run's translation. With it a table's differences are tested over documents, too.
     """
-    return [panel | {"lines": _lines(panel, results)} for panel in panels]
+    return [panel | {"lines": _lines(panel, results, segments)} for panel in panels]
 
 
-def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _lines(panel: dict, results: Mapping[str, dict], segments: Callable[[str], Segments] | None) -> list[dict]:
     lines = [line | _numbers(panel, line, results) for line in panel["lines"]]
     base = next((line for line in lines if panel.get("baseline") and line["label"] == panel["baseline"]), None)
-    return lines if base is None else [line | _differences(line, base) for line in lines]
+    if base is None:
+        return lines
+    seeds = [{results[name]["run"]["seed"]: place for place, name in enumerate(one["runs"])} for one in lines]
+    first = seeds[lines.index(base)]
+    both = [[(own[seed], first[seed]) for seed in sorted(own.keys() & first.keys())] for own in seeds]
+    return [line | _differences(line, base, places, segments) for line, places in zip(lines, both, strict=True)]
 
 
-def _differences(line: dict, base: dict) -> dict[str, Any]:
+def _differences(
+    line: dict, base: dict, places: list[tuple[int, int]], segments: Callable[[str], Segments] | None
+) -> dict[str, Any]:
     """Return a row's differences from the baseline by kind of item, or by score in a table, with 95 % intervals.
 
-    The interval is the mean over seeds +- t times its standard error; a single seed has none. None if one of both lacks
-    the values, or if they have different numbers of seeds.
+    The interval is the mean over seeds +- t times its standard error; a single seed has none. ``documents`` of a table
+    is the test over documents, of the same seeds (``compare``). None if one of both lacks the values.
+
+    Args:
+        places: for each seed that both have, the place of its run in the row and in the baseline.
     """
     own, others = (one["by"] if "by" in one else {key: one[key] for key in (SCORE, "s_bleu")} for one in (line, base))
-    if not own or not others or len(line["runs"]) != len(base["runs"]):
+    if not own or not others or not places:
         return {"difference": None}
     found = {}
     for name in own:
         if own[name] and others[name]:
-            pairs = zip(own[name]["values"], others[name]["values"], strict=True)
-            found[name] = spread([one - other for one, other in pairs])
-            found[name]["interval"] = _interval(found[name])
+            values = [own[name]["values"][one] - others[name]["values"][other] for one, other in places]
+            found[name] = spread(values) | {"interval": _interval(spread(values))}
+    if segments and "by" not in line and line is not base:
+        one, other = zip(*places, strict=True)
+        texts = {"baseline": [segments(base["runs"][place]) for place in other]}
+        texts["row"] = [segments(line["runs"][place]) for place in one]
+        for name in found:
+            found[name]["documents"] = compare(texts, name, DOCUMENTS)["row"].to_json()
     return {"difference": found}
 
 
@@ -150,7 +175,8 @@ def table(result: Mapping[str, Any]) -> str:
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
             scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
             if "difference" in line:
-                scores += [shown_difference((line["difference"] or {}).get(key)) for key in (SCORE, "s_bleu")]
+                found = [(line["difference"] or {}).get(key) for key in (SCORE, "s_bleu")]
+                scores += [shown for one in found for shown in (shown_difference(one), _shown_documents(one))]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
@@ -170,8 +196,9 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
         panel["axis"],
         *bleu,
         *(FURTHER_SCORES[key] for key in more),
-        *([f"{score} less {panel['baseline']}" for score in bleu] if panel.get("baseline") else []),
-    ]
+        *([title for score in bleu for title in (f"{score} less {panel['baseline']}", "over documents")]
+          if panel.get("baseline") else []),
+    ]  # fmt: skip
 
 
 def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
@@ -188,3 +215,9 @@ def shown_difference(numbers: Mapping[str, Any] | None) -> str:
         return "-"
     low, high = numbers["interval"] or (None, None)
     return f"{numbers['mean']:+.2f}" + ("" if low is None else f" ({low:+.2f} to {high:+.2f})")
+
+
+def _shown_documents(numbers: Mapping[str, Any] | None) -> str:
+    """Return the 95 % interval over documents, ``-2.00 to -0.40``."""
+    interval = (numbers or {}).get("documents", {}).get("interval")
+    return "-" if interval is None else "{:+.2f} to {:+.2f}".format(*interval)

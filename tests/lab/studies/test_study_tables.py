@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from gtransformer.evaluation.segments import segments_of_text
+from gtransformer.evaluation.significance import compare
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.studies.table import spread, summary, table
 
@@ -20,12 +23,13 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def result(score: float, curve: list[float], aligned: bool = True) -> dict:
+def result(score: float, curve: list[float], aligned: bool = True, seed: int = 0) -> dict:
     """A run's result, as far as a study reads it."""
     bleu = {"score": score, "signature": "nrefs:1"}
     points = [[10 * number, value] for number, value in enumerate(curve, 1)]
     curves = {"valid_loss": points, "valid_loss_flat": [[update, 9.0] for update, _ in points]}
-    return {"scores": {"d_bleu": bleu, "s_bleu": bleu if aligned else None}, "curves": curves}
+    scores = {"d_bleu": bleu, "s_bleu": bleu if aligned else None}
+    return {"scores": scores, "curves": curves, "run": {"seed": seed}}
 
 
 def test_mean_and_spread():
@@ -97,36 +101,72 @@ def test_further_columns_of_a_table():
 
 
 def test_a_table_with_a_baseline_has_differences_by_seed_and_their_intervals():
-    """t of 2 degrees of freedom is 4.3027; a single seed, and a row with fewer seeds, have no interval."""
-    runs = {f"{name}{n}": result(score, [1.0]) for name, scores in SCORES.items() for n, score in enumerate(scores)}
+    """t of 2 degrees of freedom is 4.3027; rows are compared over the seeds that both have, one has no interval."""
+    seeds = {"base": (0, 1, 2), "other": (2, 1, 0), "fewer": (1, 7)}
+    runs = {
+        f"{name}{seed}": result(score, [1.0], seed=seed)
+        for name, scores in SCORES.items()
+        for score, seed in zip(scores, seeds[name], strict=True)
+    }
     lines = [{"system": "a", "label": label, "runs": [run for run in runs if run[:-1] == label], "x": None}
              for label in SCORES]  # fmt: skip
     panel = {"kind": "table", "title": "T", "axis": "row", "baseline": "base", "lines": lines}
     (found,) = summary([panel], runs)
-    base, other, fewer = (line["difference"] for line in found["lines"])
-    assert base["s_bleu"]["interval"] == (0, 0) and fewer is None
-    assert other["s_bleu"]["values"] == [1, 2, 3] and other["s_bleu"]["mean"] == 2
-    half = 4.3027 / 3**0.5  # of a standard deviation of 1
-    assert other["s_bleu"]["interval"] == pytest.approx((2 - half, 2 + half), abs=1e-4)
+    base, other, fewer = (line["difference"]["s_bleu"] for line in found["lines"])
+    assert base["interval"] == (0, 0) and fewer["values"] == [-20] and fewer["interval"] is None
+    assert other["values"] == [23, 2, -19] and other["mean"] == 2
+    half = 4.3027 * 21 / 3**0.5  # of a standard deviation of 21
+    assert other["interval"] == pytest.approx((2 - half, 2 + half), abs=1e-3)
     _, head, *rows, _, _, _ = table({"panels": [found], "systems": {"a": "A"}}).splitlines()
-    assert cells(head)[-1] == "s-BLEU less base"
-    assert [cells(row)[-1] for row in rows] == ["+0.00 (+0.00 to +0.00)", "+2.00 (-0.48 to +4.48)", "-"]
-    one = [line | {"runs": line["runs"][:1]} for line in lines]
-    (found,) = summary([panel | {"lines": one}], runs)
-    assert [cells(row)[-1] for row in table({"panels": [found], "systems": {"a": "A"}}).splitlines()[2:5]] == [
-        "+0.00", "+1.00", "-10.00"]  # fmt: skip
+    assert cells(head)[-2:] == ["s-BLEU less base", "over documents"]
+    assert [cells(row)[-2:] for row in rows] == [
+        ["+0.00 (+0.00 to +0.00)", "-"], ["+2.00 (-50.17 to +54.17)", "-"], ["-20.00", "-"]]  # fmt: skip
+
+
+def test_differences_over_documents():
+    """Of the seeds that both have; counts are summed over them, as if one document's translations were joined."""
+    words, draw = "a cat sat on the mat and it was very warm there".split(), random.Random(3)
+    reference = [[" ".join(draw.choices(words, k=9)) for _ in range(3)] for _ in range(7)]
+
+    def noisy(errors):
+        changed = [[" ".join(w if draw.random() > errors else "x" for w in s.split()) for s in d] for d in reference]
+        return segments_of_text(changed, reference, "none")
+
+    texts = {"base0": noisy(0.3), "base1": noisy(0.3), "other1": noisy(0.1), "other0": noisy(0.2), "other2": noisy(1)}
+    runs = {
+        name: result(one.scores(["bleu"])["s_bleu"].score, [1.0], seed=int(name[-1])) for name, one in texts.items()
+    }
+    lines = [{"system": "a", "label": label, "runs": [run for run in runs if run[:-1] == label], "x": None}
+             for label in ("base", "other")]  # fmt: skip
+    panel = {"kind": "table", "title": "T", "axis": "row", "baseline": "base", "lines": lines}
+    (found,) = summary([panel], runs, texts.__getitem__)
+    base, other = (line["difference"] for line in found["lines"])
+    assert "documents" not in base["s_bleu"]
+    joined = [
+        segments_of_text(
+            [one + two for one, two in zip(texts[f"{name}0"].text, texts[f"{name}1"].text, strict=True)],
+            [one + one for one in reference], "none",
+        )
+        for name in ("base", "other")
+    ]  # fmt: skip
+    expected = compare(dict(zip("AB", joined, strict=True)), "s_bleu", "documents")["B"]
+    assert other["s_bleu"]["documents"] == expected.to_json()
+    assert other["d_bleu"]["documents"]["units"] == 7
+    low, high = expected.interval
+    assert f"{low:+.2f} to {high:+.2f}" in table({"panels": [found], "systems": {"a": "A"}})
 
 
 # Contrastive accuracy
 
 
-def choices(accuracy: float, near: float) -> dict:
+def choices(accuracy: float, near: float, seed: int = 0) -> dict:
     """Of a run: scores, choices, a map of three sentences."""
     groups = {"1": {"accuracy": near}, "2-3": {"accuracy": accuracy}}
     scores = {key: {"score": 50.0, "signature": "s"} for key in ("d_bleu", "s_bleu")}
     maps = [{"part": "encoder_batch", "mean": [[0.2, 0.3, 0.5]] * 3}]
     found = {"total": {"accuracy": accuracy}, "by_distance": groups}
-    return {"scores": scores, "curves": {}, "contrastive": found, "batch_attention": {"maps": maps}}
+    more = {"contrastive": found, "batch_attention": {"maps": maps}, "run": {"seed": seed}}
+    return {"scores": scores, "curves": {}} | more
 
 
 def shown(study, results: dict) -> dict:
@@ -150,7 +190,7 @@ def test_accuracies_their_differences_and_pictures(request, tmp_path: Path):
     """Means over seeds of differences seed by seed; a table, a picture of each panel."""
     study = request.getfixturevalue("table")
     study.panels = study.panels[1:]
-    found = shown(study, {name: choices(*values) for name, values in RESULTS.items()})
+    found = shown(study, {name: choices(*values, int(name[-1])) for name, values in RESULTS.items()})
     plain, flat = found["panels"][0]["lines"]
     assert flat["accuracy"]["mean"] == 65 and flat["by"]["1"]["values"] == [64, 66]
     assert flat["difference"]["1"]["values"] == [4, -4] and flat["difference"]["2-3"]["mean"] == 13
@@ -164,7 +204,7 @@ def test_accuracies_their_differences_and_pictures(request, tmp_path: Path):
 
 def test_runs_without_choices_or_translations_leave_cells_empty(request):
     study = request.getfixturevalue("table")
-    results = {name: choices(*values) for name, values in RESULTS.items()}
+    results = {name: choices(*values, int(name[-1])) for name, values in RESULTS.items()}
     del results["flat1"]["contrastive"]
     for name in ("plain0", "plain1"):
         results[name]["scores"] = {}

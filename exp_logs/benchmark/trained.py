@@ -95,10 +95,5 @@ for name, lines in found.items():
         "equal": same,
     }
 sizes = {"documents": len(texts), "sentences": len(references)}
-print(
-    json.dumps(
-        {"text": sizes, "systems": result}
-        | provenance("python exp_logs/benchmark/trained.py SENTENCE_MODEL DIRECTORY SOURCE REFERENCE", []),
-        indent=1,
-    )
-)
+command = "python exp_logs/benchmark/trained.py SENTENCE_MODEL DIRECTORY SOURCE REFERENCE"
+print(json.dumps({"text": sizes, "systems": result} | provenance(command, []), indent=1))

@@ -83,7 +83,7 @@ class Arena(Planner):
         self._read_corpus(args)
         self.at_once, self.threads = shares(args.jobs)
         self.others = read_others(args.other_results, self.common(), self.systems, self.speed_settings())
-        self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
+        self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png", "tar.xz")}
         self._add_corpora()
         if not self.from_scratch:
             self.add_runs([self._start_run()])
@@ -205,6 +205,14 @@ class Arena(Planner):
     def folder(self, name: str, seed: int | None = None) -> Path:
         """Return the folder of a system's run with one seed; without seed, the start's."""
         return self.directory / "runs" / (name if seed is None else f"{name}-{seed}")
+
+    def folders(self, name: str) -> list[Path]:
+        """Return the folders of a system's runs, one for each seed."""
+        return [self.folder(name, seed) for seed in self.seeds]
+
+    def reference(self) -> Path:
+        """Return the untouched reference of the test set."""
+        return split_files(self.raw, self.recipe_set.languages, RAW["test"])[1]
 
     def model(self, name: str, seed: int | None = None) -> Path:
         """Return the model of a system's run; without seed, the start's."""

@@ -17,6 +17,7 @@ from gtransformer.lab.arena.others import add_others
 from gtransformer.lab.arena.statistics import DISTANCE_BOTH, accuracies, contexts_of, error_of, scores_of, spread
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
+from gtransformer.lab.records import REFERENCE, Translations, pack, with_interval
 from gtransformer.run.paths import last_checkpoint
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoints import trained_seconds, training_done
@@ -26,6 +27,7 @@ from gtransformer.tasks.training import GPU_PEAK
 DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
 FIRST_PASS = re.compile(r"first pass: .* in ([\d.]+)s$", re.MULTILINE)
 MADE = re.compile(r"first pass: \d+ sentences by ")  # not read from a file
+ALIGNED_TEXT = "test.aligned.txt"  # a run's translation, with as many sentences as the reference
 # Records of the programs in a run's folder.
 RECORDS = ("train", "generate.test", "test.scores", "test.aligned", "contrastive", "generative", "cxmi")
 
@@ -40,6 +42,10 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
         draw_arena(result, arena.results["png"])
     else:
         draw_curves(arena, result)
+    texts = {f"{one.name}.txt": one / ALIGNED_TEXT for name in arena.systems for one in arena.folders(name)}
+    if arena.shows_reach:  # a user's corpus may not be passed on
+        texts[REFERENCE] = arena.reference()
+    pack(texts, arena.results["tar.xz"])
     write_json(arena.results["json"], result | provenance("lab arena", argv))
     print(f"\n{shown}\n")
     for path in arena.results.values():
@@ -68,8 +74,14 @@ def _terms(result: dict[str, Any]) -> str:
 
 def collect(arena: Arena) -> dict[str, Any]:
     """Return the results of all systems, as in ``arena.json``."""
-    folders = {name: [arena.folder(name, seed) for seed in arena.seeds] for name in arena.systems}
+    folders = {name: arena.folders(name) for name in arena.systems}
     systems = {name: _system(arena, name, folders[name]) for name in folders}
+    texts = Translations(arena.reference())
+    for name in folders:
+        if name != BASELINE:
+            systems[name]["difference"] = _difference(
+                texts, *((systems[one], folders[one]) for one in (BASELINE, name))
+            )
     if arena.shows_reach:
         for what, read in (("accuracy", _choices), ("generative", _written)):
             found = {name: list(map(read, folders[name])) for name in folders}
@@ -114,6 +126,20 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
     if arena.has_epoch(name):
         epoch = read_json(arena.epoch(name))
         found |= {"epoch": epoch, PER_UPDATE: round(epoch["target_tokens"] / epoch["updates"], 1)}
+    return found
+
+
+def _difference(texts: Translations, *sides: tuple[dict[str, Any], Sequence[Path]]) -> dict[str, Any]:
+    """Return the differences of realigned scores from the baseline's by seed, and tested over documents.
+
+    ``sides``: the result and the folders of the baseline, then of the system.
+    """
+    found = {}
+    for key in ("s_bleu", "d_bleu"):
+        base, own = (result["aligned"][key]["by_seed"] for result, _ in sides)
+        paths = [[folder / ALIGNED_TEXT for folder in folders] for _, folders in sides]
+        by_seed = with_interval([one - other for one, other in zip(own, base, strict=True)])
+        found[key] = by_seed | {"documents": texts.test(key, *paths)}
     return found
 
 

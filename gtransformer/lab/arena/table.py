@@ -12,6 +12,7 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
 from gtransformer.lab.arena.others import START_PARAMETERS
 from gtransformer.lab.arena.statistics import DISTANCE_BOTH, MEAN, error_of
+from gtransformer.lab.records import shown_difference, shown_interval
 
 ALL_CONTEXT = "all"  # key of the results with all context that a system takes
 SOURCE, TARGET = SIDES
@@ -38,7 +39,10 @@ def arena_text(result: Mapping[str, Any]) -> str:
     A corpus without a set by distance has only scores.
     """
     systems, seeds = result["systems"], len(result["seeds"])
-    blocks, reach = [align(score_rows(systems))], _have(systems, "accuracy")
+    blocks, reach = (
+        [align(score_rows(systems)), *difference_table(systems, result["baseline"])],
+        _have(systems, "accuracy"),
+    )
     if reach:
         kinds = list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
         for kind in sorted(kinds, key=lambda kind: kind != MEAN):
@@ -121,6 +125,18 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
             columns[title] = lambda system, key=key: _mebibytes(system.get("peak_bytes", {}).get(key))
     rows = [[name, *(cell(system) for cell in columns.values())] for name, system in systems.items()]
     return [["system", *columns], *rows]
+
+
+def difference_table(systems: Mapping[str, Mapping[str, Any]], baseline: str) -> list[str]:
+    """Return the differences from the baseline in a list; none in results of earlier versions."""
+    found = {name: system["difference"] for name, system in systems.items() if "difference" in system}
+    titles = [title for score in ("s-BLEU", "d-BLEU") for title in (f"{score} (over seeds)", "over documents")]
+    rows = [
+        [name, *(cell for one in keys.values() for cell in (shown_difference(one), shown_interval(one)))]
+        for name, keys in found.items()
+    ]
+    title = f"difference from '{baseline}' with 95 % intervals, over seeds and over test documents"
+    return [f"{title}\n{align([['system', *titles], *rows])}"] if rows else []
 
 
 def distance_title(side: str) -> str:

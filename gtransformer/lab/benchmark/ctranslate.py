@@ -11,7 +11,8 @@ from fairseq.models.transformer import TransformerModelBase
 
 
 class SentenceTranslator:
-    """A fairseq Transformer of post-norm layers in CTranslate2, on the CPU.
+    """A fairseq Transformer of post-norm layers in CTranslate2, on the CPU. It reads ``<s> words </s>`` and goes on
+    from ``<s>``, as the sentence Transformers of this package do.
 
     Args:
         model: the model, with sinusoidal positions.
@@ -33,7 +34,8 @@ class SentenceTranslator:
             weights.set_transformer_decoder(spec.decoder, model.decoder)
         spec.register_source_vocabulary(symbols)
         spec.register_target_vocabulary(symbols)
-        spec.config.decoder_start_token, spec.config.add_source_eos = spec.config.eos_token, True
+        spec.config.decoder_start_token = spec.config.bos_token
+        spec.config.add_source_bos = spec.config.add_source_eos = True
         spec.validate()
         spec.optimize()
         with TemporaryDirectory() as folder:

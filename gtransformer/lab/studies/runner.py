@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -15,12 +14,11 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
-from gtransformer.evaluation.score import score_text
-from gtransformer.evaluation.segments import Segments
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.recipe_set import RAW, split_files
+from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
@@ -42,7 +40,7 @@ REQUIRED_CHANGES = ("train.log-format=json",)
 ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # for miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
-TRANSLATION, REFERENCE = "test.txt", "reference.txt"  # plain text, a line <d> before each document
+TRANSLATION = "test.txt"  # plain text, a line <d> before each document
 TOGETHER = "generate.batch-sentences="  # sentences translated as one batch; the last one is a contrastive item
 MORE_OF_PANELS = ("quantity", "by", "baseline")  # keys of some panels
 
@@ -180,11 +178,11 @@ class Runner:
         """
         names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
         results = {names[run]: read_result(self.folder(run)) for run in names}
+        texts = cache(lambda: Translations(self.reference()))
 
-        @cache
-        def segments(name: str) -> Segments:
-            text = self.corpora.directory / "runs" / name / TRANSLATION
-            return score_text(self.reference(), text, metrics=["bleu"]).scores["raw"].segments
+        def test(key: str, *runs: list[str]) -> dict[str, Any]:
+            folder = self.corpora.directory / "runs"
+            return texts().test(key, *([folder / name / TRANSLATION for name in names] for names in runs))
 
         return {
             "version": 1,
@@ -193,7 +191,7 @@ class Runner:
             "miniature": self.study.miniature,
             "corpus": self.corpora.corpus,
             "systems": self.study.systems,
-            "panels": summary([self._panel(panel, names) for panel in self.study.panels], results, segments),
+            "panels": summary([self._panel(panel, names) for panel in self.study.panels], results, test),
             "missing": dict(failures),
             "runs": results,
         }
@@ -207,11 +205,7 @@ class Runner:
         texts = {f"{one.name}.txt": one / TRANSLATION for one in folders if one.name not in failures}
         if self.corpora.corpus == DEMO:
             texts[REFERENCE] = self.reference()
-        unfinished = path.with_suffix(".tmp")
-        with tarfile.open(unfinished, f"w:{path.suffix[1:]}") as packed:
-            for name, text in sorted(texts.items()):
-                packed.add(text.resolve(), name, filter=lambda entry: entry.replace(mtime=0, deep=False))
-        unfinished.replace(path)
+        pack(texts, path)
 
     def reference(self) -> Path:
         """Return the untouched reference of the test set."""

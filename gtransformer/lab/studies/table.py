@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from gtransformer.evaluation.metrics import DOCUMENTS
-from gtransformer.evaluation.segments import Segments
-from gtransformer.evaluation.significance import compare, t_quantile
 from gtransformer.evaluation.text_table import align
+from gtransformer.lab.records import shown_difference, shown_interval, spread, with_interval
 from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
 
 CHOICES = "accuracy"  # key: accuracy of contrastive choices
@@ -26,28 +22,14 @@ FURTHER_SCORES = {  # of tables, if computed
 }
 DIGITS = {WORDS: 3, BEST: 0}  # decimal places; others have two
 WITH_SIGNATURE = ("s_bleu_lc", "ter")  # those with a signature
+Test = Callable[[str, list[str], list[str]], dict[str, Any]]
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
-
-
-def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return ``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; a single value
-    has no errors.
-    """
-    std = statistics.stdev(values) if len(values) > 1 else None
-    return {
-        "values": list(values),
-        "mean": statistics.fmean(values),
-        "std": std,
-        "standard_error": None if std is None else std / math.sqrt(len(values)),
-        "min": min(values),
-        "max": max(values),
-    }
 
 
 def summary(
     panels: Sequence[dict[str, Any]],
     results: Mapping[str, dict[str, Any]],
-    segments: Callable[[str], Segments] | None = None,
+    test: Test | None = None,
 ) -> list[dict[str, Any]]:
     """Return the panels with their numbers.
 
@@ -57,12 +39,12 @@ def summary(
 
     Args:
         results: of the runs, by name.
-        segments: returns a run's translation. With it a table's differences are tested over documents, too.
+        test: tests a score over documents, given names of the baseline's runs and of the row's; None: it is left out.
     """
-    return [panel | {"lines": _lines(panel, results, segments)} for panel in panels]
+    return [panel | {"lines": _lines(panel, results, test)} for panel in panels]
 
 
-def _lines(panel: dict, results: Mapping[str, dict], segments: Callable[[str], Segments] | None) -> list[dict]:
+def _lines(panel: dict, results: Mapping[str, dict], test: Test | None) -> list[dict]:
     lines = [line | _numbers(panel, line, results) for line in panel["lines"]]
     base = next((line for line in lines if panel.get("baseline") and line["label"] == panel["baseline"]), None)
     if base is None:
@@ -70,12 +52,10 @@ def _lines(panel: dict, results: Mapping[str, dict], segments: Callable[[str], S
     seeds = [{results[name]["run"]["seed"]: place for place, name in enumerate(one["runs"])} for one in lines]
     first = seeds[lines.index(base)]
     both = [[(own[seed], first[seed]) for seed in sorted(own.keys() & first.keys())] for own in seeds]
-    return [line | _differences(line, base, places, segments) for line, places in zip(lines, both, strict=True)]
+    return [line | _differences(line, base, places, test) for line, places in zip(lines, both, strict=True)]
 
 
-def _differences(
-    line: dict, base: dict, places: list[tuple[int, int]], segments: Callable[[str], Segments] | None
-) -> dict[str, Any]:
+def _differences(line: dict, base: dict, places: list[tuple[int, int]], test: Test | None) -> dict[str, Any]:
     """Return a row's differences from the baseline by kind of item, or by score in a table, with 95 % intervals.
 
     The interval is the mean over seeds +- t times its standard error; a single seed has none. ``documents`` of a table
@@ -91,21 +71,13 @@ def _differences(
     for name in own:
         if own[name] and others[name]:
             values = [own[name]["values"][one] - others[name]["values"][other] for one, other in places]
-            found[name] = spread(values) | {"interval": _interval(spread(values))}
-    if segments and "by" not in line and line is not base:
+            found[name] = with_interval(values)
+    if test and "by" not in line and line is not base:
         one, other = zip(*places, strict=True)
-        texts = {"baseline": [segments(base["runs"][place]) for place in other]}
-        texts["row"] = [segments(line["runs"][place]) for place in one]
         for name in found:
-            found[name]["documents"] = compare(texts, name, DOCUMENTS)["row"].to_json()
+            runs = [base["runs"][place] for place in other], [line["runs"][place] for place in one]
+            found[name]["documents"] = test(name, *runs)
     return {"difference": found}
-
-
-def _interval(numbers: Mapping[str, Any]) -> tuple[float, float] | None:
-    if numbers["standard_error"] is None:
-        return None
-    half = t_quantile(len(numbers["values"]) - 1) * numbers["standard_error"]
-    return numbers["mean"] - half, numbers["mean"] + half
 
 
 def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -176,7 +148,7 @@ def table(result: Mapping[str, Any]) -> str:
             scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
             if "difference" in line:
                 found = [(line["difference"] or {}).get(key) for key in (SCORE, "s_bleu")]
-                scores += [shown for one in found for shown in (shown_difference(one), _shown_documents(one))]
+                scores += [shown for one in found for shown in (shown_difference(one), shown_interval(one))]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
@@ -207,17 +179,3 @@ def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
         return "-"
     mean, low, high = (f"{numbers[key]:.{digits}f}" for key in ("mean", "min", "max"))
     return f"{mean} ({low} to {high})"
-
-
-def shown_difference(numbers: Mapping[str, Any] | None) -> str:
-    """Return ``-1.20 (-2.00 to -0.40)``, the mean with its 95 % interval; of a single seed only the value."""
-    if numbers is None:
-        return "-"
-    low, high = numbers["interval"] or (None, None)
-    return f"{numbers['mean']:+.2f}" + ("" if low is None else f" ({low:+.2f} to {high:+.2f})")
-
-
-def _shown_documents(numbers: Mapping[str, Any] | None) -> str:
-    """Return the 95 % interval over documents, ``-2.00 to -0.40``."""
-    interval = (numbers or {}).get("documents", {}).get("interval")
-    return "-" if interval is None else "{:+.2f} to {:+.2f}".format(*interval)

@@ -331,18 +331,20 @@ def test_ctranslate2_has_fairseqs_weights():
     """What it translates greedily is what fairseq's generator does with the same model."""
     pytest.importorskip("ctranslate2")
     system = System(Setting("ctranslate2", 16, 16, sentence=8, **SIZES))
-    words = make_batch(2, 16, 8, system.dictionary)["net_input"]["src_tokens"].view(4, 8)[:, 1:]
+    words = make_batch(2, 16, 8, system.dictionary)["net_input"]["src_tokens"].view(4, 8)
     for one in system.model.parameters():
         one.mul_(3.0)  # sharper than at first
     generator = SequenceGenerator(
         [system.model.eval()], system.dictionary, beam_size=1, max_len_a=0, max_len_b=9, min_len=9
     )
-    batch = {"net_input": {"src_tokens": words, "src_lengths": torch.full((4,), 7), "prev_output_tokens": words}}
-    tokens = [found[0]["tokens"][:9] for found in generator.generate([], batch)]
+    batch = {"net_input": {"src_tokens": words, "src_lengths": torch.full((4,), 8), "prev_output_tokens": words}}
+    begin = system.dictionary.bos()
+    tokens = [found[0]["tokens"][:9] for found in generator.generate([], batch, bos_token=begin)]
     expected = [[system.dictionary[index] for index in one] for one in tokens]
     heads = system.model.cfg.encoder.attention_heads
     translator = SentenceTranslator(system.model, system.dictionary, heads, "float32")
-    found = translator.translate(list(words[:, :-1]), 1, 9)
+    texts = [[system.dictionary[index] for index in one] for one in words[:, 1:-1].tolist()]
+    found = translator.translate(texts, 1, 9)
     assert found == expected and len(set(map(tuple, found))) > 1
 
 

@@ -8,11 +8,13 @@ import json
 import os
 import re
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
+from gtransformer.evaluation.score import score_text
 from gtransformer.lab.cli.arena import main
 from tests.processes import interrupt_when, run_group
 from tests.support import ROOT
@@ -115,6 +117,17 @@ def test_results(folder, finished):
             if name != "sentences":
                 assert found["difference"] == pytest.approx(0) == found["difference_standard_error"]
     assert (folder / "arena.txt").read_text(encoding="utf-8") in output
+    with tarfile.open(folder / "arena.tar.xz") as packed:
+        packed.extractall(folder / "kept", filter="data")
+    for name in ("sentences", "concatenation", "neighbours"):
+        again = score_text(folder / "kept" / "reference.txt", folder / "kept" / f"{name}-1.txt", metrics=["bleu"])
+        for key, score in again.scores["raw"].values.items():
+            assert result["systems"][name]["aligned"][key]["mean"] == pytest.approx(score.score)
+    assert "difference" not in result["systems"]["sentences"]
+    for key, one in result["systems"]["concatenation"]["difference"].items():
+        scores = [result["systems"][name]["aligned"][key]["mean"] for name in ("concatenation", "sentences")]
+        assert one["mean"] == pytest.approx(scores[0] - scores[1]) and one["interval"] is None
+        assert one["documents"]["difference"] == pytest.approx(one["mean"])
     assert imread(folder / "arena.png").ndim == 3
 
 

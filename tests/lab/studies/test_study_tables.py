@@ -10,10 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from gtransformer.evaluation.segments import segments_of_text
-from gtransformer.evaluation.significance import compare
 from gtransformer.lab.analysis.study_figures import draw_study
-from gtransformer.lab.studies.table import spread, summary, table
+from gtransformer.lab.records import Translations, spread
+from gtransformer.lab.studies.table import summary, table
 
 SCORES = {"base": (20.0, 30.0, 40.0), "other": (21.0, 32.0, 43.0), "fewer": (10.0, 10.0)}
 
@@ -123,36 +122,39 @@ def test_a_table_with_a_baseline_has_differences_by_seed_and_their_intervals():
         ["+0.00 (+0.00 to +0.00)", "-"], ["+2.00 (-50.17 to +54.17)", "-"], ["-20.00", "-"]]  # fmt: skip
 
 
-def test_differences_over_documents():
-    """Of the seeds that both have; counts are summed over them, as if one document's translations were joined."""
+def test_differences_over_documents(tmp_path):
+    """Of the seeds that both have; their counts are summed, as if their translations of a document were joined."""
     words, draw = "a cat sat on the mat and it was very warm there".split(), random.Random(3)
     reference = [[" ".join(draw.choices(words, k=9)) for _ in range(3)] for _ in range(7)]
 
     def noisy(errors):
-        changed = [[" ".join(w if draw.random() > errors else "x" for w in s.split()) for s in d] for d in reference]
-        return segments_of_text(changed, reference, "none")
+        return [[" ".join(w if draw.random() > errors else "x" for w in s.split()) for s in d] for d in reference]
+
+    def written(name, documents):
+        text = "".join(f"<d>\n{line}\n" for one in documents for line in ["\n".join(one)])
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
 
     texts = {"base0": noisy(0.3), "base1": noisy(0.3), "other1": noisy(0.1), "other0": noisy(0.2), "other2": noisy(1)}
-    runs = {
-        name: result(one.scores(["bleu"])["s_bleu"].score, [1.0], seed=int(name[-1])) for name, one in texts.items()
-    }
+    runs = {name: result(50.0, [1.0], seed=int(name[-1])) for name in texts}
     lines = [{"system": "a", "label": label, "runs": [run for run in runs if run[:-1] == label], "x": None}
              for label in ("base", "other")]  # fmt: skip
     panel = {"kind": "table", "title": "T", "axis": "row", "baseline": "base", "lines": lines}
-    (found,) = summary([panel], runs, texts.__getitem__)
+    paths, right = {name: written(name, one) for name, one in texts.items()}, written("reference", reference)
+    tests = Translations(right)
+    (found,) = summary(
+        [panel], runs, lambda key, *names: tests.test(key, *([paths[name] for name in own] for own in names))
+    )
     base, other = (line["difference"] for line in found["lines"])
     assert "documents" not in base["s_bleu"]
-    joined = [
-        segments_of_text(
-            [one + two for one, two in zip(texts[f"{name}0"].text, texts[f"{name}1"].text, strict=True)],
-            [one + one for one in reference], "none",
-        )
+    both = {
+        name: written(name, [one + two for one, two in zip(texts[f"{name}0"], texts[f"{name}1"], strict=True)])
         for name in ("base", "other")
-    ]  # fmt: skip
-    expected = compare(dict(zip("AB", joined, strict=True)), "s_bleu", "documents")["B"]
-    assert other["s_bleu"]["documents"] == expected.to_json()
+    }
+    joined = Translations(written("twice", [one + one for one in reference]))
+    assert other["s_bleu"]["documents"] == joined.test("s_bleu", [both["base"]], [both["other"]])
     assert other["d_bleu"]["documents"]["units"] == 7
-    low, high = expected.interval
+    low, high = other["s_bleu"]["documents"]["interval"]
     assert f"{low:+.2f} to {high:+.2f}" in table({"panels": [found], "systems": {"a": "A"}})
 
 

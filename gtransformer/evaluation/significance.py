@@ -94,11 +94,11 @@ def compare(
 ) -> dict[str, Difference | SignTest]:
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``COLUMNS``.
 
-    A system may have several translations, of as many seeds: their counts are summed by unit. Then the test and the
-    interval are of the mean over these seeds, and do not cover other seeds. The sign test takes one translation.
+    A system may have several translations, of equally many training seeds. Their counts are summed by unit, and scores
+    are computed from these sums. The result does not cover other seeds. The sign test takes one translation.
 
-    Raises UserError for a test that the score does not support (``allowed``), an invalid seed, a single system, a score
-    that a system lacks, and systems with different references.
+    Raises UserError for a test that the score does not support (``allowed``), an invalid ``SACREBLEU_SEED``, a single
+    system, unequal numbers of translations, a score that a system lacks, and systems with different references.
     """
     if len(systems) < 2:
         raise UserError("a significance test needs a baseline and at least one other system; give two translations")
@@ -107,8 +107,12 @@ def compare(
         raise UserError(f"{column.title} is over {column.level}; it cannot be tested over {test}")
     baseline, *others = systems
     runs = {name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()}
-    if test == SIGN and any(len(one) > 1 for one in runs.values()):
-        raise UserError("the sign test compares two translations, not several seeds; use another test")
+    numbers = {len(one) for one in runs.values()}
+    if len(numbers) > 1 or 0 in numbers or (test == SIGN and numbers != {1}):
+        raise UserError(
+            f"systems have {', '.join(map(str, sorted(numbers)))} translations; give all equally many (seeds), and one "
+            f"for the test {SIGN}"
+        )
     like = runs[baseline][0]
     for name, segments in ((name, one) for name, several in runs.items() for one in several):
         pairs = segments.pairs(column.level)

@@ -135,7 +135,7 @@ class PackedLinear:
         if self.dtype == torch.bfloat16:
             self.packed = self.packed and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         else:
-            self.packed = self.packed and self.dtype == torch.float32 and onednn_is_faster()
+            self.packed = self.packed and self.dtype == torch.float32 and onednn_is_faster(packed=True)
         if self.packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
 

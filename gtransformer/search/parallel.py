@@ -1,8 +1,8 @@
 """Search over the sentences of documents in parallel: draft, verify, and search again what changes.
 
 Decoding reads all weights for every token. A document that is translated in order has few hypotheses to read them for.
-Here each sentence has a beam of its own, and all sentences of all documents are decoded together. Decoders whose
-sentences do not depend on each other need one search. For others a search is greedy first:
+Here each sentence has a beam of its own, and all sentences of all documents are decoded together. If sentences do not
+depend on each other, one search is enough. Otherwise greedy search comes first, in rounds:
 
 1. Draft: every sentence is translated without the translations of the sentences before it.
 2. Verify: one full pass over the drafted translation gives each sentence its context, keys and values, and shows the
@@ -10,8 +10,9 @@ sentences do not depend on each other need one search. For others a search is gr
    precedes the first sentence that changes is final, and so is that one; the others follow in the next round.
 
 With beam 1 this ends when all sentences are final. The result is that of greedy search over the document, because a
-final sentence has final context. With a wider beam the draft has ``DRAFTS`` rounds. Then each sentence is searched once
-after the draft of the sentences before it: another search than over the document, which has one beam for all sentences.
+final sentence has final context. With a wider beam there are ``DRAFTS`` rounds. Then each sentence is searched once,
+with a beam, after the draft of the sentences before it, and has the score that it has there. This differs from beam
+search over the document, where hypotheses are whole translations.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gtransformer.search.rules import SentenceRule, SentenceState
 
 Unit = tuple[int, int]  # document and sentence
 Known = tuple[np.ndarray, np.ndarray]  # first words of a sentence, (n,) int64, and their log probabilities, float32
-DRAFTS = 2  # greedy searches of a sentence before the one with a beam
+DRAFTS = 2  # greedy rounds before the search with a beam
 CHUNK = 256  # tokens verified at a time, which bounds memory on a GPU
 
 
@@ -93,17 +94,20 @@ class ParallelSearch:
             self._translate_greedily(documents)
         else:
             searched = self.rule, replace(self.scoring, beam=1), self.decoders, self.memories
-            limits, sentences = torch.from_numpy(self.limits), torch.from_numpy(self.sentences)
-            draft = ParallelSearch(*searched, limits, sentences, self.room)
-            draft._translate_greedily(documents, DRAFTS)
-            for number in documents:
+            draft = ParallelSearch(*searched, *map(torch.from_numpy, (self.limits, self.sentences)), self.room)
+            several = [number for number in documents if self.sentences[number] > 1]  # others have no context
+            draft._translate_greedily(several, DRAFTS)
+            for number in several:
                 self.chosen[number] = draft.chosen[number]
-            if every := [unit for unit in every if self._is_found(unit[0])]:
+            every = [unit for unit in every if unit[0] not in several or self._is_found(unit[0])]
+            if every:
                 self._store(every, self._begin(every, context=True).run())
 
     def _translate_greedily(self, documents: Sequence[int], rounds: int | None = None) -> None:
         """Search until all sentences are final, or so many times."""
         every = self._sentences(dict.fromkeys(documents, 0))
+        if not every:
+            return
         self._store(every, self._begin(every, context=False).run())
         made, final = 1, dict.fromkeys(documents, 1)  # nothing precedes the first sentence
         while (final := self._unfinished(final)) and made != rounds:
@@ -167,10 +171,11 @@ class ParallelSearch:
         documents, sentences = np.array(units).T
         targets, lengths, positions = [], np.zeros_like(documents), None
         if context:
-            unfinished, nothing = set(documents.tolist()), torch.zeros(0, dtype=torch.int64, device=self.device)
-            targets = [self._read(one) if one in unfinished else nothing for one in range(len(self.limits))]
-            ends = {one: np.cumsum([0, *(1 + len(part) for part in self.chosen[one])]) for one in unfinished}
-            lengths = np.array([ends[number][sentence] for number, sentence in units])
+            wanted = {number for number in documents.tolist() if self.sentences[number] > 1}
+            nothing = torch.zeros(0, dtype=torch.int64, device=self.device)
+            targets = [self._read(one) if one in wanted else nothing for one in range(len(self.limits))]
+            ends = {one: np.cumsum([0, *(1 + len(part) for part in self.chosen[one])]) for one in wanted}
+            lengths = np.array([ends[number][sentence] if sentence else 0 for number, sentence in units])
         else:
             positions = self.begins[documents, sentences]
         beginnings = Beginnings(targets, documents, lengths, sentences, positions)
@@ -183,8 +188,10 @@ class ParallelSearch:
         return torch.cat([part for one in self.chosen[number] for part in (bos, one)])
 
     def _verify(self, search: BeamSearch, final: dict[int, int]) -> dict[Unit, Known]:
-        """Return, of the sentences in which other words are the most probable ones after their context, the words
-        before the first other one, and this one. The scores of the rest become those after their context.
+        """Return the sentences that change after their context, each with its words up to the first new one, included.
+
+        A sentence changes if a word of it is not the most probable one. The scores of the others become those after
+        their context.
         """
         rule, prefix = self.rule, 0 if self.rule.prefix is None else 1
         parts = [(number, one) for number in sorted(final) for one in range(self.sentences[number])]

@@ -43,8 +43,8 @@ STRATEGY_KINDS = {
         fills=True,
     ),
     PARALLEL: StrategyKind(
-        "all sentences of an instance at a time, each with a beam of its own: drafted alone, then translated again "
-        "after the drafts of the sentences before it; with --beam 1 the result is that of full",
+        "all sentences of an instance at a time, each with a beam of its own after a greedy draft of the sentences "
+        "before it; with --beam 1 the result is that of full",
         by_window=False,
     ),
 }

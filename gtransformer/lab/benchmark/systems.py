@@ -222,6 +222,8 @@ class System:
         if setting.system == CTRANSLATE2:
             return self._decode_sentences(batch["net_input"]["src_tokens"], beam)
         self.model.eval()
+        if setting.system != FAIRSEQ:
+            self.model.decoder.hold_weights()  # as translate does
         generator = self._generator(beam)
         began = now(setting.device)
         with self._precision():

@@ -51,18 +51,18 @@ def _lines(panel: dict, results: Mapping[str, dict], test: Test | None) -> list[
         return lines
     seeds = [{results[name]["run"]["seed"]: place for place, name in enumerate(one["runs"])} for one in lines]
     first = seeds[lines.index(base)]
-    both = [[(own[seed], first[seed]) for seed in sorted(own.keys() & first.keys())] for own in seeds]
+    both = [{seed: (own[seed], first[seed]) for seed in sorted(own.keys() & first.keys())} for own in seeds]
     return [line | _differences(line, base, places, test) for line, places in zip(lines, both, strict=True)]
 
 
-def _differences(line: dict, base: dict, places: list[tuple[int, int]], test: Test | None) -> dict[str, Any]:
+def _differences(line: dict, base: dict, places: dict[int, tuple[int, int]], test: Test | None) -> dict[str, Any]:
     """Return a row's differences from the baseline by kind of item, or by score in a table, with 95 % intervals.
 
     The interval is the mean over seeds +- t times its standard error; a single seed has none. ``documents`` of a table
     is the test over documents, of the same seeds (``compare``). None if one of both lacks the values.
 
     Args:
-        places: for each seed that both have, the place of its run in the row and in the baseline.
+        places: by seed that both have, the place of its run in the row and in the baseline.
     """
     own, others = (one["by"] if "by" in one else {key: one[key] for key in (SCORE, "s_bleu")} for one in (line, base))
     if not own or not others or not places:
@@ -70,10 +70,10 @@ def _differences(line: dict, base: dict, places: list[tuple[int, int]], test: Te
     found = {}
     for name in own:
         if own[name] and others[name]:
-            values = [own[name]["values"][one] - others[name]["values"][other] for one, other in places]
-            found[name] = with_interval(values)
+            values = [own[name]["values"][one] - others[name]["values"][other] for one, other in places.values()]
+            found[name] = with_interval(values) | {"seeds": list(places)}
     if test and "by" not in line and line is not base:
-        one, other = zip(*places, strict=True)
+        one, other = zip(*places.values(), strict=True)
         for name in found:
             runs = [base["runs"][place] for place in other], [line["runs"][place] for place in one]
             found[name]["documents"] = test(name, *runs)
@@ -168,7 +168,7 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
         panel["axis"],
         *bleu,
         *(FURTHER_SCORES[key] for key in more),
-        *([title for score in bleu for title in (f"{score} less {panel['baseline']}", "over documents")]
+        *([title for score in bleu for title in (f"{score} less {panel['baseline']}", f"{score}, over documents")]
           if panel.get("baseline") else []),
     ]  # fmt: skip
 

@@ -271,10 +271,14 @@ def test_seed(systems, monkeypatch):
         ("AB", "d_bleu", "sentences", "d-BLEU"),
         ("AB", "comet", "sign", "COMET"),
         ("AC", "s_bleu", "sign", "system C"),
+        ("AD", "s_bleu", "documents", "systems have 1, 2 translations"),
+        ("AE", "s_bleu", "documents", "systems have 0, 1 translations"),
+        ("DD2", "s_bleu", "sign", "systems have 2 translations"),
     ],
 )
 def test_wrong_input(systems, names, key, test, said):
     known = systems | {"C": segments_of_text(BASELINE, SYSTEM, "none")}  # against other references
+    known |= dict.fromkeys("D2", [systems["A"], systems["B"]]) | {"E": []}
     with pytest.raises(UserError, match=said):
         compare({name: known[name] for name in names}, key, test)
 

@@ -126,16 +126,18 @@ def beams_after(context, model, dictionary, generator, document, shape, beam):
     memory, (bos, eos) = model.encoder(torch.tensor([document]))["memory"][0], (dictionary.bos(), dictionary.eos())
     limits, found = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
     read = torch.tensor([bos, *context[:-1]])  # without the language symbol
-    ends = [0, *(read.eq(eos).nonzero().flatten() + 1).tolist()]
+    ends, scores = [0, *(read.eq(eos).nonzero().flatten() + 1).tolist()], []
     for sentence, end in enumerate(ends[:-1]):
         one = np.array([end]), np.array([sentence])
         search = BeamSearch(
             generator.rule, Scoring(beam, dictionary.unk()), [model.decoder], [memory], limits,
             torch.tensor([sentence + 1]), beginnings=Beginnings([read[:end]], np.zeros(1, dtype=np.int64), *one),
         )  # fmt: skip
-        found += [bos, *search.run()[0][0]["tokens"].tolist()[:-1]]
+        best = search.run()[0][0]
+        found += [bos, *best["tokens"].tolist()[:-1]]
+        scores += [0.0, *best["positional_scores"].tolist()[:-1]]
     model.decoder.caches = True
-    return [*found[1:], dictionary.index("[de]")]
+    return [*found[1:], dictionary.index("[de]")], [*scores[1:], 0.0]
 
 
 @torch.no_grad()
@@ -151,8 +153,25 @@ def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, na
     translate = Translator(dictionary, [model], {"strategy": PARALLEL, "documents_at_once": at_once}, beam=3, **LIMITS)
     found = translate(batch)
     for document, shape, (context,), (one,) in zip(batch, shapes, greedily, found, strict=True):
-        expected = beams_after(context["tokens"].tolist(), model, dictionary, translate.generator, document, shape, 3)
-        assert one["tokens"].tolist() == expected
+        given = context["tokens"].tolist(), model, dictionary, translate.generator
+        tokens, scores = beams_after(*given, document, shape, 3)
+        assert one["tokens"].tolist() == tokens
+        assert one["positional_scores"].tolist() == pytest.approx(scores, abs=1e-5)
+
+
+@torch.no_grad()
+def test_documents_of_one_sentence_need_no_draft(dictionary, documents, searches):
+    """They are what plain beam search finds, alone and beside longer ones."""
+    model, draw = tiny_model(dictionary, 4).double(), random.Random(50)
+    batch = documents(draw, [[3], [1], [4]])
+    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=3, nbest=1, **LIMITS)(batch)
+    searches.clear()
+    found = at_once(dictionary, [model], batch, beam=3)
+    assert len(searches) == 1
+    mixed = at_once(dictionary, [model], [batch[0], *documents(draw, [[2, 3]]), batch[1]], beam=3)
+    for one, other in ((found[0], expected[0]), (found[1], expected[1]), (mixed[0], found[0]), (mixed[2], found[1])):
+        assert one[0]["tokens"].tolist() == other[0]["tokens"].tolist()
+        assert one[0]["score"].item() == pytest.approx(other[0]["score"].item(), abs=1e-5)
 
 
 @torch.no_grad()
@@ -173,7 +192,8 @@ def test_what_is_searched_again(dictionary, documents, searches, monkeypatch, be
 
     monkeypatch.setattr(parallel.ParallelSearch, "_verify", verified)
     found = at_once(dictionary, [model], batch, beam=beam)
-    assert len(searches) == 1 + len(asked) + (beam > 1) and searches[0][0] == sum(map(len, shapes))
+    drafted = sum(len(shape) for shape in shapes if beam == 1 or len(shape) > 1)
+    assert len(searches) == 1 + len(asked) + (beam > 1) and searches[0][0] == drafted
     assert beam == 1 or len(asked) == 1
     assert asked[0][0] == {0: 1, 2: 1}  # a first sentence has no context
     bos, eos, words = dictionary.bos(), dictionary.eos(), word_indices(dictionary)

@@ -113,11 +113,12 @@ def test_a_table_with_a_baseline_has_differences_by_seed_and_their_intervals():
     (found,) = summary([panel], runs)
     base, other, fewer = (line["difference"]["s_bleu"] for line in found["lines"])
     assert base["interval"] == (0, 0) and fewer["values"] == [-20] and fewer["interval"] is None
+    assert fewer["seeds"] == [1]
     assert other["values"] == [23, 2, -19] and other["mean"] == 2
     half = 4.3027 * 21 / 3**0.5  # of a standard deviation of 21
     assert other["interval"] == pytest.approx((2 - half, 2 + half), abs=1e-3)
     _, head, *rows, _, _, _ = table({"panels": [found], "systems": {"a": "A"}}).splitlines()
-    assert cells(head)[-2:] == ["s-BLEU less base", "over documents"]
+    assert cells(head)[-2:] == ["s-BLEU less base", "s-BLEU, over documents"]
     assert [cells(row)[-2:] for row in rows] == [
         ["+0.00 (+0.00 to +0.00)", "-"], ["+2.00 (-50.17 to +54.17)", "-"], ["-20.00", "-"]]  # fmt: skip
 

@@ -187,7 +187,8 @@ def test_what_is_searched_again(dictionary, documents, searches, monkeypatch, be
     batch, verify, asked = documents(random.Random(seed), shapes), parallel.ParallelSearch._verify, []
 
     def verified(self, search, final):
-        asked.append((dict(final), [list(map(torch.clone, one)) for one in self.chosen], verify(self, search, final)))
+        before = [[None if sentence is None else sentence.clone() for sentence in one] for one in self.chosen]
+        asked.append((dict(final), before, verify(self, search, final)))
         return asked[-1][-1]
 
     monkeypatch.setattr(parallel.ParallelSearch, "_verify", verified)

@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +41,13 @@ pairs = [pair for document in raw("train") for pair in document]
 lexicon = Lexicon(pairs, source, [segments.text for seeds in found.values() for segments in seeds.values()])
 
 
+@cache
 def terms(arm, seed):
     rows = consistency(source, found[arm][seed].text, lexicon)
     return rows, lambda sums: 100 * ratios(np.array(sums))[0]
 
 
+@cache
 def items(arm, seed):
     """(films, 2): right items, and all."""
     entries, sums = read_json(out / "items.json"), defaultdict(lambda: np.zeros(2))

@@ -42,8 +42,9 @@ def onednn_is_faster(packed: bool = False) -> bool:
         raise ValueError(f"GTRANSFORMER_ONEDNN={wish}: must be 0 or 1")
     if wish == "0" or not onednn_is_there():
         return False
-    vectors = "AVX2", "AVX512"
-    return wish == "1" or (torch.backends.cpu.get_cpu_capability().startswith(vectors[not packed :]) and _is_amd())
+    capability = torch.backends.cpu.get_cpu_capability()
+    pays = capability.startswith("AVX512") or (packed and capability == "AVX2")
+    return wish == "1" or (pays and _is_amd())
 
 
 @cache

@@ -87,24 +87,21 @@ class ParallelSearch:
         return [[self._whole(number)] if self._is_found(number) else [] for number in range(count)]
 
     def _translate(self, documents: Sequence[int]) -> None:
+        if self.independent or self.scoring.beam == 1:
+            return self._search_in_rounds(documents, 1 if self.independent else None)
+        searched = self.rule, replace(self.scoring, beam=1), self.decoders, self.memories
+        draft = ParallelSearch(*searched, *map(torch.from_numpy, (self.limits, self.sentences)), self.room)
+        several = [number for number in documents if self.sentences[number] > 1]  # others have no context
+        draft._search_in_rounds(several, DRAFTS)
+        for number in several:
+            self.chosen[number] = draft.chosen[number]
         every = self._sentences(dict.fromkeys(documents, 0))
-        if self.independent:
-            self._store(every, self._begin(every, context=False).run())
-        elif self.scoring.beam == 1:
-            self._translate_greedily(documents)
-        else:
-            searched = self.rule, replace(self.scoring, beam=1), self.decoders, self.memories
-            draft = ParallelSearch(*searched, *map(torch.from_numpy, (self.limits, self.sentences)), self.room)
-            several = [number for number in documents if self.sentences[number] > 1]  # others have no context
-            draft._translate_greedily(several, DRAFTS)
-            for number in several:
-                self.chosen[number] = draft.chosen[number]
-            every = [unit for unit in every if unit[0] not in several or self._is_found(unit[0])]
-            if every:
-                self._store(every, self._begin(every, context=True).run())
+        every = [unit for unit in every if self.sentences[unit[0]] == 1 or self._is_found(unit[0])]
+        if every:
+            self._store(every, self._begin(every, context=True).run())
 
-    def _translate_greedily(self, documents: Sequence[int], rounds: int | None = None) -> None:
-        """Search until all sentences are final, or so many times."""
+    def _search_in_rounds(self, documents: Sequence[int], rounds: int | None) -> None:
+        """Search so many times, or until all sentences are final; more than once only with beam 1."""
         every = self._sentences(dict.fromkeys(documents, 0))
         if not every:
             return

@@ -132,7 +132,7 @@ def test_differences_over_documents(tmp_path):
         return [[" ".join(w if draw.random() > errors else "x" for w in s.split()) for s in d] for d in reference]
 
     def written(name, documents):
-        text = "".join(f"<d>\n{line}\n" for one in documents for line in ["\n".join(one)])
+        text = "".join("\n".join(["<d>", *one, ""]) for one in documents)
         (tmp_path / name).write_text(text, encoding="utf-8")
         return tmp_path / name
 

@@ -92,12 +92,16 @@ def _first_line(line: bytes, name: str | Path) -> bytes:
     return line.removeprefix(codecs.BOM_UTF8)
 
 
-def check_output(path: str | Path) -> None:
-    """Raise UserError for a directory, and for the suffix of compressed data; for use before long work."""
+def check_output(path: str | Path, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raise UserError for a directory, for the suffix of compressed data, and for a file that is read (``inputs``; None
+    is passed over); for use before long work.
+    """
     if Path(path).is_dir():
         raise UserError(f"{path}: is a directory; name a file")
     if Path(path).suffix in COMPRESSED:
         raise UserError(f"{path}: outputs are not compressed; give a name without {Path(path).suffix}")
+    if Path(path).is_file() and any(Path(one).is_file() and Path(one).samefile(path) for one in filter(None, inputs)):
+        raise UserError(f"{path}: is read, and the results would replace it; name another file for them")
 
 
 def is_replaceable(path: str | Path) -> bool:

@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.evaluation.suite_files import is_own_suite
 
-    check_output(args.output)
+    check_output(args.output, [*args.items, args.path])
     for name, value in (("--context", args.context), ("--context-right", args.context_right)):
         if value is not None and value < 0:
             raise UserError(f"{name} {value}: give a number of sentences, 0 or more")
@@ -107,6 +107,10 @@ def main(argv: list[str] | None = None) -> None:
     result = head | result
     write_json(args.output, result | provenance("contrastive", argv))
     print(item_table(result) if own else suite_table(result))
+    if "tied" in result:
+        print(
+            f"note: {result['tied']} items have a wrong translation with the same tokens as the right one: not solved"
+        )
     print(f"\nresults: {args.output}")
 
 

@@ -15,7 +15,7 @@ from gtransformer.errors import cli_main
 from gtransformer.evaluation.discourse import MODELS, score_files, table
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,6 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     systems = name_systems(args.hypotheses)
     first = systems[0][1]
     output = args.output or first.with_name(f"{first.name}.discourse.json")
+    check_output(output, [args.source, args.reference, *dict(systems).values()])
     models = args.source_model, args.target_model
     result = score_files(args.source, args.reference, dict(systems), models)
     write_json(output, result | provenance("discourse", argv))

@@ -67,14 +67,16 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.evaluation.contrastive import read_items
     from gtransformer.evaluation.generative import judge_lines, judge_translations, report, sign_tests
 
-    check_output(args.output)
     if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():
         args.prepared = Path(args.hypotheses.pop())
     named = name_systems(args.hypotheses)
+    check_output(args.output, [args.items, *dict(named).values()])
     head: dict = {"version": 1, "items": str(args.items), "items_sha256": sha256(args.items)}
     if is_ctxpro(read_json(args.items)):
         if args.prepared is not None:
             raise UserError(f"{args.prepared}: ctxpro needs no prepared corpus; leave it out")
+        if args.align != ORDER:
+            raise UserError(f"--align {args.align}: ctxpro's sentences are not aligned; leave it out")
         kind, expected = "rule", read_expectations(args.items)
         judged = {name: judge_lines(expected, path) for name, path in named}
     else:
@@ -94,7 +96,11 @@ def main(argv: list[str] | None = None) -> None:
         for name, path in named
     }
     (_, first), *others = judged.items()
-    unit = ("groups", "documents")[kind == "rule" and any("document id" in entry for entry in expected)]
+    if kind == "rule":
+        named_documents = any("document id" in entry for entry in expected)
+    else:
+        named_documents = all(item.group is None for item in items)
+    unit = "documents" if named_documents else "groups"
     tests = {name: sign_tests(first, one, kind, unit) for name, one in others}
     result = head | {"rule": RULES[kind], "systems": systems} | ({"significance": tests} if tests else {})
     write_json(args.output, result | provenance("generative", argv))

@@ -18,7 +18,8 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import COMET, DEFAULT_MODELS, LEARNED, SLIDE, LearnedMetrics, parse_models
 from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
-from gtransformer.evaluation.prepared_split import find_instance_index, read_side
+from gtransformer.evaluation.prepared_split import RAW as TEXT
+from gtransformer.evaluation.prepared_split import TOKENISED, find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, Alignment
 from gtransformer.evaluation.reference_texts import GivenText, References, read_references, read_test_set
@@ -26,6 +27,7 @@ from gtransformer.evaluation.references import REFERENCES, TOGETHER
 from gtransformer.evaluation.score import (
     BREAKDOWNS,
     compare_systems,
+    is_generated,
     name_systems,
     score_systems,
     score_text,
@@ -44,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
-    add("--split", default="test", help="which split was translated: train, valid or test (%(default)s)")
+    add("--split", help="which split of PREPARED was translated: train, valid or test (test)")
     add(
         "--hypotheses",
         nargs="+",
@@ -176,6 +178,7 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"{args.test_set}: has no outputs of systems; give translations with --hypotheses")
     sources = partial(source_documents, args, None if args.prepared else references)
     output = output_path(args, named)
+    check_outputs(args, named, output)
     learned = None
     if args.comet is not None:
         metrics = list(dict.fromkeys(args.comet or [COMET]))
@@ -187,7 +190,6 @@ def main(argv: list[str] | None = None) -> None:
             write_comparison,
         )  # the only import from the lab
 
-        check_output(args.html)
         items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
         shown = sources() if args.prepared or args.source_file or args.test_set else None
     systems = score_systems(named, score, args.metrics, learned, sources)
@@ -217,15 +219,26 @@ def main(argv: list[str] | None = None) -> None:
         print(f"page: {args.html}")
 
 
+def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]], output: Path) -> None:
+    """Raise UserError if a result cannot be written, or would replace a file that is read."""
+    files = [path for _, path in named if isinstance(path, Path)]
+    texts = [args.text] if args.text else []
+    texts += [path.with_suffix(".txt") for path in files if args.prepared and not args.text and is_generated(path)]
+    read = [*files, *(args.reference_file or ()), args.source_file, args.items]
+    if args.prepared:
+        read += [path for folder in (TEXT, TOKENISED) for path in (args.prepared / folder).glob(f"{args.split}.*")]
+    for path in (output, *texts, *filter(None, [args.html])):
+        check_output(path, read)
+
+
 def output_path(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]]) -> Path:
-    """Return where to write the JSON. Raise UserError if it cannot be a file."""
+    """Return where to write the JSON."""
     if args.output or args.test_set:  # in the current folder; the test set's own is somebody else's
         output = args.output or Path(f"{args.test_set.resolve().name}.{args.langs}.json")
     else:
         first = Path(named[0][1])
         own = f"{first.name.removesuffix('.jsonl')}.scores.json"
         output = first.with_name("comparison.json" if len(named) > 1 else own)
-    check_output(output)
     return output
 
 
@@ -286,6 +299,17 @@ def check_arguments(args: argparse.Namespace) -> None:
         (comet and args.reference_file and not args.source_file, "COMET needs the source; give --source-file"),
         (args.test and not several, "--test compares systems; give another file after --hypotheses"),
         (args.text and several, "--text names one file; leave it out for several systems"),
+        (args.prepared and args.source_file, "the prepared corpus has the source; leave --source-file out"),
+        (
+            args.source_file and not comet and not args.html,
+            "--source-file is read for --comet and --html; leave it out without them",
+        ),
+        (not args.prepared and args.split is not None, "--split is for a prepared corpus; leave it out"),
+        (
+            args.moses and (args.prepared is None or not raw),
+            "--moses detokenises for the raw reference of a prepared corpus; leave it out",
+        ),
+        (args.tokenize and not raw, "--tokenize is for the raw reference; leave it out"),
         (args.items and not args.html, "--items marks words on a page; name its file with --html"),
         (args.html and not raw, "--html shows untouched text; use the raw reference, or both"),
         (args.samples is not None and args.samples < 1, f"--samples {args.samples}: give 1 or more"),
@@ -296,6 +320,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     ):
         if wrong:
             raise UserError(said)
+    if args.prepared:
+        args.split = args.split or "test"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.terms import MAX_SHARE, REFERENCE, score_files, table
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -54,6 +54,7 @@ def main(argv: list[str] | None = None) -> None:
     first = systems[0][1]
     output = args.output or first.with_name(f"{first.name}.terms.json")
     training = tuple(args.training) if args.training else None
+    check_output(output, [args.source, args.reference, *dict(systems).values(), *(training or ())])
     result = score_files(args.source, args.reference, dict(systems), training, args.max_share)
     write_json(output, result | provenance("terms", argv))
     print(table(result["systems"] | {REFERENCE: result[REFERENCE]}, result["significance"]))

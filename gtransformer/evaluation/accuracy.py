@@ -26,6 +26,14 @@ def is_solved(choice: Choice) -> bool:
     return all(choice.correct > wrong for wrong in choice.wrong)
 
 
+def ties(choices: Sequence[Choice]) -> dict[str, int]:
+    """Return ``{"tied": n}``, the items whose right translation is as probable as a wrong one: they have the same
+    tokens. It is empty without such items.
+    """
+    count = sum(one.correct in one.wrong for one in choices)
+    return {"tied": count} if count else {}
+
+
 def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
     """Return accuracy in per cent, number of items, standard error, chance accuracy, and mean margin.
 

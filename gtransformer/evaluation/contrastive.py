@@ -17,7 +17,7 @@ from typing import Any
 
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved
+from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent
 from gtransformer.files import check_entry, read_json
@@ -104,25 +104,29 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
     data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("items"), list) or not isinstance(data.get("split"), str):
         raise UserError(f"{path}: not a contrastive set; expected 'split' and a list 'items'")
-    kinds = dict.fromkeys(("id", "document", "sentence", "distance"), int) | dict.fromkeys(
-        ("phenomenon", "detail", "correct"), str
-    )
+    counts, texts = ("id", "document", "sentence", "distance"), ("phenomenon", "detail", "correct")
     items = []
     for number, entry in enumerate(data["items"]):
         given = entry if isinstance(entry, dict) else {}
         wrong, others = given.get("wrong"), given.get("others", [])
-        fits = {key: isinstance(given.get(key), kind) for key, kind in kinds.items()}
+        fits = {key: is_count(given.get(key)) for key in counts}
+        fits |= {key: isinstance(given.get(key), str) for key in texts}
         fits["wrong"] = bool(wrong) and are_texts(wrong)
-        fits |= {key: isinstance(given[key], int) for key in OPTIONAL if key in given}
+        fits |= {key: is_count(given[key]) for key in OPTIONAL if key in given}
         fits["others"] = isinstance(others, list) and all(are_texts(row) and len(row) > 1 for row in others)
         check_entry(f"{path}: entry {number} of 'items'", fits)
         more = {key: given[key] for key in OPTIONAL if key in given}
-        more |= {key: given[key] for key in kinds if key != "correct"}
+        more |= {key: given[key] for key in (*counts, *texts) if key != "correct"}
         wrong, *others = (tuple(map(clean_line, texts)) for texts in (wrong, *others))  # as the corpus's text
         items.append(Item(correct=clean_line(given["correct"]), wrong=wrong, others=tuple(others), **more))
     if not items:
         raise UserError(f"{path}: the contrastive set has no items")
     return data["split"], items
+
+
+def is_count(value: object) -> bool:
+    """Return whether a value from a file is a whole number, 0 or more."""
+    return type(value) is int and value >= 0
 
 
 def are_texts(value: object) -> bool:
@@ -143,7 +147,8 @@ def score_items(
     One pass over an instance's reference scores all its right translations. A wrong translation replaces its sentence,
     and the target ends there, as later tokens cannot change its probability. Exception: if the target's length
     determines the windows, the rest of the target stays. A batch scorer also receives the previous sentences' instances
-    with their references; the item is the last of ``scorer.together``.
+    with their references; the item is the last of ``scorer.together``. A wrong translation with the right one's tokens
+    has its score, so the item is not solved.
 
     Args:
         spans: document, first sentence and current sentences of each instance.
@@ -166,7 +171,7 @@ def score_items(
     read = cache(read)
     requests: list[Request] = []
     whole: dict[int, int] = {}  # instance -> its request with the whole reference
-    wanted = []  # per item: request of the reference, index of its answer, requests of the wrong ones, view
+    wanted = []  # per item: request and place of its answer, those of the wrong ones, view
     for item in items:
         number, offset = current[item.document, item.sentence]
         if number not in whole:
@@ -178,20 +183,25 @@ def score_items(
         given = requests[whole[number]]
         source, target = given.source, given.target
         check_right_translation(item, item.correct if encoded[item.correct] == target[offset] else None)
-        wrong = range(len(requests), len(requests) + len(item.wrong))
+        answer = whole[number], scored[number].index(offset)
+        wrong = []
         rest = target[offset + 1 :] if scorer.depends_on_length else []
         for text in item.wrong:
+            if encoded[text] == encoded[item.correct]:
+                wrong.append(answer)
+                continue
+            wrong.append((len(requests), 0))
             other = [*target[:offset], encoded[text], *rest]
             requests.append(replace(given, target=other, scored=(offset,), name=item.name))
         # Both sides end with the same sentence, but one of them may begin earlier.
         view = IN_VIEW if item.disclosed(offset + len(source) - len(target), offset) else OUT_OF_VIEW
         if view == OUT_OF_VIEW and given.before and item.disclosed(*scorer.reach(given.before)):
             view = IN_BATCH
-        wanted.append((whole[number], scored[number].index(offset), wrong, view))
+        wanted.append((answer, wrong, view))
     scores = scorer.score(requests, progress)
     return [
-        ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), view)
-        for item, (reference, answer, wrong, view) in zip(items, wanted, strict=True)
+        ItemScores(item, scores[request][place], tuple(scores[one][at] for one, at in wrong), view)
+        for item, ((request, place), wrong, view) in zip(items, wanted, strict=True)
     ]
 
 
@@ -222,7 +232,8 @@ def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
 
     If all items distinguish the sides, the report is also by source distance and by target distance.
     ``context_out_of_view`` counts items whose deciding context the model does not read, so it can only guess.
-    ``context_in_batch``, if any, counts items whose answer only the batch's other sentences determine.
+    ``context_in_batch``, if any, counts items whose answer only the batch's other sentences determine, and ``tied``
+    those with a wrong translation of the same tokens.
     """
     sides = SIDES if all(None not in (s.item.distance_source, s.item.distance_target) for s in scores) else ()
     distances = {key: attrgetter(f"item.{key}") for key in ("distance", *sides)}
@@ -230,4 +241,4 @@ def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
     result = accuracy_report(scores, accuracy, "phenomenon", kinds, ["phenomenon", *distances], ["view", *distances])
     counts = Counter(score.view for score in scores)
     in_batch = {"context_in_batch": counts[IN_BATCH]} if counts[IN_BATCH] else {}
-    return result | {"context_out_of_view": counts[OUT_OF_VIEW], **in_batch}
+    return result | {"context_out_of_view": counts[OUT_OF_VIEW], **in_batch, **ties(scores)}

@@ -34,7 +34,7 @@ from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.contrastive import Item, check_right_translation
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.realignment import BY_ORDER, Alignment
-from gtransformer.evaluation.score import score_translations
+from gtransformer.evaluation.score import is_generated, score_translations
 from gtransformer.evaluation.significance import MIN_UNITS, SignTest, binomial_p_value
 from gtransformer.files import read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
@@ -51,7 +51,7 @@ class Judged:
 
     Attributes:
         distances: {"distance": 3, ...}, in sentences, as far as the set gives them.
-        group: items of one group depend on each other; None: independent.
+        group: items of one group, or of one document without groups, depend on each other; None: independent.
     """
 
     id: int
@@ -119,7 +119,8 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
         output = texts[item.document][item.sentence]
         found = outcome(output, item.correct, item.wrong, item.name, item.others)
         distances = {key: getattr(item, key) for key in ("distance", *SIDES) if getattr(item, key) is not None}
-        judged.append(Judged(item.id, item.phenomenon, found, output, distances, item.group))
+        group = f"document {item.document}" if item.group is None else item.group
+        judged.append(Judged(item.id, item.phenomenon, found, output, distances, group))
     return judged
 
 
@@ -159,6 +160,8 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
 
 def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
     """Return the translation of each entry's sentence: the last one of its document, or its line."""
+    if is_generated(hypotheses):
+        raise UserError(f"{hypotheses}: plain text is needed; give the PREFIX.txt that the score command writes")
     lines = list(read_lines(hypotheses))
     if not any(map(is_document_mark, lines)):
         if len(lines) != len(expectations):

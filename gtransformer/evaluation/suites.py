@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gtransformer.evaluation.accuracy import accuracy, is_solved
+from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
@@ -84,7 +84,8 @@ def score_examples(
     Whole candidates with more sentences than the model takes are scored sentence by sentence, each with as much context
     as fits. So are whole candidates by models that read their batch; the batch is the candidate's previous sentences.
     For other examples, which contain only their own context, the batch is drawn (``batch_neighbours``), with right
-    candidates (Wu et al. 2023, section 4.2: "irrelevant global context").
+    candidates (Wu et al. 2023, section 4.2: "irrelevant global context"). A wrong candidate with the right one's tokens
+    has its score.
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
@@ -132,10 +133,14 @@ def score_examples(
             before = tuple(alone[numbers[other]] for other in others)
             requests[number] = [[replace(one, before=before) for one in parts] for parts in requests[number]]
     scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
-    return [
-        ExampleScores(example, tuple(sum(sum(next(scores)) for _ in parts) for parts in candidates), context)
-        for example, candidates, context in zip(examples, requests, contexts, strict=True)
-    ]
+    found = []
+    for example, candidates, context in zip(examples, requests, contexts, strict=True):
+        each = [sum(sum(next(scores)) for _ in parts) for parts in candidates]
+        right = example.correct
+        same = [[one.target for one in parts] == [one.target for one in candidates[right]] for parts in candidates]
+        each = [each[right] if equal else score for score, equal in zip(each, same, strict=True)]
+        found.append(ExampleScores(example, tuple(each), context))
+    return found
 
 
 def sentence_by_sentence(
@@ -194,4 +199,4 @@ def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
     names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
     kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}
     within = ["distance"] if {"phenomenon", "distance"} <= kinds.keys() else []
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, names, within)
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, names, within) | ties(scores)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtransformer.evaluation.metrics import DOCUMENTS
-from gtransformer.evaluation.score import score_text
+from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.segments import Segments
 from gtransformer.evaluation.significance import compare, t_quantile
 
@@ -45,15 +45,19 @@ def with_interval(differences: Sequence[float]) -> dict[str, Any]:
 
 
 class Translations:
-    """Plain-text translations of one test set, a line ``<d>`` before each document, for tests over its documents."""
+    """Plain-text translations of one test set, a line ``<d>`` before each document, for tests over its documents.
 
-    def __init__(self, reference: Path):
-        self.reference, self._segments = reference, {}
+    ``score``: scores one of them, called with ``hypotheses`` and ``metrics``, as ``score.score_translations`` with the
+    prepared split.
+    """
+
+    def __init__(self, score: Callable[..., Evaluation]):
+        self.score, self._segments = score, {}
 
     def segments(self, text: Path) -> Segments:
         """Return the segments of a translation, which is read once."""
         if text not in self._segments:
-            self._segments[text] = score_text(self.reference, text, metrics=["bleu"]).scores["raw"].segments
+            self._segments[text] = self.score(hypotheses=text, metrics=["bleu"]).scores["raw"].segments
         return self._segments[text]
 
     def test(self, key: str, baseline: Sequence[Path], system: Sequence[Path]) -> dict[str, Any]:

@@ -62,14 +62,15 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
         if prefix == f"{valid}_" and "loss" in values:
             _append(losses, updates, values["loss"])
         if "wall" in values:
-            walls.append(values["wall"])
+            walls.append((values["wall"], updates))
     curve.train = curve.train or epochs
     curve.best = min(reversed(losses), key=itemgetter(1), default=(None,))[0]
     if not curve.train and not curve.valid:
         raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
     if walls:
-        # The clock restarts at 0 in every resumed training.
-        curve.seconds = sum(wall for wall, following in pairwise([*walls, -1.0]) if following < wall)
+        # The clock restarts at 0 in every resumed training, which may also repeat updates.
+        last = pairwise([*walls, (-1.0, 0)])
+        curve.seconds = sum(wall for (wall, made), (later, more) in last if later < wall or more < made)
     return curve
 
 

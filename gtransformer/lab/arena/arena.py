@@ -13,6 +13,7 @@ from typing import Any
 
 from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import DEFAULT_METRICS
+from gtransformer.evaluation.prepared_split import RAW as TEXT
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.lab.arena.budget import (
@@ -212,7 +213,7 @@ class Arena(Planner):
 
     def reference(self) -> Path:
         """Return the untouched reference of the test set."""
-        return split_files(self.raw, self.recipe_set.languages, RAW["test"])[1]
+        return self.prepared / TEXT / f"test.{self.recipe_set.languages[1]}"
 
     def model(self, name: str, seed: int | None = None) -> Path:
         """Return the model of a system's run; without seed, the start's."""

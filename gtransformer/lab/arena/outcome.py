@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.score import score_translations
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve, read_series
 from gtransformer.lab.analysis.figures import draw_reach
@@ -76,7 +78,7 @@ def collect(arena: Arena) -> dict[str, Any]:
     """Return the results of all systems, as in ``arena.json``."""
     folders = {name: arena.folders(name) for name in arena.systems}
     systems = {name: _system(arena, name, folders[name]) for name in folders}
-    texts = Translations(arena.reference())
+    texts = Translations(partial(score_translations, arena.prepared, "test"))
     for name in folders:
         if name != BASELINE:
             systems[name]["difference"] = _difference(

@@ -296,6 +296,7 @@ def recipe_result(
         before: the recipes that this one's model started from, directly or indirectly, with their budgets.
     """
     those = ", ".join(f"{spent:g} of {name}" for name, spent in before.items())
+    best = None if recipe.averaged else curve.best  # an average of checkpoints was not validated
     return {
         "description": recipe.description,
         "doc_mode": recipe.sections["task"].get("doc-mode"),
@@ -306,8 +307,8 @@ def recipe_result(
         "updates": (curve.valid or curve.train)[-1][0],
         "parameters": parameters,
         "validation_perplexity": curve.last_valid,
-        "best_update": curve.best,
-        "word_perplexity": dict(curve.words).get(curve.best),
+        "best_update": best,
+        "word_perplexity": dict(curve.words).get(best),
         "curve": {"train": curve.train, "valid": curve.valid, "words": curve.words},
         "seconds": {"training": round(seconds, 1)},
         "scores": {},

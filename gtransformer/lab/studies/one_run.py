@@ -21,7 +21,7 @@ from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import Corpus, model_file
-from gtransformer.run.recipe import load_recipe
+from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import Run
 from gtransformer.tasks.checkpoints import model_in
 from gtransformer.tasks.trained import import_user_dir
@@ -41,7 +41,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
         run.execute("train")
     if order.get("translate", True):
         run.execute("generate")
-        score_test(run, order.get("metrics", ["bleu"]))
+        score_test(directory, run.prepared, run.recipe, order.get("metrics", ["bleu"]))
     if order.get("contrastive"):
         score_contrastive(run, **order["contrastive"])
     if order.get("attention"):
@@ -61,11 +61,38 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     return Run(recipe, Corpus(raw.name, raw), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
 
 
-def score_test(run: Run, metrics: Sequence[str]) -> None:
+def score_test(directory: Path, prepared: Path, recipe: Recipe, metrics: Sequence[str]) -> None:
     """Score the translations into test.scores.json; the recipe may set the reference."""
-    output = run.directory / "test.scores.json"
-    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
-    call_command("score", str(run.prepared), run.recipe.options("score") | options)
+    output = directory / "test.scores.json"
+    options = {"split": "test", "hypotheses": directory / "test.jsonl", "output": output, "metrics": metrics}
+    call_command("score", str(prepared), recipe.options("score") | options)
+
+
+def add_scores(directory: Path, metrics: Sequence[str]) -> None:
+    """Score the translations of a finished run again if its result lacks one of ``metrics``: another study made it."""
+    order = read_json(directory / ORDER)
+    had = order.get("metrics", ["bleu"])
+    if not order.get("translate", True) or set(metrics) <= set(had):
+        return
+    order["metrics"] = list(dict.fromkeys([*had, *metrics]))
+    recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
+    score_test(directory, (directory / order["prepared"]).resolve(), recipe, order["metrics"])
+    write_json(directory / RESULT, read_json(directory / RESULT) | scores_of(directory) | {"run": order})
+    write_json(directory / ORDER, order)
+
+
+def scores_of(directory: Path) -> dict[str, Any]:
+    """Return the scores of a run's translations, their reference and counts, as in its result.
+
+    s-BLEU and other scores over sentences are null if sentences are not aligned with the source's (Bao et al. 2021,
+    appendix A).
+    """
+    found = read_json(directory / "test.scores.json")
+    # The first is the raw one, unless the recipe sets only another one.
+    (reference, best), counts = next(iter(found["scores"].items())), found["counts"]
+    aligned = counts["misaligned_instances"] == 0
+    scores = {name: score if aligned or name not in ALIGNED else None for name, score in best.items()}
+    return {"reference": reference, "scores": scores, "counts": counts}
 
 
 def score_contrastive(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
@@ -83,16 +110,11 @@ def score_contrastive(run: Run, prepared: str, items: Sequence[str], **how: Any)
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
     """Return the results of the stages; training curves and seconds are those of the model that translated.
 
-    s-BLEU and other scores over sentences are null if sentences are not aligned with the source's (Bao et al. 2021,
-    appendix A). A model that does not translate has no scores.
+    A model that does not translate has no scores.
     """
-    reference, scores, counts, seconds = None, {}, None, None
+    scores, seconds = {"reference": None, "scores": {}, "counts": None}, None
     if order.get("translate", True):
-        found = read_json(run.directory / "test.scores.json")
-        # The first is the raw one, unless the recipe sets only another one.
-        (reference, best), counts = next(iter(found["scores"].items())), found["counts"]
-        aligned = counts["misaligned_instances"] == 0
-        scores = {name: score if aligned or name not in ALIGNED else None for name, score in best.items()}
+        scores = scores_of(run.directory)
         seconds = read_json(run.directory / "generate.test.json")["seconds"]
     log = run.checkpoint.parent.parent / "train.log"
     training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
@@ -100,9 +122,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "version": 1,
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
-        "reference": reference,
-        "scores": scores,
-        "counts": counts,
+        **scores,
         "curves": training | read_series(log, VALIDATION),  # losses and entropies over updates, in bits
         "seconds": {"train": read_curve(log).seconds, "generate": seconds},
         "device": device_name(),

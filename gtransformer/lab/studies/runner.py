@@ -6,21 +6,22 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.prepared_split import RAW as TEXT
 from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
-from gtransformer.lab.recipe_set import RAW, split_files
 from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
-from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
+from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, add_scores, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
 from gtransformer.lab.studies.questions import Questions
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
@@ -177,12 +178,14 @@ class Runner:
         Failed runs are left out, and listed with the reason under ``missing``.
         """
         names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
+        for run in names:
+            add_scores(self.folder(run), self.metrics(run))
         results = {names[run]: read_result(self.folder(run)) for run in names}
-        texts = cache(lambda: Translations(self.reference()))
+        texts = Translations(lambda **how: score_translations(self.corpora.folder(self.corpora.base), "test", **how))
 
         def test(key: str, *runs: list[str]) -> dict[str, Any]:
             folder = self.corpora.directory / "runs"
-            return texts().test(key, *([folder / name / TRANSLATION for name in names] for names in runs))
+            return texts.test(key, *([folder / name / TRANSLATION for name in names] for names in runs))
 
         return {
             "version": 1,
@@ -209,7 +212,7 @@ class Runner:
 
     def reference(self) -> Path:
         """Return the untouched reference of the test set."""
-        return split_files(self.corpora.raw, self.corpora.pair, RAW["test"])[1]
+        return self.corpora.folder(self.corpora.base) / TEXT / f"test.{self.corpora.pair[1]}"
 
     def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
         """Return a panel with the lines that have a run in ``names``."""

@@ -9,6 +9,7 @@ from typing import Any
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.records import shown_difference, shown_interval, spread, with_interval
 from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
+from gtransformer.run.recipe import AVERAGED
 
 CHOICES = "accuracy"  # key: accuracy of contrastive choices
 BEST = "best_update"  # key: update of the lowest validation loss, whose model is used
@@ -113,13 +114,19 @@ def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] 
         found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
     elif kind in (BEST, WORDS):
         # The last of equal losses, as fairseq keeps its best checkpoint.
-        best = [min(run["curves"].get("valid_loss", ())[::-1], key=itemgetter(1), default=(None,))[0] for run in runs]
+        losses = [() if is_average(run) else run["curves"].get("valid_loss", ()) for run in runs]
+        best = [min(one[::-1], key=itemgetter(1), default=(None,))[0] for one in losses]
         bits = [dict(run["curves"].get("valid_word_nll_loss", ())) for run in runs]
         words = [2 ** one[update] if update in one else None for one, update in zip(bits, best, strict=True)]
         found = best if kind == BEST else words
     else:
         found = [score and score["score"] for score in (run["scores"].get(kind) for run in runs)]
     return None if None in found else spread(found)
+
+
+def is_average(run: Mapping[str, Any]) -> bool:
+    """Return whether a run translated with an average of checkpoints, which was not validated."""
+    return bool(run.get("options", {}).get("train", {}).get(AVERAGED))
 
 
 def table(result: Mapping[str, Any]) -> str:
@@ -146,12 +153,12 @@ def table(result: Mapping[str, Any]) -> str:
             }
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
             scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
-            if "difference" in line:
-                found = [(line["difference"] or {}).get(key) for key in (SCORE, "s_bleu")]
+            if panel.get("baseline"):
+                found = [(line.get("difference") or {}).get(key) for key in (SCORE, "s_bleu")]
                 scores += [shown for one in found for shown in (shown_difference(one), shown_interval(one))]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
-    seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
+    seeds = max((len(line["runs"]) for panel in result["panels"] for line in panel["lines"]), default=0)
     foot = [f"mean (lowest to highest) of {seeds} seed(s); s-BLEU where all sentences are aligned"]
     foot += [f"missing: {name} {reason}" for name, reason in result.get("missing", {}).items()]
     return "\n\n".join([*blocks, "\n".join([*foot, *sorted(signatures)])])

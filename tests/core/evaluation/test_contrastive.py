@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -142,11 +143,28 @@ def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode):
 def test_a_text_scores_the_same_as_right_and_as_wrong(dictionary, alignment, encode):
     """Where windows lie by the target's length, what stands behind the sentence moves them: it is seen by both."""
     model = window_model(dictionary, 2, train_alignment=alignment)
-    items = [Item(0, "pronoun", "a", 0, i, i, text, (text, "w1")) for i, text in enumerate(TARGETS[0])]
-    sides = tuple(map(encode, (SOURCES[0], TARGETS[0])))
     scorer = SentenceScorer(model, dictionary, dictionary)
-    for score in score_items(scorer, items, PLACES[:1], lambda number: sides, encode):
-        assert score.wrong[0] == pytest.approx(score.correct, abs=1e-9)
+
+    def scores(place: int, targets: list[str], wrong: str):
+        item = Item(0, "pronoun", "a", 0, place, place, targets[place], (wrong,))
+        sides = tuple(map(encode, (SOURCES[0], targets)))
+        return score_items(scorer, [item], PLACES[:1], lambda number: sides, encode)[0]
+
+    for place, text in enumerate(TARGETS[0]):
+        other = [*TARGETS[0][:place], "w1", *TARGETS[0][place + 1 :]]
+        one, reverse = scores(place, TARGETS[0], "w1"), scores(place, other, text)
+        assert one.wrong[0] == pytest.approx(reverse.correct, abs=1e-9)
+        assert reverse.wrong[0] == pytest.approx(one.correct, abs=1e-9)
+
+
+def test_equal_tokens_are_never_solved(model, dictionary, encode, read):
+    """Words that the model does not know are one word to it: sums in another order must not decide."""
+    items = [replace(item, wrong=(*item.wrong, item.correct)) for item in ITEMS]
+    scores = score_items(SentenceScorer(model, dictionary, dictionary, 1), items, PLACES, read, encode)
+    assert all(score.correct == score.wrong[-1] for score in scores)
+    result = report(scores)
+    assert result["total"]["solved"] == 0 and result["tied"] == len(items)
+    assert "tied" not in report(score_items(SentenceScorer(model, dictionary, dictionary), ITEMS, PLACES, read, encode))
 
 
 @pytest.mark.parametrize(("place", "said"), [((2, 0), "not in the prepared split"), ((1, 1), "is not the reference")])
@@ -267,6 +285,8 @@ def test_reads_items(tmp_path):
     "change",
     [
         {"distance": None},
+        {"distance": -1},
+        {"document": True},
         {"wrong": []},
         {"wrong": [1]},
         {"correct": 3},

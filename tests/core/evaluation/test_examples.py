@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -57,6 +58,11 @@ def test_scores_by_hand(dictionary, encode, system, cut):
         assert list(result.scores) == pytest.approx(expected, abs=1e-9)
         assert result.context == (before, behind)
         assert len({round(score, 4) for score in expected}) == 4, "candidates must differ"
+    examples = [replace(one, candidates=(*one.candidates, one.candidates[0])) for one in examples]
+    found = score_examples(scorer, examples, encode, encode, capacity=capacity)
+    assert all(result.scores[0] == result.scores[-1] for result in found)
+    total = report(found)
+    assert total["total"]["solved"] == 0 and total["tied"] == len(examples)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

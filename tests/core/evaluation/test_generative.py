@@ -102,7 +102,7 @@ def test_the_command(command, capsys):
     assert "100.0" in shown and "±0.0" not in shown
 
 
-@pytest.mark.parametrize("change", [{"document": -1}, {"document": 2}, {"sentence": 3}, {"correct": "Nein."}])
+@pytest.mark.parametrize("change", [{"document": 2}, {"sentence": 3}, {"correct": "Nein."}])
 def test_items_of_another_corpus(command, capsys, change):
     assert command([replace(ITEMS[0], **change)], {"same": TEXT}) == 1
     assert "item 0: " in capsys.readouterr().err
@@ -127,6 +127,10 @@ def test_ctxpro(tmp_path, capsys):
     assert {name: part["right"] for name, part in found["by_distance"].items()} == {"1": 1, "4-6": 0}
     assert list(found["by_rule_and_distance"]) == ["gender"] and bare("„Wie geht's?“") == "wie gehts"
     assert bare(unicodedata.normalize("NFD", "„Größe“")) == bare("größe")
+    generated = tmp_path / "generated.jsonl"
+    generated.write_text('{"id": 0}\n' * 3, encoding="utf-8")
+    assert main([*line[:-1], str(generated)]) == 1 and "plain text is needed" in capsys.readouterr().err
+    assert main([*line, "--align=mwer"]) == 1 and "not aligned" in capsys.readouterr().err
     for entries, lines, options, said in (
         (CTXPRO, "Sie\n", [], "1 lines"),
         ([{**CTXPRO[0], "ante distance": -1}], "Sie\n", [], "entry 0 has no valid 'ante distance'"),
@@ -167,6 +171,16 @@ def test_ctxpro_from_documents(tmp_path, capsys):
         text.write_text(lines, encoding="utf-8")
         capsys.readouterr()
         assert main(line) == 1 and said in capsys.readouterr().err
+
+
+def test_items_without_groups_are_tested_over_documents(command):
+    """Three better items of one document are one."""
+    items = [replace(item, document=0, group=None) for item in ITEMS[:2]] + [replace(ITEMS[2], group=None)]
+    worse = [["Na."] * len(TEXT[0]), TEXT[1]]
+    test = command(items, {"worse": worse, "same": TEXT})["significance"]["same"]["total"]
+    assert {key: test[key] for key in ("unit", "better", "worse", "equal")} == {
+        "unit": "documents", "better": 1, "worse": 0, "equal": 1,
+    }  # fmt: skip
 
 
 def test_sign_tests_over_documents(tmp_path, capsys):

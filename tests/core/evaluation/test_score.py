@@ -75,6 +75,9 @@ def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helper
         assert [scores.values[key].score for key in ("s_bleu", "d_bleu", "d_bleu_instance")] == pytest.approx([100] * 3)
         assert scores.values["s_bleu"].segments == evaluation.counts["sentences"] == 4
     assert evaluation.counts["left_out_sentences"] == 1
+    evaluation.write_text(None)
+    text = score_translations(prepared, "test", evaluation.text).scores["raw"]
+    assert text.values["d_bleu"].score == pytest.approx(100) and text.values["s_bleu"].segments == 4
 
 
 def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys, monkeypatch):
@@ -98,6 +101,33 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
     for scores in result["scores"].values():
         for score in scores.values():
             assert f"{score['score']:.2f}" in printed and score["signature"] in printed
+
+
+def test_results_replace_nothing_that_is_read(prepared, hypotheses, capsys):
+    assert main([str(prepared), "--hypotheses", str(hypotheses)]) == 0
+    text, reference = hypotheses.with_suffix(".txt"), prepared / "text" / "test.de"
+    before = {path: path.read_bytes() for path in (hypotheses, text, reference)}
+    for more in (
+        [f"b={text}"],  # the first system's text would be written there
+        ["--output", str(hypotheses)],
+        ["--output", str(reference)],
+        ["--text", str(reference)],
+        ["--html", str(hypotheses)],
+    ):
+        assert main([str(prepared), "--hypotheses", f"a={hypotheses}", *more]) == 1
+        assert "is read, and the results would replace it" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_options_without_effect(prepared, hypotheses, capsys):
+    for line in (
+        [str(prepared), "--source-file", "x"],
+        [str(prepared), "--reference", "release", "--tokenize", "zh"],
+        [str(prepared), "--reference", "release", "--moses", "x"],
+        ["--reference-file", "x", "--split", "valid"],
+        ["--reference-file", "x", "--source-file", "y"],
+    ):
+        assert main([*line, "--hypotheses", str(hypotheses)]) == 1 and "leave" in capsys.readouterr().err
 
 
 def test_only_the_target_side_is_read(prepared, hypotheses):

@@ -82,6 +82,8 @@ def test_a_resumed_training_replaces_what_it_repeats_and_adds_its_time(log) -> N
     )
     assert curve.train == [(10, 9.0), (20, 6.0), (30, 5.0)]
     assert curve.seconds == 15 + 8
+    slower = [entry("train_inner", ppl=9.0, num_updates=updates, wall=wall) for updates, wall in ((20, 5), (10, 6))]
+    assert read_curve(log(*slower)).seconds == 5 + 6
 
 
 def test_other_forms_of_logs(log) -> None:

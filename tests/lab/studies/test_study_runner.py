@@ -13,7 +13,7 @@ from gtransformer.cli import contrastive, score
 from gtransformer.errors import UserError
 from gtransformer.lab.studies import one_run
 from gtransformer.lab.studies.data import Corpora
-from gtransformer.lab.studies.one_run import ordered_run, result_of, score_contrastive, score_test
+from gtransformer.lab.studies.one_run import add_scores, ordered_run, result_of, score_contrastive, score_test
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner, make_figure
 from gtransformer.run.pipeline import Pipeline
@@ -203,6 +203,25 @@ def test_the_reference_that_was_scored_against(tmp_path, references):
     assert result["reference"] == references[0] and result["scores"]["d_bleu"]["score"] == len(references[0])
 
 
+def test_a_study_that_needs_more_scores_has_them_taken_again(tmp_path, monkeypatch):
+    """Of the translations of a run that another study finished; its model is not needed."""
+    asked = []
+
+    def score(directory, prepared, recipe, metrics):
+        asked.append(metrics)
+        leave(tmp_path, {"raw": {"d_bleu": {"score": 3.0}, "ter": {"score": 4.0}}})
+
+    leave(tmp_path, {"raw": {"d_bleu": {"score": 3.0}}})
+    order = ORDER | {"metrics": ["bleu"]}
+    (tmp_path / "run.json").write_text(json.dumps(order))
+    (tmp_path / "result.json").write_text(json.dumps(result_of(ordered_run(tmp_path, order), order, [])))
+    monkeypatch.setattr(one_run, "score_test", score)
+    for wanted in (["bleu"], ["bleu", "ter"], ["bleu"], ["ter", "bleu"]):
+        add_scores(tmp_path, wanted)
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert asked == [["bleu", "ter"]] and found["scores"]["ter"]["score"] == 4.0 and found["seconds"]["train"] == 3
+
+
 def test_what_commands_are_given(tmp_path: Path, monkeypatch):
     """A recipe chooses the reference but not what a study needs."""
     given = []
@@ -210,7 +229,7 @@ def test_what_commands_are_given(tmp_path: Path, monkeypatch):
         monkeypatch.setattr(module, "main", lambda arguments: given.append(arguments))
     changes = ["score.reference=release", "score.metrics=chrf", "score.output=elsewhere.json"]
     run = ordered_run(tmp_path / "runs" / "a", ORDER | {"changes": changes})
-    score_test(run, ["bleu"])
+    score_test(run.directory, run.prepared, run.recipe, ["bleu"])
     score_contrastive(run, "../../set", ["x.json", "y.json"], batch_sentences=4, documents="d", context=0)
     scoring, asking = (" ".join(one) for one in given)
     assert "--reference release" in scoring and "--metrics bleu" in scoring and f"--output {run.directory}" in scoring

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from gtransformer.evaluation.score import score_text
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.records import Translations, spread
 from gtransformer.lab.studies.table import summary, table
@@ -123,6 +125,15 @@ def test_a_table_with_a_baseline_has_differences_by_seed_and_their_intervals():
         ["+0.00 (+0.00 to +0.00)", "-"], ["+2.00 (-50.17 to +54.17)", "-"], ["-20.00", "-"]]  # fmt: skip
 
 
+def test_tables_without_their_baseline_or_any_row():
+    """As with --allow-missing, if all runs of a row failed, and with --only-finished early on."""
+    lines = [{"system": "a", "label": "other", "runs": ["other0"], "x": None}]
+    panel = {"kind": "table", "title": "T", "axis": "row", "baseline": "base", "lines": lines}
+    found = summary([panel, panel | {"lines": []}], {"other0": result(50.0, [1.0])})
+    assert cells(table({"panels": found, "systems": {"a": "A"}}).splitlines()[2])[-2:] == ["-", "-"]
+    assert "0 seed(s)" in table({"panels": found[1:], "systems": {"a": "A"}})
+
+
 def test_differences_over_documents(tmp_path):
     """Of the seeds that both have; their counts are summed, as if their translations of a document were joined."""
     words, draw = "a cat sat on the mat and it was very warm there".split(), random.Random(3)
@@ -142,7 +153,7 @@ def test_differences_over_documents(tmp_path):
              for label in ("base", "other")]  # fmt: skip
     panel = {"kind": "table", "title": "T", "axis": "row", "baseline": "base", "lines": lines}
     paths, right = {name: written(name, one) for name, one in texts.items()}, written("reference", reference)
-    tests = Translations(right)
+    tests = Translations(partial(score_text, right))
     (found,) = summary(
         [panel], runs, lambda key, *names: tests.test(key, *([paths[name] for name in own] for own in names))
     )
@@ -152,7 +163,7 @@ def test_differences_over_documents(tmp_path):
         name: written(name, [one + two for one, two in zip(texts[f"{name}0"], texts[f"{name}1"], strict=True)])
         for name in ("base", "other")
     }
-    joined = Translations(written("twice", [one + one for one in reference]))
+    joined = Translations(partial(score_text, written("twice", [one + one for one in reference])))
     assert other["s_bleu"]["documents"] == joined.test("s_bleu", [both["base"]], [both["other"]])
     assert other["d_bleu"]["documents"]["units"] == 7
     low, high = other["s_bleu"]["documents"]["interval"]

@@ -17,6 +17,7 @@ import omegaconf
 import torch
 from fairseq import checkpoint_utils, options
 from fairseq import utils as fairseq_utils
+from fairseq.data import iterators
 from fairseq.distributed import utils as distributed
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.logging import meters
@@ -51,6 +52,7 @@ def patch() -> None:
     _wrap(options, "parse_args_and_arch", _parse_and_check)
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
+    _wrap(iterators.GroupedIterator, "__init__", _group_what_is_left)
     if not quick_import.left_out:  # else nothing is trained
         from fairseq.trainer import Trainer
 
@@ -227,6 +229,23 @@ def _train_step(step, self, *arguments, **more):
     if None not in (log, after_update, iterator):
         after_update(self, iterator)
     return log
+
+
+def _group_what_is_left(group, self, iterable, chunk_size, skip_remainder_batch=False):
+    """Group the batches that a resumed epoch has left.
+
+    fairseq counts groups from the epoch's beginning. If the number of batches read before is no multiple of
+    ``--update-freq``, which may have changed, it drops the last group and trains on the whole epoch again.
+    """
+    read = getattr(iterable, "n", 0)
+    group(self, iterable, chunk_size, skip_remainder_batch)
+    if not read % chunk_size:
+        return
+    left = len(iterable) - read
+    groups = left // chunk_size if skip_remainder_batch else -(-left // chunk_size)
+    self.total = self.n + groups
+    if skip_remainder_batch:
+        iterable.take(read + groups * chunk_size)
 
 
 # --- Several processes

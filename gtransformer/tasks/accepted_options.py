@@ -63,7 +63,7 @@ _USED_IN = {
         train_subset combine_valid_subsets ignore_unused_valid_subsets validate_interval validate_interval_updates
         validate_after_updates fixed_validation_seed disable_validation max_tokens_valid batch_size_valid
         max_valid_steps grouped_shuffling update_epoch_batch_itr update_ordered_indices_seed
-        ddp_backend ddp_comm_hook bucket_cap_mb fix_batches_to_gpus find_unused_parameters gradient_as_bucket_view
+        ddp_backend ddp_comm_hook bucket_cap_mb find_unused_parameters gradient_as_bucket_view
         heartbeat_timeout broadcast_buffers
         save_dir restore_file continue_once finetune_from_model reset_dataloader reset_lr_scheduler reset_meters
         reset_optimizer optimizer_overrides save_interval save_interval_updates keep_interval_updates
@@ -115,6 +115,7 @@ _REFUSED = {
     "give --more-training-data and --training-weights; leave it out": "upsample_primary",
     "documents are split between sentences; give --instances greedy and --instance-tokens N": "truncate_source",
     "batches have no padding here; leave it out": "num_batch_buckets",
+    "fairseq reads it only of datasets that load ahead, which documents do not; leave it out": "fix_batches_to_gpus",
     "is for fairseq's speech translation in two passes, which no document model has; leave it out": (
         "beam_mt max_len_a_mt max_len_b_mt lenpen_mt"
     ),
@@ -142,10 +143,15 @@ LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
     "validate_interval beam nbest batch_sentences max_pair_tokens",
     0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates no_repeat_ngram_size "
-    "min_len max_len_a max_len_b prefix_size documents_at_once",
+    "min_len max_len_a max_len_b prefix_size documents_at_once seed",
 }
 OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
+# What fairseq removes from words, by name.
+JOINED = ("sentencepiece", "wordpiece", "letter", "silence", "_EOW", "subword_nmt", "@@ ", "@@", "none")
+HIGHER_IS_BETTER = ("s_bleu", "d_bleu", "bleu", "accuracy")
+# What the criteria log of validation, for --best-checkpoint-metric.
+LOGGED = ("loss", "nll_loss", "ppl", "word_nll_loss", "word_ppl", *HIGHER_IS_BETTER)
 PACKAGES = {
     "wandb_project": ("wandb",),
     "aim_repo": ("aim",),
@@ -183,6 +189,7 @@ def check_parsed(parser: ArgumentParser, args: Namespace, of_program: bool = Tru
             given.pop(name, None)
     check_given(given, program, model_options(parser))
     check_numbers(args)
+    check_joining(args)
     for name in OVERRIDES:
         check_overrides(name, getattr(args, name, None) or "{}")
     if of_program:
@@ -201,6 +208,8 @@ def check_numbers(args: Namespace) -> None:
         raise UserError(
             f"--label-smoothing {args.label_smoothing}: give less than 1, which leaves nothing for the target"
         )
+    if getattr(args, "lr_scheduler", None) == "inverse_sqrt" and not float(args.warmup_updates):
+        raise UserError("--lr-scheduler inverse_sqrt: begins at --warmup-updates; give 1 or more")
     betas = getattr(args, "adam_betas", "(0.9, 0.98)")
     try:
         first, second = map(float, ast.literal_eval(str(betas)))
@@ -208,6 +217,14 @@ def check_numbers(args: Namespace) -> None:
         first = second = -1.0
     if not (0 <= first < 1 and 0 <= second < 1):
         raise UserError(f"--adam-betas {betas}: give two numbers of at least 0 and below 1, as '(0.9, 0.98)'")
+
+
+def check_joining(args: Namespace) -> None:
+    """Raise UserError for a name that fairseq does not know, when the first batch has been translated."""
+    for name in ("post_process", "eval_bleu_remove_bpe"):
+        value = getattr(args, name, None)
+        if value is not None and value not in JOINED:
+            raise UserError(f"{option_of(name)} {value}: give one of {', '.join(JOINED)}")
 
 
 def _number(name: str, value: float | str) -> float:
@@ -284,11 +301,35 @@ def check_training(whole: DictConfig | None) -> None:
             "--update-ordered-indices-seed alone changes only the batches of a resumed run; give "
             "--update-epoch-batch-itr, too, or leave it out"
         )
+    subset = whole.dataset.train_subset
+    if subset in whole.dataset.valid_subset.split(","):
+        raise UserError(
+            f"--valid-subset {whole.dataset.valid_subset}: validation would use up the training's batches of {subset}; "
+            "prepare the same text as another split"
+        )
+    check_best_metric(whole)
     if torch.cuda.is_available() and not whole.common.cpu:
         return
     for name in FOR_GPUS:
         if changed.get(name):
             raise UserError(f"{option_of(name)} is for GPUs, and this training has none; leave it out")
+
+
+def check_best_metric(whole: DictConfig) -> None:
+    """Raise UserError for a metric of the best checkpoint that is not logged, or better in the other direction."""
+    metric, higher = (whole.checkpoint[name] for name in ("best_checkpoint_metric", "maximize_best_checkpoint_metric"))
+    said = f"--best-checkpoint-metric {metric}"
+    if whole.dataset.disable_validation:
+        return
+    if str(whole.criterion._name) == FUSED and metric not in LOGGED and not metric.startswith("entropy_"):
+        raise UserError(f"{said}: validation has no such number; give one of {', '.join(LOGGED)}")
+    if metric.endswith("bleu") and not whole.task.eval_bleu:
+        raise UserError(f"{said}: validation translates only with --eval-bleu; give it, too")
+    if metric in LOGGED and higher != (metric in HIGHER_IS_BETTER):
+        what = (
+            "leave --maximize-best-checkpoint-metric out" if higher else "give --maximize-best-checkpoint-metric, too"
+        )
+        raise UserError(f"{said}: the best model would be the worst; {what}")
 
 
 def check_given(given: Mapping[str, Any], program: str, of_model: Collection[str] = ()) -> None:

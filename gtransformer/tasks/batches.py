@@ -95,8 +95,9 @@ def batch_iterator(
         buffer_size=data_buffer_size,
         skip_remainder_batch=skip_remainder_batch,
         grouped_shuffling=grouped_shuffling,
-        reuse_dataloader=True,
-        persistent_workers=True,
+        # Workers of an iterator for one epoch would stay, with its data, until Python collects cycles.
+        reuse_dataloader=reused,
+        persistent_workers=reused,
     )
     if reused:
         task.dataset_to_epoch_iter[dataset] = made
@@ -211,9 +212,8 @@ class EpochIterator(EpochBatchIterator):
     def load_state_dict(self, state_dict: dict) -> None:
         """Resume where this number of processes stopped, or with the batches that another number has left.
 
-        The remaining batches are counted from 0. fairseq groups batches by ``--update-freq``, starting from the count;
-        it would drop the last group if the count is no multiple. Checkpoints without the number of processes are taken
-        to be of this number. Raises UserError if the epoch had other batches.
+        The remaining batches are counted from 0. Checkpoints without the number of processes are taken to be of this
+        number. Raises UserError if the epoch had other batches.
         """
         batches = state_dict.get(BATCHES, len(self._undivided))
         if batches != len(self._undivided):

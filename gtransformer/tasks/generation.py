@@ -150,13 +150,16 @@ def generator_maker(
     if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
         for one in models:
             options.check_instances(one, trained=True)
-    rule, prefix = None, prefix_of(models[0], target)
+    rule, prefix, min_len = None, prefix_of(models[0], target), getattr(args, "min_len", 1)
     if last_alone or any(options.keeps_sentences(one, chosen) for one in models):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
-        min_len = getattr(args, "min_len", 1)
         forbidden += never_text(target, prefix, (task.cfg.source_lang, task.cfg.target_lang))
         forbidden += getattr(args, "never", ())
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len, prefix)
+    elif min_len > 1:
+        raise UserError(
+            f"--min-len {min_len}: counts the words of a sentence; give --sentence-rule on, or leave it out"
+        )
     return functools.partial(
         DocumentGenerator,
         symbols=torch.tensor([source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]),

@@ -65,11 +65,12 @@ class Loader:
         self.dictionary, self.target_dictionary = dictionary, target_dictionary
         self.language, self.languages = language, languages
 
-    def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
-        """Load a split (for training, the epoch's shard). Raise UserError for missing or unsuitable files."""
+    def load(self, split: str, epoch: int, combine: bool, training: bool) -> DocumentPairDataset:
+        """Load a split (for ``training``, the epoch's shard, with word dropout and the like). Raise UserError for
+        missing or unsuitable files.
+        """
         scheme, whole = self.options.scheme, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
-        training = split == self.cfg.train_subset
         if training:
             self.options.check_training()
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]

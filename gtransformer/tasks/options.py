@@ -94,6 +94,10 @@ ALWAYS: Rows = (
 # Checked for training only: generation has no loss and no masks, and may have other instances.
 TRAINING: Rows = (
     (
+        lambda c: not 0 <= c.cfg.doc_noise_mask <= 1,
+        "--doc-noise-mask {cfg.doc_noise_mask:g}: give a probability, 0 to 1",
+    ),
+    (
         lambda c: not 0 <= c.cfg.coword_dropout <= 1,
         "--coword-dropout {cfg.coword_dropout:g}: give a probability, 0 to 1",
     ),

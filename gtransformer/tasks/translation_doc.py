@@ -24,7 +24,7 @@ from gtransformer.models.common.config import check_sizes
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available, sentence_position_limits
-from gtransformer.search.sequential import SecondPass, SequentialGenerator
+from gtransformer.search.sequential import ForcedPrefixGenerator, SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size
@@ -169,8 +169,12 @@ class TranslationDocTask(FairseqTask):
         return super().has_sharded_data(split) or self.options.drawn_anew
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load ``{split}.{source}-{target}.*`` of the data directory; for training, of the epoch's shard."""
-        self.datasets[split] = self._loader().load(split, epoch, combine)
+        """Load ``{split}.{source}-{target}.*`` of the data directory; for training, of the epoch's shard.
+
+        fairseq-generate and -validate give ``task_cfg``: to them, the training set is like any other.
+        """
+        training = split == self.cfg.train_subset and "task_cfg" not in kwargs
+        self.datasets[split] = self._loader().load(split, epoch, combine, training)
 
     def _loader(self) -> Loader:
         dictionaries = self.src_dict, self.tgt_dict
@@ -265,6 +269,7 @@ class TranslationDocTask(FairseqTask):
         if contexts is not None:
             return SecondPass(made, contexts)
         if self.cfg.first_pass is not None:
+            ForcedPrefixGenerator(made, "--first-pass")  # raises before the first pass, which may take long
             second = SecondPass(made, open_first_pass(self, models, args))
             for model in models:
                 model.decoder.hold_weights()  # otherwise each batch would arrange them again

@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from fairseq.data.iterators import GroupedIterator
+from fairseq.data.iterators import CountingIterator, GroupedIterator
 
 from gtransformer.tasks.batches import READ
 from tests.core.tasks.loaded import load, read
@@ -73,7 +73,16 @@ def test_what_is_left_of_an_epoch_comes_once(loaded, change):
 
 
 @pytest.mark.parametrize(
-    "change", [[(1, 5, 2), (2, 0, 2)], [(1, 3, 2), (2, 0, 2)], [(2, 3, 2), (4, 0, 2)], [(4, 1, 1), (1, 0, 4)]]
+    "change",
+    [
+        [(1, 5, 2), (2, 0, 2)],
+        [(1, 3, 2), (2, 0, 2)],
+        [(2, 3, 2), (4, 0, 2)],
+        [(4, 1, 1), (1, 0, 4)],
+        [(1, 1, 1), (1, 0, 2)],
+        [(1, 1, 1), (1, 0, 4)],
+        [(1, 1, 4), (1, 0, 3)],
+    ],
 )
 def test_updates_of_several_batches(loaded, change):
     """As fairseq goes on: (processes, updates, batches in each of these); the last update of the epoch is made, too."""
@@ -86,6 +95,15 @@ def test_updates_of_several_batches(loaded, change):
         assert all(one.end_of_epoch() == (not updates) for one in made)
         state = made[0].state_dict()
     assert sorted(seen) == list(range(len(dataset))) and state["epoch"] == 3 and READ not in state
+
+
+def test_the_rest_of_a_resumed_epoch_is_skipped_as_fairseq_skips_it():
+    """With --skip-remainder-batch: whole groups of what is left, and then the epoch is over."""
+    for read_before in range(1, 4):
+        batches = CountingIterator(iter(range(read_before, 12)), start=read_before, total=12)
+        groups = list(GroupedIterator(batches, 4, skip_remainder_batch=True))
+        assert groups == [list(range(one, one + 4)) for one in range(read_before, 9, 4)][: (12 - read_before) // 4]
+        assert not batches.has_next()
 
 
 def test_the_same_number_goes_on_as_ever(loaded):

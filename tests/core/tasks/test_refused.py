@@ -68,6 +68,7 @@ def test_always(option, options):
 @pytest.mark.parametrize(
     ("option", "options"),
     [
+        ("--doc-noise-mask", {"doc_noise_mask": 1.5}),
         ("--coword-dropout", {"coword_dropout": 1.5}),
         ("--coword-dropout", {"coword_dropout": 0.1, **SINGLE}),
         ("--context-loss", {"context_loss": "off"}),
@@ -89,6 +90,7 @@ def test_training(option, options):
         ("--score-reference", {**SLIDING, "first_pass": "a.pt"}, {"score_reference": True}),
         ("--sentence-rule", {**SLIDING, "first_pass": "a.pt", "sentence_rule": "off"}, {}),
         ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}, {}),
+        ("--min-len", {"sentence_rule": "off"}, {"min_len": 3}),
         ("--doc-constraint", {"doc_constraint": True, "sentence_rule": "off"}, {}),
         ("--first-pass", {**SLIDING, "first_pass": "a.pt"}, {}),  # no data
     ],
@@ -113,6 +115,10 @@ def test_generation(dictionary, option, options, args):
         ("train", "--update-freq 2,0", "--update-freq"),
         ("train", "--batch-size-valid x", "--batch-size-valid"),
         ("train", "--num-workers=-1", "--num-workers"),
+        ("train", "--seed=-1", "--seed"),
+        ("train", "--eval-bleu-remove-bpe x", "--eval-bleu-remove-bpe"),
+        ("generate", "--post-process x", "--post-process"),
+        ("train", "--lr-scheduler inverse_sqrt --warmup-updates 0", "--lr-scheduler"),
         ("train", "--label-smoothing=-0.5", "--label-smoothing"),
         ("train", "--label-smoothing 1", "--label-smoothing"),
         ("train", "--adam-betas 0.9", "--adam-betas"),
@@ -179,6 +185,23 @@ def test_another_seed_of_batches_that_are_made_once():
     check_training(convert_namespace_to_omegaconf(parsed("train", *words, "--update-epoch-batch-itr", "True")))
     with expect("--update-ordered-indices-seed"):
         check_training(convert_namespace_to_omegaconf(parsed("train", *words)))
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("--valid-subset valid,train", "--valid-subset"),
+        ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
+        ("--best-checkpoint-metric bleu --maximize-best-checkpoint-metric", "--eval-bleu"),
+        ("--best-checkpoint-metric d_bleu --eval-bleu", "--maximize-best-checkpoint-metric"),
+        ("--maximize-best-checkpoint-metric", "--maximize-best-checkpoint-metric"),
+    ],
+)
+def test_validations_that_would_fail_or_mislead(words, option):
+    for right in ("--best-checkpoint-metric d_bleu --eval-bleu --maximize-best-checkpoint-metric", ""):
+        check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))
+    with expect(option):
+        check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *words.split())))
 
 
 def build(task, mode, from_checkpoint=False):

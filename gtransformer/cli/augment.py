@@ -117,7 +117,7 @@ def check(args: argparse.Namespace) -> None:
     if args.kind == TARGET and args.strategy == PARALLEL:
         raise UserError(f"--strategy {PARALLEL}: {TARGET} draws words, and this is for beam search; leave it out")
     tag = args.tag
-    if tag is not None and (is_blank(tag) or clean_line(tag) != tag or not is_plain(tag)):
+    if tag is not None and (len(tag.split()) != 1 or clean_line(tag) != tag or not is_plain(tag)):
         raise UserError(f"--tag {tag!r}: give a word of visible characters, without {SEPARATOR} and {GAP}")
     check_reserved("--tag", "its word", tag or "")
 

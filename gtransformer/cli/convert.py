@@ -134,6 +134,8 @@ def main(argv: list[str] | None = None) -> None:
     if args.kind == "contrapro":
         return convert_contrapro(args)
     langs = (args.source_lang, args.target_lang)
+    if langs[0] == langs[1]:
+        raise UserError(f"source and target language are both {langs[0]}; give two with -s and -t")
     if args.kind == "ctxpro":
         return convert_ctxpro(args, langs)
     reading = Reading(langs, args.returning)
@@ -201,7 +203,7 @@ def convert_ctxpro(args: argparse.Namespace, langs: tuple[str, str]) -> None:
     entries, documents = [entries[number] for number in kept], [documents[number] for number in kept]
     files = write_sources(args.output, args.split, langs, entries, documents)
     if args.context_translations:
-        pairs = with_translations(entries, documents, args.context_translations, files[0])
+        pairs = with_translations(entries, documents, args.context_translations, files)
         files = [*write_split(args.output, args.split, langs, pairs).files, files[1]]
     for path in files:
         print(f"written: {path}")

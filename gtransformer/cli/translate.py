@@ -111,6 +111,8 @@ def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
     args = parse(sys.argv[1:] if argv is None else argv)
     outputs = check_outputs(args)
+    if args.restart and not args.output:
+        raise UserError("--restart discards an interrupted file; name it with -o, or leave --restart out")
     run = Run(args)
     for name, output in zip(args.input, outputs, strict=True):
         run.check_format(name, output)

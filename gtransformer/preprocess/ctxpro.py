@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, check_entry, read_json, read_lines, write_json
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines, fault, raw_file
+from gtransformer.preprocess.formats.documents import one_line
 from gtransformer.preprocess.plain_text import bare, read_shaped
 
 SEPARATOR = "<eos>"
@@ -114,21 +115,25 @@ def write_sources(
 
 
 def with_translations(
-    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, source: Path
+    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, written: Sequence[Path]
 ) -> list[list[Pair]]:
     """Return documents with their target side: a translation of the source, and the references that entries have.
 
     Args:
-        translations: of ``source``, the file with these documents, line by line.
+        translations: line by line, of the documents in the first file.
+        written: that file and the entries', as ``write_sources`` returns them.
 
-    Raises UserError, naming file and line, where the two cannot be aligned.
+    Raises UserError, naming file and line or entry, where the two cannot be aligned.
     """
     pairs = []
+    source, items = written
     targets = read_shaped(translations, [len(document) for document in documents], source)
-    for entry, document, target in zip(entries, documents, targets, strict=True):
+    for number, (entry, document, target) in enumerate(zip(entries, documents, targets, strict=True)):
         target = list(target)
-        if ANTECEDENT in entry:
-            target[entry[ANTECEDENT]] = clean_line(entry["ref ante segment"])
-        target[entry[SCORED]] = clean_line(entry["ref segment"])
+        references = {ANTECEDENT: "ref ante segment", SCORED: "ref segment"}
+        for place, key in references.items():
+            if place in entry:
+                text = one_line(clean_line(entry[key]))
+                target[entry[place]] = check_reserved(items, f"entry {number}, {key!r}", text)
         pairs.append(list(zip(document, target, strict=True)))
     return pairs

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import accumulate, groupby
 from pathlib import Path
 
+from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, decode_lines
 from gtransformer.preprocess.characters import clean_line, is_blank, one_form
 from gtransformer.preprocess.corpus import (
@@ -39,6 +40,8 @@ def input_lines(name: str, wanted: Side = ANY) -> Iterator[str]:
     ``wanted``: the side. Raises UserError as ``text_lines`` and ``formats.read_one_side``.
     """
     if name == "-":
+        if sys.stdin is None:
+            raise UserError("standard input is closed; name a file")
         yield from without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
     elif detect(name):
         for sentences, _ in read_one_side(Path(name), wanted):

@@ -80,7 +80,7 @@ class KeptTogether:
         )
         self._signs = f"(?=\\S\\S)(?:(?<!{a})(?<!{a}[.'’-]){word})?(?:(?:{between})(?:[.'’-]*{word})?)+"
         self._has_sign = re.compile(f"{sign}|[{re.escape(inner + ')]}')}]{a}|{a}[(\\[{{]")
-        self._dots = f"{a}*\\.\\.+(?={a})"
+        self._dots = f"(?:{a}++|(?<!\\.))\\.\\.++(?={a})"  # possessive: a long row of dots is read once
         self._english, self._elided = lang == "en", None
         self._shortened = f"{a}+’(?=\\s)"
         self._apostrophes = [f"{a}+s['’](?=\\s)", f"(?<!\\S){SHORT}(?!{a})"]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
 from gtransformer.work import Record, read_record, take_lock
 
@@ -25,10 +26,13 @@ class Steps:
 
     ``final``: files and folders, relative, that are only valid when every step is done. They are removed before the
     first step that runs, so that no outdated result remains.
+
+    Raises UserError if the directory has files of these names that no earlier run has written.
     """
 
     def __init__(self, output: str | Path, final: Sequence[str] = ()):
         self.output, self.final = Path(output), list(final)
+        self._check_own()
         self.reports: dict[str, dict[str, Any]] = {}
         self.checksums: dict[Path, str] = {}
         busy = "another run is preparing into this directory; wait for it"
@@ -38,6 +42,13 @@ class Steps:
                 if _LEFTOVER.match(path.name):
                     # Errors are ignored: a worker of the interrupted run may still write there.
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def _check_own(self) -> None:
+        if (self.output / "steps").is_dir() or "settings" in read_record(self.output / "manifest.json"):
+            return
+        for name in (*self.final, *FOLDERS[1:], "bpe.codes"):
+            if (self.output / name).exists():
+                raise UserError(f"{self.output}: its {name} was not written by this command; name another directory")
 
     def close(self) -> None:
         """Release the lock."""
@@ -76,7 +87,7 @@ class Steps:
             _print_status(f"{name}: done before, kept")
         else:
             for path in (self.output / final for final in self.final):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
             self.final = []
             record.begin()
             for path in outputs:

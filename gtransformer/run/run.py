@@ -312,10 +312,17 @@ class Run:
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the stages to run. Raise UserError for an unknown stage, or for options after ``--`` with ``all``."""
+    """Return the stages to run. Raise UserError for an unknown stage, for options after ``--`` with ``all``, and for
+    options that a stage does not use.
+    """
     if args.stage not in (*STAGES, "all"):
         raise UserError(f"unknown stage '{args.stage}': known are {', '.join(STAGES)} and all")
     if args.stage != "all":
+        uses = {"--checkpoint": ("generate",), "--split": ("generate", "score"), "--again": ("train",)}
+        given = {"--checkpoint": args.checkpoint, "--split": args.split != "test", "--again": args.again}
+        for option, stages in uses.items():
+            if given[option] and args.stage not in stages:
+                raise UserError(f"{option} is for {' and '.join(stages)}, not for {args.stage}; leave it out")
         return (args.stage,)
     if args.extra:
         raise UserError("options after -- are for one stage; with 'all' write --set train.OPTION=VALUE")
@@ -325,6 +332,10 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
 def make_run(args: argparse.Namespace) -> Run:
     """Return a run with its paths."""
     recipe = load_recipe(args.recipe, args.set)
+    if ":" in args.corpus:
+        raise UserError(f"{args.corpus}: fairseq takes a path with a colon for several; rename the directory")
+    if args.model_of and "/" in args.model_of and not Path(args.model_of).is_dir():
+        raise UserError(f"--model-of {args.model_of}: no such directory; give the corpus of the other run")
     corpus = Corpus.find(args.corpus, recipe.pair)
     directory = args.output or run_directory(recipe.name, corpus)
     prepared, vocabulary, pretrained = args.prepared, None, None

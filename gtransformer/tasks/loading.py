@@ -65,7 +65,7 @@ class Loader:
         self.dictionary, self.target_dictionary = dictionary, target_dictionary
         self.language, self.languages = language, languages
 
-    def load(self, split: str, epoch: int, combine: bool, training: bool) -> DocumentPairDataset:
+    def load(self, split: str, epoch: int, combine: bool, training: bool = False) -> DocumentPairDataset:
         """Load a split (for ``training``, the epoch's shard, with word dropout and the like). Raise UserError for
         missing or unsuitable files.
         """

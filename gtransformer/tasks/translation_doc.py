@@ -224,7 +224,7 @@ class TranslationDocTask(FairseqTask):
             check_options(whole)
             start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
-                set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
+                set_ratio(cfg, self._loader().load(self.cfg.train_subset, 1, combine=True, training=True))
         model = super().build_model(cfg, from_checkpoint)
         self.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers

@@ -18,6 +18,7 @@ from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.preprocess.parallel import map_in_order
+from gtransformer.preprocess.spacing import UNSPACED
 from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.lines import (
@@ -111,6 +112,7 @@ class GTransformer:
             raise needless(first_pass, directory.path)
         self.passes = None if directory.sentences_before is None else TwoPasses(engine, first_pass)
         self.options = directory.search
+        self._between = "" if directory.target_lang.partition("_")[0] in UNSPACED else " "  # sentences of a line
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:
@@ -338,7 +340,9 @@ class GTransformer:
             ranked = [[Translation(next(plain), score) for score in hypothesis.scores] for hypothesis in nbest]
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
-        return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
+        return [
+            TranslatedLine(line, join(parts, self._between)) for line, parts in zip(window.lines, pieces, strict=True)
+        ]
 
 
 def checked(strategy: Strategy, line: InputLine) -> InputLine:
@@ -374,12 +378,12 @@ def _wanted(given: Any) -> TypeError:
     return TypeError(f"give a list of sentences, or a list of documents (lists of sentences), not {found}")
 
 
-def join(parts: list[list[Translation]]) -> list[Translation]:
+def join(parts: list[list[Translation]], between: str = " ") -> list[Translation]:
     """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
-    sentences.
+    sentences. ``between``: what stands between sentences.
     """
     ranks = min((len(part) for part in parts), default=0)
     return [
-        Translation(" ".join(part[rank].text for part in parts), sum(part[rank].score for part in parts))
+        Translation(between.join(part[rank].text for part in parts), sum(part[rank].score for part in parts))
         for rank in range(ranks)
     ]

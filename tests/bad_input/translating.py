@@ -39,6 +39,7 @@ ROWS = [
     Row("no xz file at all", T.replace("{text}", "{place}/text.xz"), "text.xz, after line 0: compressed data is",
         lambda place: (place / "text.xz").write_bytes(b"The dog.\n")),
     Row("output onto input", T.replace("{out}", "{text}"), "input and output are the same file"),
+    Row("a new start of nothing", "translate --model {model} {text} --restart", "name it with -o"),
     Row("a directory as output", T.replace("{out}", "{place}"), "{place}: is a directory; name a file"),
     Row("output through a file", T.replace("{out}", "{text}/out"), "{text}/out: cannot be written"),
     Row("two texts, one output", f"{T} {{place}}/other/text", "2 files: their translations need a directory; give",

@@ -20,6 +20,7 @@ from gtransformer.preprocess.corpus import Pair, raw_file, read_documents, write
 from gtransformer.preprocess.formats.documents import (
     CHAPTER,
     REFERENCE,
+    REFUSE,
     SOURCE,
     Document,
     LeftOut,
@@ -134,6 +135,8 @@ def _check_options(path: Path, kind: str | None, reading: Reading) -> None:
     ):
         if given and kind != only:
             raise UserError(f"{path}: is {kind or 'plain text'}, but --{name} is for {only}; leave it out")
+    if reading.returning != REFUSE and kind not in (TMX, TSV, JSONL, LAYOUT):
+        raise UserError(f"{path}: --returning is for formats with an id in every line or unit; leave it out")
 
 
 def read_one_side(path: Path, wanted: Side) -> Iterator[tuple[list[str], int]]:

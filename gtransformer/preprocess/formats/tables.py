@@ -158,6 +158,8 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[Row]:
                 raise fault(path, number, f"no text {name!r}; every line needs the keys of the first one")
             if any(map(_SURROGATE.search, sentences)):
                 raise fault(path, number, f"{name!r} has half a character (\\ud800 to \\udfff); remove or correct it")
+            if not sentences:
+                raise fault(path, number, f"{name!r} has no sentence; remove the line")
             texts[name] = sentences
         counts = {len(texts[name]) for name, meaning in found.items() if isinstance(meaning, Side)}
         if len(counts) > 1:
@@ -171,10 +173,11 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[Row]:
 def add_translation(path: Path, documents: list[list[str]], is_json: bool) -> Iterator[str]:
     """Yield the lines of a table with the translations of its rows as a further column, ``hyp``.
 
-    ``documents``: the sentences of each document, in order. All other columns are kept. Raises UserError, naming file
-    and line, if there is such a column.
+    ``documents``: the sentences of each document, in order. Lines are kept as they are, but for what is added. Raises
+    UserError, naming file and line, if there is such a column.
     """
     sentences = iter([sentence for document in documents for sentence in document])
+    text = ""  # the first line's column of a text: all texts of a line have as many sentences
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             yield f"{line}\n"
@@ -183,9 +186,10 @@ def add_translation(path: Path, documents: list[list[str]], is_json: bool) -> It
             if TRANSLATION in value:
                 raise fault(path, number, f"{TRANSLATION!r} is there already; rename it")
             flat = _flat(value)
-            text = next(flat[name] for name, one in columns(flat).items() if isinstance(one, Side))
-            value[TRANSLATION] = [next(sentences) for _ in text] if isinstance(text, list) else next(sentences)
-            yield f"{json.dumps(value, ensure_ascii=False)}\n"
+            text = text or next(name for name, one in columns(flat).items() if isinstance(one, Side))
+            several = isinstance(flat[text], list)
+            added = [next(sentences) for _ in flat[text]] if several else next(sentences)
+            yield f'{line.rstrip()[:-1].rstrip()}, "{TRANSLATION}": {json.dumps(added, ensure_ascii=False)}}}\n'
         elif number == 1:
             if TRANSLATION in line.split("\t"):
                 raise fault(path, 1, f"column {TRANSLATION!r} is there already; rename it")

@@ -188,7 +188,11 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
     assert "test: 3 documents, 7 sentences" in said and "note: for 1 items the sentence with the antecedent" in said
 
     translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
-    assert ctxpro(ITEMS, INPUTS, f"--context-translations={translated}") == 0
+    broken = [ITEMS[0], {**ITEMS[1], "ref segment": "Conheço-te. <d>"}, ITEMS[2]]
+    assert ctxpro(broken, INPUTS, f"--context-translations={translated}") == 1
+    assert "entry 1, 'ref segment': <d> inside a sentence is reserved" in capsys.readouterr().err
+    parted = [{**ITEMS[0], "ref segment": "Eu\nvi."}, *ITEMS[1:]]
+    assert ctxpro(parted, INPUTS, f"--context-translations={translated}") == 0
     sides = find_splits(tmp_path / "out", "en", "pt")["test"]
     targets = [["Olá.", "Viste isso?", "Quem?", "Eu vi."], ["Conheço-te."], ["Outro.", "Fui."]]
     expected = [list(zip(*pair, strict=True)) for pair in zip(documents, targets, strict=True)]

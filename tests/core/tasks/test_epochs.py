@@ -179,3 +179,11 @@ def test_of_several_models_the_one_with_the_fewest_positions_counts(make_task):
         learned = {"encoder_learned_pos": True, "max_source_positions": positions}
         task.build_model(model_options(**learned, share_all_embeddings=False))
     assert task.longest == (15, 1_000_000)
+
+
+def test_only_training_masks_words():
+    """fairseq-generate and -validate may read the training set, too; they name their own settings."""
+    task = loaded.setup(doc_noise_mask=1.0)
+    for more, masked in (({}, True), ({"task_cfg": task.cfg}, False)):
+        task.load_dataset("train", **more)
+        assert (task.src_dict.index("<mask>") in task.dataset("train")[0]["source"]) == masked

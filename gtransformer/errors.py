@@ -43,8 +43,6 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
     def wrapped(argv: list[str] | None = None) -> int:
         try:
             with signals_interrupt():
-                if sys.stdout is None:
-                    raise UserError("standard output is closed; open it (> /dev/null)")
                 return main(argv) or 0
         except UserError as error:
             print(f"error: {as_typed(str(error))}", file=sys.stderr)

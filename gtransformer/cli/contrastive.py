@@ -93,9 +93,10 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
 
+    from gtransformer.evaluation.prepared_split import corpus_files
     from gtransformer.evaluation.suite_files import is_own_suite
 
-    check_output(args.output, [*args.items, args.path])
+    check_output(args.output, [*args.items, args.path, *corpus_files(args.prepared)])
     for name, value in (("--context", args.context), ("--context-right", args.context_right)):
         if value is not None and value < 0:
             raise UserError(f"{name} {value}: give a number of sentences, 0 or more")

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.prepared_split import corpus_files
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER, Alignment
 from gtransformer.evaluation.score import name_systems
@@ -70,7 +71,8 @@ def main(argv: list[str] | None = None) -> None:
     if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():
         args.prepared = Path(args.hypotheses.pop())
     named = name_systems(args.hypotheses)
-    check_output(args.output, [args.items, *dict(named).values()])
+    read = [args.items, *dict(named).values(), *(corpus_files(args.prepared) if args.prepared else ())]
+    check_output(args.output, read)
     head: dict = {"version": 1, "items": str(args.items), "items_sha256": sha256(args.items)}
     if is_ctxpro(read_json(args.items)):
         if args.prepared is not None:

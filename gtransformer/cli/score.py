@@ -18,8 +18,7 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import COMET, DEFAULT_MODELS, LEARNED, SLIDE, LearnedMetrics, parse_models
 from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
-from gtransformer.evaluation.prepared_split import RAW as TEXT
-from gtransformer.evaluation.prepared_split import TOKENISED, find_instance_index, read_side
+from gtransformer.evaluation.prepared_split import corpus_files, find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, Alignment
 from gtransformer.evaluation.reference_texts import GivenText, References, read_references, read_test_set
@@ -225,8 +224,7 @@ def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | Gi
     texts = [args.text] if args.text else []
     texts += [path.with_suffix(".txt") for path in files if args.prepared and not args.text and is_generated(path)]
     read = [*files, *(args.reference_file or ()), args.source_file, args.items]
-    if args.prepared:
-        read += [path for folder in (TEXT, TOKENISED) for path in (args.prepared / folder).glob(f"{args.split}.*")]
+    read += corpus_files(args.prepared) if args.prepared else []
     for path in (output, *texts, *filter(None, [args.html])):
         check_output(path, read)
 

@@ -282,6 +282,8 @@ class Run:
     def _open(self, output: str | None, stack: ExitStack) -> ResumableOutput | BinaryIO:
         """Open a resumable file, or standard output, a device or a pipe, which cannot be resumed."""
         if not output:
+            if sys.stdout is None:
+                raise UserError("standard output is closed; name a file with -o")
             return sys.stdout.buffer
         if is_replaceable(output):
             return stack.enter_context(ResumableOutput(output, self.key, self.args.restart))

@@ -237,15 +237,14 @@ def _group_what_is_left(group, self, iterable, chunk_size, skip_remainder_batch=
     fairseq counts groups from the epoch's beginning. If the number of batches read before is no multiple of
     ``--update-freq``, which may have changed, it drops the last group and trains on the whole epoch again.
     """
-    read = getattr(iterable, "n", 0)
-    group(self, iterable, chunk_size, skip_remainder_batch)
+    read, batches = getattr(iterable, "n", 0), len(iterable)
     if not read % chunk_size:
-        return
-    left = len(iterable) - read
-    groups = left // chunk_size if skip_remainder_batch else -(-left // chunk_size)
-    self.total = self.n + groups
+        return group(self, iterable, chunk_size, skip_remainder_batch)
+    whole, rest = divmod(batches - read, chunk_size)
     if skip_remainder_batch:
-        iterable.take(read + groups * chunk_size)
+        iterable.take(batches - rest)
+    group(self, iterable, chunk_size)
+    self.total = self.n + whole + (rest > 0 and not skip_remainder_batch)
 
 
 # --- Several processes

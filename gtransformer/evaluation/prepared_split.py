@@ -38,6 +38,13 @@ def release_files(prepared: Path, split: str, target: str) -> tuple[Path, Path]:
     return prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"
 
 
+def corpus_files(prepared: Path) -> list[Path]:
+    """Return the files of a prepared corpus, which no result may replace."""
+    folders = (prepared / name for name in (RAW, TOKENISED, INSTANCES, "bin"))
+    found = [path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()]
+    return [prepared / "manifest.json", *found]
+
+
 def read_side(prepared: Path, instance_index: InstanceIndex, lang: str, folder: str = RAW) -> Documents:
     """Return one side of a split in ``RAW`` or ``TOKENISED`` as documents of sentences; the other side may be missing.
 

@@ -19,6 +19,7 @@ from gtransformer.work import Record, read_record, take_lock
 
 _LEFTOVER = re.compile(r".*\.\d+\.tmp\Z")
 FOLDERS = (".", "text", "tok", "instances", "bin", "steps", "steps/tokenised", "steps/bpe")
+FILES = ("bpe.codes", "truecase.*", "sentencepiece*.model", "wordpieces.json")  # of an output directory, by pattern
 
 
 class Steps:
@@ -44,11 +45,15 @@ class Steps:
                     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     def _check_own(self) -> None:
-        if (self.output / "steps").is_dir() or "settings" in read_record(self.output / "manifest.json"):
+        manifest = read_record(self.output / "manifest.json")  # a model directory's tells its kind
+        if (self.output / "steps" / "lock").is_file() or ("settings" in manifest and "kind" not in manifest):
             return
-        for name in (*self.final, *FOLDERS[1:], "bpe.codes"):
-            if (self.output / name).exists():
-                raise UserError(f"{self.output}: its {name} was not written by this command; name another directory")
+        names = {*self.final, *FOLDERS[1:]}
+        for path in sorted(self.output.iterdir()) if self.output.is_dir() else ():
+            if path.name in names or any(map(path.match, FILES)):
+                raise UserError(
+                    f"{self.output}: its {path.name} was not written by this command; name another directory"
+                )
 
     def close(self) -> None:
         """Release the lock."""

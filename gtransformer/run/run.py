@@ -332,8 +332,6 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
 def make_run(args: argparse.Namespace) -> Run:
     """Return a run with its paths."""
     recipe = load_recipe(args.recipe, args.set)
-    if ":" in args.corpus:
-        raise UserError(f"{args.corpus}: fairseq takes a path with a colon for several; rename the directory")
     if args.model_of and "/" in args.model_of and not Path(args.model_of).is_dir():
         raise UserError(f"--model-of {args.model_of}: no such directory; give the corpus of the other run")
     corpus = Corpus.find(args.corpus, recipe.pair)
@@ -363,11 +361,14 @@ def make_run(args: argparse.Namespace) -> Run:
     if recipe.pretrained_from and not own_start:
         start = load_recipe(beside(args.recipe, recipe.pretrained_from))
         pretrained = model_file(start, run_directory(recipe.pretrained_from, of))
+    prepared = prepared or directory / "prepared"
+    if ":" in str(prepared):
+        raise UserError(f"{prepared}: fairseq takes a path with a colon for several; give another with --prepared")
     return Run(
         recipe,
         corpus,
         directory,
-        prepared or directory / "prepared",
+        prepared,
         vocabulary,
         args.checkpoint or checkpoint,
         args.split,

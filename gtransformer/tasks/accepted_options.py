@@ -302,7 +302,7 @@ def check_training(whole: DictConfig | None) -> None:
             "--update-epoch-batch-itr, too, or leave it out"
         )
     subset = whole.dataset.train_subset
-    if subset in whole.dataset.valid_subset.split(","):
+    if subset in whole.dataset.valid_subset.split(",") and not whole.dataset.disable_validation:
         raise UserError(
             f"--valid-subset {whole.dataset.valid_subset}: validation would use up the training's batches of {subset}; "
             "prepare the same text as another split"
@@ -321,10 +321,18 @@ def check_best_metric(whole: DictConfig) -> None:
     said = f"--best-checkpoint-metric {metric}"
     if whole.dataset.disable_validation:
         return
-    if str(whole.criterion._name) == FUSED and metric not in LOGGED and not metric.startswith("entropy_"):
+    loss, words = whole.criterion, not getattr(whole.criterion, "report_accuracy", False)
+    if str(loss._name) == FUSED and metric not in LOGGED and not metric.startswith("entropy_"):
         raise UserError(f"{said}: validation has no such number; give one of {', '.join(LOGGED)}")
-    if metric.endswith("bleu") and not whole.task.eval_bleu:
-        raise UserError(f"{said}: validation translates only with --eval-bleu; give it, too")
+    for option, there, numbers in (
+        ("--eval-bleu", whole.task.eval_bleu, ("s_bleu", "d_bleu", "bleu")),
+        ("--doc-attn-entropy", whole.task.doc_attn_entropy, (metric,) if metric.startswith("entropy_") else ()),
+        ("--report-accuracy", not words, ("accuracy",)),
+    ):
+        if metric in numbers and not there:
+            raise UserError(f"{said}: validation has it only with {option}; give it, too")
+    if metric.startswith("word_") and not (words and not getattr(loss, "ignore_prefix_size", 0)):
+        raise UserError(f"{said}: validation lacks it with --report-accuracy and --ignore-prefix-size; leave these out")
     if metric in LOGGED and higher != (metric in HIGHER_IS_BETTER):
         what = (
             "leave --maximize-best-checkpoint-metric out" if higher else "give --maximize-best-checkpoint-metric, too"

@@ -307,6 +307,7 @@ def recipe_result(
         "updates": (curve.valid or curve.train)[-1][0],
         "parameters": parameters,
         "validation_perplexity": curve.last_valid,
+        "averaged": recipe.averaged,
         "best_update": best,
         "word_perplexity": dict(curve.words).get(best),
         "curve": {"train": curve.train, "valid": curve.valid, "words": curve.words},
@@ -335,10 +336,11 @@ def count_parameters(log: Path) -> int | None:
 def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
     """Return a row per recipe: updates, validation perplexity, and s-BLEU and d-BLEU of each set against the raw text.
 
-    Perplexity is over words, for the model that translated, if all have it; else over all targets at the end of
-    training.
+    Perplexity is over words, for the model that translated, if all have it but averages of checkpoints, which were not
+    validated; else over all targets at the end of training.
     """
-    by_words = all(result.get("word_perplexity") for result in recipes.values())
+    words = [result.get("word_perplexity") for result in recipes.values() if not result.get("averaged")]
+    by_words = bool(words) and all(words)
     header = ["recipe", "updates", "minutes", "validation ppl of words" if by_words else "validation ppl"]
     rows = [[*header, *(f"{name} {kind}" for name in sets for kind in ("s-BLEU", "d-BLEU"))]]
     scores = [result["scores"][one] for result in recipes.values() for one in sets]

@@ -70,15 +70,15 @@ def score_test(directory: Path, prepared: Path, recipe: Recipe, metrics: Sequenc
 
 def add_scores(directory: Path, metrics: Sequence[str]) -> None:
     """Score the translations of a finished run again if its result lacks one of ``metrics``: another study made it."""
-    order = read_json(directory / ORDER)
+    result = read_json(directory / RESULT)
+    order = result.get("run", {})  # not run.json, which may be of an interrupted run
     had = order.get("metrics", ["bleu"])
-    if not order.get("translate", True) or set(metrics) <= set(had):
+    if set(metrics) <= set(had) or not (directory / "test.jsonl").is_file():
         return
     order["metrics"] = list(dict.fromkeys([*had, *metrics]))
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     score_test(directory, (directory / order["prepared"]).resolve(), recipe, order["metrics"])
-    write_json(directory / RESULT, read_json(directory / RESULT) | scores_of(directory) | {"run": order})
-    write_json(directory / ORDER, order)
+    write_json(directory / RESULT, result | scores_of(directory))
 
 
 def scores_of(directory: Path) -> dict[str, Any]:

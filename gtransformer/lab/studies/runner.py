@@ -94,6 +94,7 @@ class Runner:
         for run in runs:
             if run not in todo:
                 self.questions.check_contrastive(self.folder(run), run.settings())
+                add_scores(self.folder(run), self.metrics(run))
                 remove_checkpoints(self.folder(run))  # of a run that was interrupted after its result
                 self.data(run)  # makes truncated files again
         print_status(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
@@ -178,8 +179,6 @@ class Runner:
         Failed runs are left out, and listed with the reason under ``missing``.
         """
         names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
-        for run in names:
-            add_scores(self.folder(run), self.metrics(run))
         results = {names[run]: read_result(self.folder(run)) for run in names}
         texts = Translations(lambda **how: score_translations(self.corpora.folder(self.corpora.base), "test", **how))
 

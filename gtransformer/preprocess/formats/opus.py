@@ -125,7 +125,7 @@ def _sentences(path: Path) -> dict[str, str]:
     sentence: tuple[str, int, list[str], list[str]] | None = None  # id, line, text, words
     word = False
     for event in xml_events(path):
-        if event.text == "s" and (event.kind == START) == (sentence is not None):
+        if event.text == "s" and event.kind in (START, END) and (event.kind == START) == (sentence is not None):
             raise fault(path, event.line, "a sentence within another one; fetch the file again")
         if event.text == "s" and event.kind == START:
             sentence = event.attributes.get("id") or "", event.line, [], []

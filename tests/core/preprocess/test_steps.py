@@ -135,3 +135,28 @@ def test_unwritable_place(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         Steps(tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("final", ""),
+        ("truecase.en", ""),
+        ("steps/mine.json", "{}"),
+        ("manifest.json", '{"kind": "model", "settings": {}}'),
+    ],
+)
+def test_directories_of_others_stay_as_they_are(tmp_path, name, text):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=f"its {name.partition('/')[0]} was not written by this command"):
+        Steps(tmp_path, final=["final", "manifest.json"])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_corpus_without_its_steps_is_our_own(tmp_path):
+    """They may be removed to save space."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "manifest.json").write_text('{"settings": {}}')
+    Steps(tmp_path, final=["manifest.json", "bin"]).close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 import pytest
@@ -99,10 +99,10 @@ def test_updates_of_several_batches(loaded, change):
 
 def test_the_rest_of_a_resumed_epoch_is_skipped_as_fairseq_skips_it():
     """With --skip-remainder-batch: whole groups of what is left, and then the epoch is over."""
-    for read_before in range(1, 4):
-        batches = CountingIterator(iter(range(read_before, 12)), start=read_before, total=12)
+    for read_before, total in product((1, 2, 3, 5), (7, 11, 12)):
+        batches = CountingIterator(iter(range(read_before, total)), start=read_before, total=total)
         groups = list(GroupedIterator(batches, 4, skip_remainder_batch=True))
-        assert groups == [list(range(one, one + 4)) for one in range(read_before, 9, 4)][: (12 - read_before) // 4]
+        assert groups == [list(range(one, one + 4)) for one in range(read_before, total - 3, 4)]
         assert not batches.has_next()
 
 

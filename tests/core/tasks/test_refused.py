@@ -194,11 +194,19 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric bleu --maximize-best-checkpoint-metric", "--eval-bleu"),
         ("--best-checkpoint-metric d_bleu --eval-bleu", "--maximize-best-checkpoint-metric"),
+        ("--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric", "--report-accuracy"),
+        ("--best-checkpoint-metric word_ppl --report-accuracy", "--report-accuracy"),
+        ("--best-checkpoint-metric entropy_cross_group", "--doc-attn-entropy"),
         ("--maximize-best-checkpoint-metric", "--maximize-best-checkpoint-metric"),
     ],
 )
 def test_validations_that_would_fail_or_mislead(words, option):
-    for right in ("--best-checkpoint-metric d_bleu --eval-bleu --maximize-best-checkpoint-metric", ""):
+    for right in (
+        "--best-checkpoint-metric d_bleu --eval-bleu --maximize-best-checkpoint-metric",
+        "--best-checkpoint-metric entropy_cross_group --doc-attn-entropy",
+        "--train-subset valid --disable-validation",
+        "",
+    ):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))
     with expect(option):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *words.split())))

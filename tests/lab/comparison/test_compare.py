@@ -282,5 +282,7 @@ def test_table(misaligned: int):
     assert any(SIGNATURE in line for line in lines) and any("45 of cpu_small_sent" in line for line in lines)
     by_words = {name: result | {"word_perplexity": 41.5} for name in ("tuned", "other")}
     assert comparison_table(by_words, ["x"]).splitlines()[2].split()[3] == "41.50"
+    averaged = comparison_table(by_words | {"mean": result | {"averaged": 4}}, ["x"]).splitlines()
+    assert [line.split()[3] for line in averaged[2:5]] == ["41.50", "41.50", "-"]
     older = by_words | {"other": result}
     assert comparison_table(older, ["x"]).splitlines()[2].split()[3] == "40.00"

@@ -213,7 +213,7 @@ def test_a_study_that_needs_more_scores_has_them_taken_again(tmp_path, monkeypat
 
     leave(tmp_path, {"raw": {"d_bleu": {"score": 3.0}}})
     order = ORDER | {"metrics": ["bleu"]}
-    (tmp_path / "run.json").write_text(json.dumps(order))
+    (tmp_path / "test.jsonl").touch()
     (tmp_path / "result.json").write_text(json.dumps(result_of(ordered_run(tmp_path, order), order, [])))
     monkeypatch.setattr(one_run, "score_test", score)
     for wanted in (["bleu"], ["bleu", "ter"], ["bleu"], ["ter", "bleu"]):

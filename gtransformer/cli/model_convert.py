@@ -15,7 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="gtransformer model convert",
         description=f"{__doc__} It translates documents sentence by sentence, as the sentence model does, with as many "
-        "lines out as in; gtransformer run from_converted_model trains it on documents.",
+        "lines out as in; gtransformer run from_sentence_model CORPUS --sentence-model DIR trains it on documents.",
     )
     parser.add_argument(
         "source", type=Path, metavar="MODEL",

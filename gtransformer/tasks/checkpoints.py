@@ -228,6 +228,12 @@ def average(paths: Sequence[Path], output: Path) -> None:
         torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
 
 
+def is_outdated(folder: Path) -> bool:
+    """Return whether a training's mean of checkpoints is older than its last checkpoint."""
+    mean, last = folder / AVERAGE, folder / LAST
+    return mean.is_file() and last.is_file() and _updates(mean) < _updates(last)
+
+
 def _updates(path: Path) -> int:
     try:
         return int(read_state(path)["optimizer_history"][-1]["num_updates"])
@@ -243,10 +249,16 @@ def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[
     other = other or next((name for name, value in model.items() if value.shape != total[name].shape), None)
     fixed = {name for name, value in model.items() if not value.is_floating_point()}
     other = other or next((name for name in fixed if not model[name].equal(total[name])), None)
-    theirs, ours = (read_settings(one).get("model", {}) for one in (path, first))
+    settings = [read_settings(one) for one in (path, first)]
+    theirs, ours = (one.get("model", {}) for one in settings)
     systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
     other = other or ("_name" if len(systems) > 1 else None)
     other = other or difference(theirs, ours)
+    theirs, ours = (one.get("task", {}) for one in settings)
+    same = ("source_lang", "target_lang")
+    other = other or next(
+        (one for one in same if theirs.get(one, ours.get(one)) != ours.get(one, theirs.get(one))), None
+    )
     if other:
         raise UserError(f"{path}: another model than {first} ({other}); average checkpoints of one training")
 

@@ -38,12 +38,14 @@ LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
 ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
 
 
-def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionary: Dictionary) -> None:
+def prepare_finetuning(
+    model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
+) -> None:
     """What ``--doc-double-lr``, ``--load-partial`` and their like want done to a model before training.
 
     Args:
         whole: all options of the training; None for a model that is built without one.
-        dictionary: of the source side.
+        dictionaries: of source and target.
     """
     if task_cfg.doc_double_lr:
         set_two_rates(model, task_cfg, whole)
@@ -52,10 +54,10 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
     if bert and not goes_on(whole):
         model.load_bert(bert)
     errors.starts_from = None
-    if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
-        check_pretrained(cfg, whole, dictionary)
-    elif whole is not None and hasattr(cfg, "load_partial"):
-        errors.starts_from = whole.checkpoint.finetune_from_model
+    if hasattr(cfg, "load_partial"):
+        check_pretrained(cfg, whole, dictionaries)
+        if whole is not None and not (cfg.load_partial or getattr(cfg, "load_partial_global_from_local", False)):
+            errors.starts_from = whole.checkpoint.finetune_from_model
     trained, said = frozen_by(cfg)
     if trained != ALL_PARAMETERS:
         freeze_pretrained(model, whole, trained, said.removeprefix("with "))
@@ -173,11 +175,13 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
     logger.info("--doc-double-lr: pretrained parameters learn at %g times --lr", task_cfg.lr_scale_pretrained)
 
 
-def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary: Dictionary) -> None:
+def check_pretrained(
+    model_cfg: DictConfig, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
+) -> None:
     """Does the checkpoint that training is about to start from fit in what its parameters do not show?
 
     Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale; and
-    its source dictionary, where that can still be found. Raises UserError with the first difference.
+    its dictionaries, where they can still be found. Raises UserError with the first difference.
     """
     path = pretrained_path(whole)
     if path is None:
@@ -185,11 +189,12 @@ def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary
     settings = read_settings(path)
     theirs = settings.get("model", {})
     for key in STRUCTURE:
-        ours = getattr(model_cfg, key)
-        if key in theirs and theirs[key] is not None and str(theirs[key]) != str(ours):
+        ours = getattr(model_cfg, key, None)
+        if ours is not None and theirs.get(key) is not None and str(theirs[key]) != str(ours):
             raise UserError(f"{path}: trained with {option_of(key)} {theirs[key]}, this model has {ours}; use the same")
     task = settings.get("task", {})
-    check_words(path, task, task.get("source_lang"), dictionary)
+    for side, dictionary in zip(("source_lang", "target_lang"), dictionaries, strict=True):
+        check_words(path, task, task.get(side), dictionary)
 
 
 def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:

@@ -244,7 +244,7 @@ class TranslationDocTask(FairseqTask):
             check_beginning(cfg, self.cfg, whole)
             if isinstance(model, DocumentModel):
                 model.check_training(cfg)
-            prepare_finetuning(model, self.cfg, whole, self.src_dict)
+            prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
             if whole is not None:
                 remove_older(whole.checkpoint)
         if options is not None:

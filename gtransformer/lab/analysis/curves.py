@@ -21,6 +21,8 @@ from gtransformer.files import NO_JSON, read_lines
 from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
 from gtransformer.lab.report.pages.colours import SYSTEMS_PER_PANEL, system_looks
 
+STARTED = "$ "  # begins the line with a command in a log
+
 
 @dataclass
 class Curve:
@@ -53,6 +55,8 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
     curve, epochs, losses, walls = Curve(), [], [], []
     kinds = {"": curve.train, "train_": epochs, f"{valid}_": curve.valid}
     for prefix, updates, values in _entries(path):
+        if prefix == STARTED:
+            walls.append((-1.0, 0))
         if prefix not in kinds:
             continue
         if "ppl" in values:
@@ -91,9 +95,13 @@ def read_series(path: str | Path, names: Sequence[str]) -> dict[str, list[tuple[
 def _entries(path: str | Path) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Yield for every entry the prefix of its keys (``valid_``), its updates, and its numbers by key without prefix.
 
-    Keys without the prefix of the updates' key (``train_wall`` next to ``num_updates``) are kept as they are.
+    Keys without the prefix of the updates' key (``train_wall`` next to ``num_updates``) are kept as they are. The line
+    with the command of a training that starts or resumes has the prefix ``STARTED``.
     """
     for line in read_lines(path):
+        if line.startswith(STARTED):
+            yield STARTED, 0, {}
+            continue
         try:
             entry = json.loads(line[line.index("{") :])
             counter = next(key for key in entry if key.endswith("num_updates"))

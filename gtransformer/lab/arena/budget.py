@@ -82,7 +82,7 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     """Return ``target_tokens`` of a prepared training corpus, and a recipe's ``updates`` per epoch.
 
     A target token (subword) counts once, in its current sentence, not as context or in overlapping instances. With
-    ``--shuffled-context added`` it counts twice. Raises UserError if updates differ in size.
+    ``--shuffled-context added`` it counts twice. Raises UserError if updates differ in size, and for several corpora.
     """
     if not has_one_size(recipe):
         raise UserError(
@@ -93,6 +93,11 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     import_user_dir(recipe.training().get("user-dir"))
     given = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     cfg = TranslationDocConfig.from_namespace(given)
+    if cfg.more_training_data or cfg.training_weights:
+        raise UserError(
+            f"recipe '{recipe.name}': tokens are counted of one corpus; leave train.more-training-data and "
+            "train.training-weights out"
+        )
     cfg.doc_seed = given.seed  # fairseq resolves it when it builds a training
     task = TranslationDocTask.setup_task(cfg)
     task.load_dataset(task.cfg.train_subset)

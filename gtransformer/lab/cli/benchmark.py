@@ -24,6 +24,7 @@ from gtransformer.lab.benchmark.names import (
     SYSTEMS,
     WINDOWS,
 )
+from gtransformer.lab.cli.demo_corpus import at_least
 from gtransformer.search.strategies import FULL, PARALLEL
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--strategies", FULL, type=names(strategies), help=f"of {', '.join(strategies)}: how G-Transformer decodes")
     add("--batch-tokens", 8192, type=int, help="tokens per training batch")
     add("--documents", "1,16", type=numbers(least=1), help="documents (with --local, sentences) decoded at once")
-    add("--beam", 5, type=int)
-    add("--runs", 5, type=int, help="timed runs of each system; 0: one run without timing, for memory")
+    add("--beam", 5, type=at_least(1))
+    add("--runs", 5, type=at_least(0), help="timed runs of each system; 0: one run without timing, for memory")
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in dense and packed")
     parser.add_argument(
         "--fresh", action="store_true", help="one process at a time, a new one for each run, to save memory"
@@ -124,8 +125,12 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.models.common.architectures import SIZES
 
     if options.draw:
+        found = {path: read_json(path) for path in options.draw}
+        for path, one in found.items():
+            if not isinstance(one, dict) or "rows" not in one:
+                raise UserError(f"{path}: no result of the benchmark; give one to --draw")
         options.output.mkdir(parents=True, exist_ok=True)
-        draw([row for path in options.draw for row in read_json(path)["rows"]], options.output, options.name)
+        draw([row for one in found.values() for row in one["rows"]], options.output, options.name)
         return
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:

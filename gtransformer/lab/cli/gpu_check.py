@@ -138,9 +138,10 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
     work.mkdir(parents=True, exist_ok=True)
     path, prepared = options.output / RECORD, options.prepared and options.prepared.resolve()
     before = read_json(path) if path.is_file() else {}
-    records = before.get("parts", {}) if before.get("rehearsal") == options.rehearse else {}
-    about = {"rehearsal": options.rehearse, "device": device_name(), "machine": machine()}
+    about = {"rehearsal": options.rehearse, "device": device_name(), "machine": machine(), "prepared": str(prepared)}
     about |= provenance("lab gpu-check", argv)
+    same = all(before.get(key) == about[key] for key in ("rehearsal", "device", "commit", "prepared"))
+    records = before.get("parts", {}) if same else {}
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
         about["gpu"] = {"name": card.name, "bytes": card.total_memory, "cuda": torch.version.cuda}

@@ -19,6 +19,8 @@ from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options
 
+OF_CHECKPOINTS = ("input", "model", "split", "output", "document", "cpu", "user_dir")  # other options need a directory
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
@@ -51,7 +53,8 @@ def build_parser() -> argparse.ArgumentParser:
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Translate the document instance by instance, inspect each, write."""
-    args = build_parser().parse_args(argv)
+    parser = build_parser()
+    args = parser.parse_args(argv)
 
     from gtransformer.lab.analysis.attention_shown import HEADING
     from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
@@ -69,10 +72,13 @@ def main(argv: list[str] | None = None) -> None:
     if args.html:
         check_output(args.html)
     if args.model.is_file():
-        if args.html:
-            raise UserError("--html needs a directory of gtransformer export; a checkpoint has figures only")
+        for option, value in vars(args).items():
+            if option not in OF_CHECKPOINTS and value != parser.get_default(option):
+                raise UserError(f"--{option.replace('_', '-')} needs a directory of gtransformer export; leave it out")
         look_at_batch(args, origin)
         return
+    if args.split != parser.get_default("split"):
+        raise UserError("--split is for a checkpoint and its prepared corpus; leave it out")
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
     check_alone(model.engine.model, str(args.model))
     if needs_of(model.engine.model).numbers:

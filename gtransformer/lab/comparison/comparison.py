@@ -198,7 +198,11 @@ class Comparison(Planner):
     def _translate(self, run: PlannedRun, one: TextSet) -> Stage:
         prepared = self.prepared(self.recipe_set.preparer(run.name), one)
         name, folder = f"generate-{{}}-{one.name}", self.translation(run.name, one).parent
-        return Translation(name, folder, prepared, PREPARED[one.split], after=[f"prepare-{prepared.name}"])(run)
+        start = self.start_checkpoint(run.name)  # it may make a first pass, too
+        changes = [f"train.finetune-from-model={start}"] if start else []
+        return Translation(name, folder, prepared, PREPARED[one.split], changes, after=[f"prepare-{prepared.name}"])(
+            run
+        )
 
     def _score(self, run: PlannedRun, one: TextSet) -> Stage:
         """Add the stage of a translation's BLEU against the untouched text, and as in the release if possible."""
@@ -296,6 +300,10 @@ def recipe_result(
         before: the recipes that this one's model started from, directly or indirectly, with their budgets.
     """
     those = ", ".join(f"{spent:g} of {name}" for name, spent in before.items())
+    notes = [f"fine-tuned: its {minutes:g} minutes are on top of {those}"] if before else []
+    ends = [key for key in ("max-update", "max-epoch") if recipe.sections["train"].get(key)]
+    if ends and seconds < 0.95 * 60 * minutes:
+        notes.append(f"trained for {seconds / 60:.1f} of {minutes:g} minutes: it ends by {' or '.join(ends)}")
     best = None if recipe.averaged else curve.best  # an average of checkpoints was not validated
     return {
         "description": recipe.description,
@@ -303,7 +311,7 @@ def recipe_result(
         "sentences_per_instance": recipe.max_sentences or "as many as fit",
         "minutes": minutes,
         "minutes_with_pretraining": minutes + sum(before.values()),
-        "note": f"fine-tuned: its {minutes:g} minutes are on top of {those}" if before else None,
+        "note": "; ".join(notes) or None,
         "updates": (curve.valid or curve.train)[-1][0],
         "parameters": parameters,
         "validation_perplexity": curve.last_valid,

@@ -58,6 +58,8 @@ class Demo(Planner):
         for recipe in self.recipes.values():
             check_recipe(recipe, ["prepare", "train", "generate"])
         train = self.recipes["gtransformer"].sections["train"]
+        if "max-update" not in train:
+            raise UserError("--set train.max-update=: the demonstration needs an end; give a number")
         self.updates, self.bfloat16 = int(train["max-update"]), train.get("autocast") == "bfloat16"
         self.sizes = {"documents": args.documents, "test_documents": args.test_documents}
         self.full_budget = args.documents >= DOCUMENTS and self.updates >= full

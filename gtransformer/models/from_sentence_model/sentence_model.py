@@ -90,6 +90,7 @@ class SentenceModel:
         """Raise UserError for parameters that are not numbers: search with them would find nothing."""
         encoder, decoder, output = self.tables
         tables = {"the embeddings": encoder, "the target's embeddings": decoder, "the output layer": output}
+        tables["the output bias"] = self.bias
         for name, value in (self.parameters | tables).items():
             if value is not None and not bool(value.isfinite().all()):
                 raise UserError(

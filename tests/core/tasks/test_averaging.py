@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.cli.average import main
 from gtransformer.errors import UserError
-from gtransformer.tasks.checkpoints import AVERAGE, average, last_checkpoints, model_in
+from gtransformer.tasks.checkpoints import AVERAGE, average, is_outdated, last_checkpoints, model_in
 from tests.support import tiny_dictionary, tiny_model
 
 SETTINGS = {"_name": "docflat_mini", "encoder_attention_heads": 2, "context_gate": "continuous", "window": 20}
@@ -89,6 +89,26 @@ def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, w
     with pytest.raises(UserError, match=rf"{path}: another model than {saved}/checkpoint10.pt \({what}\)"):
         average(last_checkpoints(saved, 2), saved / AVERAGE)
     assert not (saved / AVERAGE).exists()
+
+
+def test_opposite_directions_are_refused(saved: Path):
+    """With one vocabulary their parameters fit."""
+    path = saved / "checkpoint10.pt"
+    state = torch.load(path)
+    for direction in ("en", "de"), ("de", "en"):
+        state["cfg"]["task"] |= dict(zip(("source_lang", "target_lang"), direction, strict=True))
+        torch.save(state, saved / f"{direction[0]}.pt")
+    with pytest.raises(UserError, match="source_lang"):
+        average([saved / "en.pt", saved / "de.pt"], saved / AVERAGE)
+    average([saved / "en.pt", path], saved / AVERAGE)  # which does not say its own
+
+
+def test_a_mean_is_outdated_when_training_has_gone_on(saved: Path):
+    for updates, outdated in ((20, False), (8, True)):
+        save(saved / AVERAGE, updates)
+        assert is_outdated(saved) == outdated
+    (saved / AVERAGE).unlink()
+    assert not is_outdated(saved)
 
 
 def test_what_may_differ(saved: Path):

@@ -33,7 +33,9 @@ def prepared(corpus):
 @pytest.fixture
 def sentence_model(dictionary, prepared, tmp_path):
     """A checkpoint of fairseq's own transformer over the same data."""
-    args = fairseq_models.settings("transformer", share_all_embeddings=True, data=str(prepared), source_lang="en")
+    args = fairseq_models.settings(
+        "transformer", share_all_embeddings=True, data=str(prepared), source_lang="en", target_lang="de"
+    )
     model = fairseq_models.build(dictionary, share_all_embeddings=True)
     path = tmp_path / "sentence.pt"
     torch.save(fairseq_models.checkpoint(model, args), path)
@@ -125,10 +127,13 @@ def test_two_rates_refused(prepared, tmp_path, options, message):
         (["--no-scale-embedding"], "trained with --no-scale-embedding False, this model has True"),
     ],
 )
-@pytest.mark.parametrize("naming", ["--finetune-from-model", "--restore-file"])
+@pytest.mark.parametrize(
+    "naming",
+    [["--finetune-from-model"], ["--load-partial", "--finetune-from-model"], ["--load-partial", "--restore-file"]],
+)
 def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):
     with pytest.raises(UserError, match=f"{sentence_model}: {message}"):
-        build(prepared, tmp_path, "--load-partial", f"{naming}={sentence_model}", *options)
+        build(prepared, tmp_path, *naming, str(sentence_model), *options)
 
 
 def test_fitting_model_is_accepted(prepared, sentence_model, tmp_path):
@@ -136,25 +141,28 @@ def test_fitting_model_is_accepted(prepared, sentence_model, tmp_path):
     model.load_state_dict(torch.load(sentence_model)["model"])
 
 
-def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path):
+@pytest.mark.parametrize("joined", [True, False])
+def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path, joined):
     """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
     shutil.copytree(prepared, tmp_path / "other")
-    for lang in ("en", "de"):
+    for lang in ("en", "de") if joined else ("de",):
         path = tmp_path / "other" / f"dict.{lang}.txt"
         lines = path.read_text().splitlines()
         lines[0], lines[3] = lines[3], lines[0]
         path.write_text("\n".join(lines) + "\n")
     arguments = ["--load-partial", f"--finetune-from-model={sentence_model}"]
+    arguments += ["--share-all-embeddings"] if joined else []
+    line = [tmp_path / "other", tmp_path, "gtransformer_mini", *SIZES, *arguments]
     with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': fine-tuning needs the same"):
-        build(tmp_path / "other", tmp_path, *arguments)
+        loaded.built(*line)
     shutil.rmtree(prepared)  # where the old data are gone, there is nothing to compare
-    build(tmp_path / "other", tmp_path, *arguments)
+    loaded.built(*line)
 
 
 def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
     cfg = task_config(doc_double_lr=True)
     with pytest.raises(UserError, match="--doc-double-lr is for the architectures gtransformer_.*TransformerModelBase"):
-        prepare_finetuning(fairseqs_model(dictionary), cfg, None, dictionary)
+        prepare_finetuning(fairseqs_model(dictionary), cfg, None, (dictionary, dictionary))
 
 
 def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):

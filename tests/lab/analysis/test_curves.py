@@ -84,6 +84,10 @@ def test_a_resumed_training_replaces_what_it_repeats_and_adds_its_time(log) -> N
     assert curve.seconds == 15 + 8
     slower = [entry("train_inner", ppl=9.0, num_updates=updates, wall=wall) for updates, wall in ((20, 5), (10, 6))]
     assert read_curve(log(*slower)).seconds == 5 + 6
+    longer = [
+        entry("train_inner", ppl=9.0, num_updates=updates, wall=wall) for updates, wall in ((10, 5), (20, 6), (30, 9))
+    ]
+    assert read_curve(log("$ python\n", longer[0], "$ python\n", *longer[1:])).seconds == 5 + 9
 
 
 def test_other_forms_of_logs(log) -> None:

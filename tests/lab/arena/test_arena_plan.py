@@ -206,6 +206,12 @@ def test_an_epoch_is_all_target_tokens_once(system: str, more: str, updates: int
     assert updates_of_tokens(3 * times * 378, found) == 3 * found["updates"] and updates_of_tokens(1, found) == 1
 
 
+@pytest.mark.parametrize("more", [f"train.more-training-data={PREPARED / 'bin'}", "train.training-weights=2"])
+def test_tokens_of_several_corpora_are_not_counted(more: str):
+    with pytest.raises(UserError, match="tokens are counted of one corpus"):
+        measure_epoch(load_recipe("arena/sentences", [more]), PREPARED)
+
+
 def test_updates_of_other_sizes_are_no_measure(tmp_path: Path):
     """Where they are of one size what an update reads is measured, and no training waits for it."""
     sizes = "train.update-freq=1,2"

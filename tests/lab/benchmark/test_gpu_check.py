@@ -35,6 +35,9 @@ def test_parts_are_recorded_and_what_is_done_is_not_done_again(tmp_path, monkeyp
     assert record["parts"]["late"]["error"].startswith("more than")
     assert again.read_text() == "xx", "failed parts are run again"
     assert "tests: done before" in capsys.readouterr().out
+    (tmp_path / "gpu_check.json").write_text(json.dumps(record | {"commit": "an earlier one"}))
+    assert gpu_check.main(line) == 1
+    assert "tests: done before" not in capsys.readouterr().out, "of other code"
 
 
 def test_half_precision_has_to_learn_the_same(tmp_path):

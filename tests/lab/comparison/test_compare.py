@@ -149,6 +149,7 @@ def test_stages_and_what_they_wait_for(corpus: Path, tmp_path: Path):
         assert train["stop-time-hours"] == hours and "patience" not in train and train["autocast"] == "bfloat16"
         translation = stages[f"generate-{name}-ted_dev"]
         assert translation.after == [f"train-{name}", "prepare-cpu_small.ted_dev"]
+        assert (model in changes(translation)) == bool(start)  # it may make a first pass
         command = translation.work.command
         assert command[command.index("--split") + 1] == "valid"
 
@@ -266,6 +267,8 @@ def test_results_say_what_the_fine_tuned_model_had_before():
     tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, {"cpu_small_sent": 45})
     assert "45 of cpu_small_sent" in tuned["note"] and tuned["minutes_with_pretraining"] == 75
     assert tuned["sentences_per_instance"] == "as many as fit"
+    ended = recipe_result(load_recipe("cpu_small", ["train.max-update=5"]), curve, 120, 7, 30, {})
+    assert ended["note"] == "trained for 2.0 of 30 minutes: it ends by max-update"
 
 
 @pytest.mark.parametrize("misaligned", [0, 3])

@@ -25,7 +25,7 @@ def twice(sentence: list[str], size: int) -> bool:
 def test_no_words_in_a_row_come_twice_in_a_sentence(dictionary, documents, size, mode):
     given = documents(random.Random(4), SHAPES)
     model = tiny_model(dictionary, doc_mode=mode).double()
-    limits = {"beam": 3, "max_len_a": 1, "max_len_b": 3, "min_len": 6}
+    limits = {"beam": 3, "max_len_a": 1, "max_len_b": 3, "min_len": 6 if mode == "partial" else 1}
     found = {}
     for blocked in (0, size):
         options = {**limits, "no_repeat_ngram_size": blocked}
@@ -74,8 +74,8 @@ def test_what_is_forced_may_come_twice(dictionary, documents, size):
     """A prefix of --prefix-size is no choice of the search: it stays, and only what follows is held to the option."""
     bos, word = dictionary.bos(), dictionary.index("w1")
     prefix = [word] * 4
-    options = {"beam": 3, "max_len_a": 1, "max_len_b": 6, "min_len": 6, "no_repeat_ngram_size": size}
-    for mode in ("partial", "full"):
+    for mode, min_len in (("partial", 6), ("full", 1)):
+        options = {"beam": 3, "max_len_a": 1, "max_len_b": 6, "min_len": min_len, "no_repeat_ngram_size": size}
         translate = Translator(dictionary, [tiny_model(dictionary, doc_mode=mode)], {"doc_mode": mode}, **options)
         for hypotheses in translate(documents(random.Random(4), SHAPES), [prefix, prefix]):
             assert hypotheses

@@ -83,7 +83,7 @@ def run_logged(
         heard: called with the process id at every output.
     """
     with open(log, "ab") as stream:
-        shown = not os.path.samestat(os.fstat(1), os.fstat(stream.fileno()))
+        shown = sys.stdout is not None and not os.path.samestat(os.fstat(1), os.fstat(stream.fileno()))
         stream.write(f"$ {shlex.join(command)}\n".encode())
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | UNBUFFERED, pass_fds=inherited

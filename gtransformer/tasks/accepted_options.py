@@ -332,7 +332,7 @@ def check_best_metric(whole: DictConfig) -> None:
         if metric in numbers and not there:
             raise UserError(f"{said}: validation has it only with {option}; give it, too")
     if metric.startswith("word_") and not (words and not getattr(loss, "ignore_prefix_size", 0)):
-        raise UserError(f"{said}: validation lacks it with --report-accuracy and --ignore-prefix-size; leave these out")
+        raise UserError(f"{said}: validation lacks it with --report-accuracy or --ignore-prefix-size; leave these out")
     if metric in LOGGED and higher != (metric in HIGHER_IS_BETTER):
         what = (
             "leave --maximize-best-checkpoint-metric out" if higher else "give --maximize-best-checkpoint-metric, too"

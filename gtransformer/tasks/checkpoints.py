@@ -229,9 +229,9 @@ def average(paths: Sequence[Path], output: Path) -> None:
 
 
 def is_outdated(folder: Path) -> bool:
-    """Return whether a training's mean of checkpoints is older than its last checkpoint."""
-    mean, last = folder / AVERAGE, folder / LAST
-    return mean.is_file() and last.is_file() and _updates(mean) < _updates(last)
+    """Return whether a training's mean of checkpoints lacks its last numbered checkpoint."""
+    mean, numbered = folder / AVERAGE, [path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)]
+    return mean.is_file() and bool(numbered) and _updates(mean) < max(map(_updates, numbered))
 
 
 def _updates(path: Path) -> int:

@@ -71,7 +71,7 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
     curve.best = min(reversed(losses), key=itemgetter(1), default=(None,))[0]
     if not curve.train and not curve.valid:
         raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
-    if walls:
+    if any(wall >= 0 for wall, _ in walls):
         # The clock restarts at 0 in every resumed training, which may also repeat updates.
         last = pairwise([*walls, (-1.0, 0)])
         curve.seconds = sum(wall for (wall, made), (later, more) in last if later < wall or more < made)

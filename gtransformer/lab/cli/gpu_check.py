@@ -135,13 +135,15 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
     if not options.rehearse and not torch.cuda.is_available():
         raise UserError("no GPU that PyTorch can use; --rehearse shows on the processor that the parts run")
     work = options.output.resolve() / "work"
-    work.mkdir(parents=True, exist_ok=True)
     path, prepared = options.output / RECORD, options.prepared and options.prepared.resolve()
     before = read_json(path) if path.is_file() else {}
     about = {"rehearsal": options.rehearse, "device": device_name(), "machine": machine(), "prepared": str(prepared)}
     about |= provenance("lab gpu-check", argv)
     same = all(before.get(key) == about[key] for key in ("rehearsal", "device", "commit", "prepared"))
     records = before.get("parts", {}) if same else {}
+    if before and not same:
+        shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
         about["gpu"] = {"name": card.name, "bytes": card.total_memory, "cuda": torch.version.cuda}

@@ -94,9 +94,9 @@ class Runner:
         for run in runs:
             if run not in todo:
                 self.questions.check_contrastive(self.folder(run), run.settings())
-                add_scores(self.folder(run), self.metrics(run))
                 remove_checkpoints(self.folder(run))  # of a run that was interrupted after its result
                 self.data(run)  # makes truncated files again
+                add_scores(self.folder(run), self.metrics(run))
         print_status(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
         left, failures = iter(range(len(todo) - 1, -1, -1)), {}
 

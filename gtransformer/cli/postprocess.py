@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.chain import LineProcessor, Postprocessor, postprocessor_for, read_settings
+from gtransformer.preprocess.chain import LineProcessor, Postprocessor, postprocessor_for, settings_for
 from gtransformer.preprocess.parallel import available_cores, map_chunks
 from gtransformer.preprocess.tokenise import moses_directory
 
@@ -39,10 +39,7 @@ def main(argv: list[str] | None = None) -> None:
     """Turn BPE, or tokenised and truecased, text into plain text."""
     args = build_parser().parse_args(argv)
     if args.prepared:
-        settings = read_settings(args.prepared)
-        pair = settings["source_lang"], settings["target_lang"]
-        if args.lang not in pair:
-            raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, which lacks {args.lang}")
+        settings_for(args.prepared, args.lang)  # raises for another language
         processor = postprocessor_for(args.prepared, args.lang, args.moses)
     else:
         processor = Postprocessor(args.lang, moses_directory(args.moses))

@@ -34,7 +34,7 @@ from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.contrastive import Item, check_right_translation
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.realignment import BY_ORDER, Alignment
-from gtransformer.evaluation.score import is_generated, score_translations
+from gtransformer.evaluation.score import check_plain, score_translations
 from gtransformer.evaluation.significance import MIN_UNITS, SignTest, binomial_p_value
 from gtransformer.files import read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
@@ -160,8 +160,7 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
 
 def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
     """Return the translation of each entry's sentence: the last one of its document, or its line."""
-    if is_generated(hypotheses):
-        raise UserError(f"{hypotheses}: plain text is needed; give the PREFIX.txt that the score command writes")
+    check_plain(hypotheses)
     lines = list(read_lines(hypotheses))
     if not any(map(is_document_mark, lines)):
         if len(lines) != len(expectations):

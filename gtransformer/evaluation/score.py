@@ -234,6 +234,12 @@ def _plain_segments(
     return segments_of_text(text, reference, tokenizer, instance_index, alignment, more), misaligned
 
 
+def check_plain(path: Path) -> None:
+    """Raise UserError for a file of generation (``.jsonl``), which is not plain text."""
+    if is_generated(path):
+        raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
+
+
 def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:
     """Return the documents of a plain text, how the file marks them, and other texts, which must have the same shape.
 
@@ -241,8 +247,7 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
     """
     others = list(others)
     for path in others:
-        if is_generated(path):
-            raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
+        check_plain(path)
     documents, borders = read_plain(like)
     shape = [len(document) for document in documents]
     return documents, borders, [read_shaped(path, shape, like) for path in others]

@@ -43,6 +43,15 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
     raise UserError(f"{manifest}: no manifest of a prepared corpus; give one that gtransformer prepare has made")
 
 
+def settings_for(prepared: str | Path, lang: str) -> dict[str, Any]:
+    """Return ``read_settings``. Raise UserError also if ``lang`` is neither of the corpus's languages."""
+    settings = read_settings(prepared)
+    pair = settings["source_lang"], settings["target_lang"]
+    if lang not in pair:
+        raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
+    return settings
+
+
 def moses_rules(recorded: Mapping[str, Any]) -> bool:
     """Return whether a corpus with these settings was tokenised and truecased by Moses' rules only.
 
@@ -100,10 +109,8 @@ class TextEncoder:
         prefix: bool = True,
     ):
         prepared = Path(prepared)
-        settings = read_settings(prepared)
+        settings = settings_for(prepared, lang)
         pair = settings["source_lang"], settings["target_lang"]
-        if lang not in pair:
-            raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
         tool, exact = moses_as_prepared(settings["moses"], moses), not moses_rules(settings)
         if exact and moses and not settings.get("sentencepiece"):
             raise UserError(f"--moses {moses}: {prepared} was prepared by rules that Moses does not have; leave it out")

@@ -22,6 +22,7 @@ from gtransformer.preprocess.plain_text import bare, read_shaped
 SEPARATOR = "<eos>"
 # What is added to an entry: the numbers of the sentence that is judged and of the one with the antecedent, from 0.
 SCORED, ANTECEDENT = "scored sentence", "antecedent sentence"
+REFERENCES = {ANTECEDENT: "ref ante segment", SCORED: "ref segment"}  # their references in an entry
 WRONG = "wrong forms"  # optional key of an entry, for suites that know them
 
 Entry = dict[str, Any]
@@ -130,8 +131,7 @@ def with_translations(
     targets = read_shaped(translations, [len(document) for document in documents], source)
     for number, (entry, document, target) in enumerate(zip(entries, documents, targets, strict=True)):
         target = list(target)
-        references = {ANTECEDENT: "ref ante segment", SCORED: "ref segment"}
-        for place, key in references.items():
+        for place, key in REFERENCES.items():
             if place in entry:
                 text = one_line(clean_line(entry[key]))
                 target[entry[place]] = check_reserved(items, f"entry {number}, {key!r}", text)

@@ -321,17 +321,17 @@ def check_best_metric(whole: DictConfig) -> None:
     said = f"--best-checkpoint-metric {metric}"
     if whole.dataset.disable_validation:
         return
-    loss, words = whole.criterion, not getattr(whole.criterion, "report_accuracy", False)
+    loss, accuracy = whole.criterion, getattr(whole.criterion, "report_accuracy", False)
     if str(loss._name) == FUSED and metric not in LOGGED and not metric.startswith("entropy_"):
         raise UserError(f"{said}: validation has no such number; give one of {', '.join(LOGGED)}")
     for option, there, numbers in (
         ("--eval-bleu", whole.task.eval_bleu, ("s_bleu", "d_bleu", "bleu")),
         ("--doc-attn-entropy", whole.task.doc_attn_entropy, (metric,) if metric.startswith("entropy_") else ()),
-        ("--report-accuracy", not words, ("accuracy",)),
+        ("--report-accuracy", accuracy, ("accuracy",)),
     ):
         if metric in numbers and not there:
             raise UserError(f"{said}: validation has it only with {option}; give it, too")
-    if metric.startswith("word_") and not (words and not getattr(loss, "ignore_prefix_size", 0)):
+    if metric.startswith("word_") and (accuracy or getattr(loss, "ignore_prefix_size", 0)):
         raise UserError(f"{said}: validation lacks it with --report-accuracy or --ignore-prefix-size; leave these out")
     if metric in LOGGED and higher != (metric in HIGHER_IS_BETTER):
         what = (

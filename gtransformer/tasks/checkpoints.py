@@ -77,6 +77,12 @@ def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return sections
 
 
+def other_language(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Return the option of the first language that differs between two tasks that both name it; None: no difference."""
+    pairs = ((name, one.get(name), other.get(name)) for name in LANGUAGES)
+    return next((name for name, a, b in pairs if None not in (a, b) and a != b), None)
+
+
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     """Return the first option that differs and makes it another model; None if both are options of one model.
 
@@ -169,6 +175,7 @@ STRUCTURE = (
     "no_scale_embedding",
     "no_token_positional_embeddings",
 )
+LANGUAGES = ("source_lang", "target_lang")  # options of a task
 LAST = "checkpoint_last.pt"
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
 NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update
@@ -189,7 +196,7 @@ def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Pat
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory; give that of a training's checkpoints")
-    found = {_updates(path): path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)}
+    found = _numbered(folder)
     if len(found) < (1 if fewer else number):
         raise UserError(
             f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be averaged; average fewer, or "
@@ -230,8 +237,13 @@ def average(paths: Sequence[Path], output: Path) -> None:
 
 def is_outdated(folder: Path) -> bool:
     """Return whether a training's mean of checkpoints lacks its last numbered checkpoint."""
-    mean, numbered = folder / AVERAGE, [path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)]
-    return mean.is_file() and bool(numbered) and _updates(mean) < max(map(_updates, numbered))
+    mean = folder / AVERAGE
+    return mean.is_file() and _updates(mean) < max(_numbered(folder), default=0)
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    """Return the numbered checkpoints of a training by their updates."""
+    return {_updates(path): path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)}
 
 
 def _updates(path: Path) -> int:
@@ -254,11 +266,7 @@ def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[
     systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
     other = other or ("_name" if len(systems) > 1 else None)
     other = other or difference(theirs, ours)
-    theirs, ours = (one.get("task", {}) for one in settings)
-    same = ("source_lang", "target_lang")
-    other = other or next(
-        (one for one in same if theirs.get(one, ours.get(one)) != ours.get(one, theirs.get(one))), None
-    )
+    other = other or other_language(*(one.get("task", {}) for one in settings))
     if other:
         raise UserError(f"{path}: another model than {first} ({other}); average checkpoints of one training")
 

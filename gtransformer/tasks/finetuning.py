@@ -29,7 +29,7 @@ from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.accepted_options import option_of
-from gtransformer.tasks.checkpoints import LAST, STRUCTURE, difference, read_settings
+from gtransformer.tasks.checkpoints import LANGUAGES, LAST, STRUCTURE, difference, other_language, read_settings
 
 logger = logging.getLogger(__name__)
 
@@ -241,13 +241,8 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
     theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
     key = difference(theirs, ours)
     if key is None:
-        theirs, ours = (
-            {name: getattr(one, name, None) for name in ("source_lang", "target_lang")}
-            for one in (SimpleNamespace(**settings.get("task", {})), task_cfg)
-        )
-        key = next(
-            (name for name in theirs if None not in (theirs[name], ours[name]) and theirs[name] != ours[name]), None
-        )
+        theirs, ours = settings.get("task", {}), {name: getattr(task_cfg, name, None) for name in LANGUAGES}
+        key = other_language(theirs, ours)
     if key is not None:
         other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
         raise UserError(

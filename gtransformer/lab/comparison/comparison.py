@@ -200,9 +200,8 @@ class Comparison(Planner):
         name, folder = f"generate-{{}}-{one.name}", self.translation(run.name, one).parent
         start = self.start_checkpoint(run.name)  # it may make a first pass, too
         changes = [f"train.finetune-from-model={start}"] if start else []
-        return Translation(name, folder, prepared, PREPARED[one.split], changes, after=[f"prepare-{prepared.name}"])(
-            run
-        )
+        measure = Translation(name, folder, prepared, PREPARED[one.split], changes, [f"prepare-{prepared.name}"])
+        return measure(run)
 
     def _score(self, run: PlannedRun, one: TextSet) -> Stage:
         """Add the stage of a translation's BLEU against the untouched text, and as in the release if possible."""

@@ -18,7 +18,8 @@ from gtransformer.run.recipe import Recipe
 from gtransformer.tasks.checkpoints import AVERAGE, LAST
 from gtransformer.work import read_record
 
-BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
+CHECKPOINTS = "checkpoints"  # in a run's directory
+BEST = Path(CHECKPOINTS, "checkpoint_best.pt")
 RUNS = "GTRANSFORMER_RUNS"
 RAW = "raw_corpus.json"  # in a run's directory: identifies its corpus
 PREPARED = Path("prepared", "manifest.json")  # in a run's directory: exists when the corpus is prepared

@@ -4,6 +4,7 @@ A stage writes ``stages/NAME.json``, its record: what its result depends on, and
 
     state                                           action
     its settings, and all of its outputs            kept
+    its settings, but the model was removed         kept if all results of the model are there and none is a training
     its settings, interrupted or outputs missing    resumed
     its settings, a truncated output                repeated; refused if there is a model
     its settings, started with a smaller budget     resumed
@@ -31,6 +32,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import digest, sizes
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import last_error, start_program
+from gtransformer.run.paths import CHECKPOINTS
 from gtransformer.run.progress import Progress, print_status
 from gtransformer.tasks.training import spoken
 from gtransformer.work import Record, take_lock
@@ -88,7 +90,7 @@ class Stage:
 
     def has_model(self) -> bool:
         """Return whether there is a trained model."""
-        return self.folder is not None and any((self.folder / "checkpoints").glob("*.pt"))
+        return self.folder is not None and any((self.folder / CHECKPOINTS).glob("*.pt"))
 
 
 def print_done(stage: Stage, seconds: float) -> None:
@@ -141,12 +143,30 @@ class Pipeline:
             self._keys[stage.name] = digest([identity, stage.budget, [self._keys[name] for name in stage.after]])
 
     def is_done(self, name: str) -> bool:
-        """Return whether a stage and its inputs were done with these settings and their outputs exist."""
+        """Return whether a stage and its inputs were done with these settings and their outputs exist.
+
+        A removed model counts as done if all its results are there, none of them another model.
+        """
         stage = self.stages[name]
         return name in self._over or (
-            all(path.exists() for path in stage.outputs)
-            and self._record(stage).holds(lambda noted: not self._cut(stage, noted))
-            and all(map(self.is_done, stage.after))
+            (self._has_result(stage) or self._is_spent(stage)) and all(map(self.is_done, stage.after))
+        )
+
+    def _has_result(self, stage: Stage) -> bool:
+        return all(path.exists() for path in stage.outputs) and self._was_done(stage)
+
+    def _was_done(self, stage: Stage) -> bool:
+        return self._record(stage).holds(lambda noted: not self._cut(stage, noted))
+
+    def _is_spent(self, stage: Stage) -> bool:
+        if not stage.precious or not self._was_done(stage):
+            return False
+        missing = {path.parent for path in stage.outputs if not path.exists()}
+        readers = [one for one in self.stages.values() if stage.name in one.after]
+        return (
+            missing <= {stage.folder / CHECKPOINTS}
+            and bool(readers)
+            and all(self._has_result(one) and not one.precious for one in readers)
         )
 
     def seconds(self, name: str) -> float:

@@ -40,6 +40,11 @@ class Curve:
     seconds: float | None = None
 
     @property
+    def updates(self) -> int:
+        """Updates at the last entry. Raises ValueError for an empty curve."""
+        return max(points[-1][0] for points in (self.train, self.valid) if points)
+
+    @property
     def last_valid(self) -> float | None:
         """Final validation perplexity; None if there was no validation."""
         return self.valid[-1][1] if self.valid else None

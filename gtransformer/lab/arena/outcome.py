@@ -20,9 +20,7 @@ from gtransformer.lab.arena.statistics import DISTANCE_BOTH, accuracies, context
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.lab.records import REFERENCE, Translations, pack, with_interval
-from gtransformer.run.paths import last_checkpoint
 from gtransformer.search.strategies import FULL
-from gtransformer.tasks.checkpoints import trained_seconds, training_done
 from gtransformer.tasks.training import GPU_PEAK
 
 # Time of decoding and of a first pass, as logged by their programs.
@@ -104,7 +102,8 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
     files = ("test.scores.json", "test.aligned.json", "cxmi.json")
     scores, aligned, cxmi = ([read_json(folder / file) for folder in folders] for file in files)
     seconds = [seconds_of(arena, folder) for folder in folders]
-    updates = [training_done(last_checkpoint(folder))[0] for folder in folders]
+    curves = [read_curve(folder / "train.log") for folder in folders]
+    updates = [curve.updates for curve in curves]
     sentences = [run["counts"]["sentences"] for run in scores]
     trained = [done / max(one["training"], 0.1) for done, one in zip(updates, seconds, strict=True)]
     translated = [count / one["translation"] for count, one in zip(sentences, seconds, strict=True)]
@@ -115,7 +114,7 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
         "scores": scores_of(scores),
         "aligned": scores_of(aligned),
         "cxmi": contexts_of(cxmi),
-        "validation_perplexity": [read_curve(folder / "train.log").last_valid for folder in folders],
+        "validation_perplexity": [curve.last_valid for curve in curves],
         "updates": updates,
         "seconds": seconds,
         "speed": {
@@ -147,10 +146,10 @@ def _difference(texts: Translations, *sides: tuple[dict[str, Any], Sequence[Path
 
 def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
     """Return the seconds of a run's training, translation and contrastive choices."""
-    trained = trained_seconds(last_checkpoint(folder))
-    if not arena.from_scratch:
-        trained -= trained_seconds(arena.model(arena.start))  # fairseq continues the start's count
-    found = {"training": round(trained, 1), "translation": read_json(folder / "generate.test.json")["seconds"]}
+    found = {
+        "training": read_curve(folder / "train.log").seconds,
+        "translation": read_json(folder / "generate.test.json")["seconds"],
+    }
     if arena.shows_reach:
         found["contrastive"] = read_json(folder / "contrastive.json")["seconds"]
     return found

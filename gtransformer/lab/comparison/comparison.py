@@ -311,7 +311,7 @@ def recipe_result(
         "minutes": minutes,
         "minutes_with_pretraining": minutes + sum(before.values()),
         "note": "; ".join(notes) or None,
-        "updates": (curve.valid or curve.train)[-1][0],
+        "updates": curve.updates,
         "parameters": parameters,
         "validation_perplexity": curve.last_valid,
         "averaged": recipe.averaged,

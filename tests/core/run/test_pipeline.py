@@ -140,6 +140,17 @@ def test_what_reads_a_stage_that_was_done_again_is_done_again(plan):
     assert plan.run() == []
 
 
+def test_a_model_whose_results_are_there_may_be_removed(plan):
+    """Not one that another training started from; nor where a result is missing, nor with more minutes."""
+    model = plan.directory / "tuned" / "checkpoints" / "best.pt"
+    shutil.rmtree(model.parent)
+    assert plan.pipeline().is_done("text-tuned") and plan.run() == [] and not model.exists()
+    (plan.directory / "tuned" / "text").unlink()
+    assert not plan.pipeline().is_done("tuned") and plan.run() == ["tuned", "text-tuned"] and model.exists()
+    model.unlink()
+    assert plan.run(minutes=20) == ["first over x", "tuned", "text-first", "text-tuned"]
+
+
 def test_a_removal_that_was_interrupted_is_finished(plan, monkeypatch):
     def killed(*_) -> None:
         raise KeyboardInterrupt

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from matplotlib.image import imread
 
 from gtransformer.errors import UserError
@@ -220,16 +219,15 @@ def arena(output: Path, *options: str, corpus: object = "demo") -> Arena:
 
 
 def test_seconds_are_a_systems_own(tmp_path: Path):
-    """fairseq goes on counting from what the model had that it starts from: its best checkpoint, not its last."""
-    for run, file, seconds in (("start", "best", 100.0), ("start", "last", 130.0), ("lst-1", "last", 160.5)):
-        path = tmp_path / "runs" / run / "checkpoints" / f"checkpoint_{file}.pt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({"model": {}, "extra_state": {"previous_training_time": seconds}}, path)
+    """Of its own training, over all resumptions; not of the model that it starts from."""
+    one = arena(tmp_path)
+    folder = one.folder("lst", 1)
+    folder.mkdir(parents=True)
+    entry = '{{"valid_ppl": "4.0", "valid_num_updates": "{}", "valid_wall": "{}"}}\n'
+    (folder / "train.log").write_text(f"$ train\n{entry.format(3, 40)}$ train\n{entry.format(6, 20)}")
     for name in ("generate.test", "contrastive"):
-        (tmp_path / "runs" / "lst-1" / f"{name}.json").write_text('{"seconds": 3.0}')
-    for options, expected in (([], 60.5), (["--from", "scratch"], 160.5)):
-        one = arena(tmp_path, *options)
-        assert seconds_of(one, one.folder("lst", 1)) == {"training": expected, "translation": 3.0, "contrastive": 3.0}
+        (folder / f"{name}.json").write_text('{"seconds": 3.0}')
+    assert seconds_of(one, folder) == {"training": 60, "translation": 3.0, "contrastive": 3.0}
 
 
 def test_picture_of_a_corpus_without_a_set(tmp_path: Path):

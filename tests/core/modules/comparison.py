@@ -83,9 +83,11 @@ def compare_in(
     for engine in engines:
         output, gradients = run(engine, reach, inputs)
         triples = zip([output, *gradients], [dense, *dense_gradients], [exact, *exact_gradients], strict=True)
-        for found, other, wanted in triples:
+        for number, (found, other, wanted) in enumerate(triples):
             assert found.dtype == dtype
             for size in (lambda x: x.abs().max(), lambda x: x.square().mean().sqrt()):
                 ours, theirs = size(found.double() - wanted), size(other.double() - wanted)
                 rounded = torch.finfo(dtype).eps * max(map(size, larger), default=0.0)
-                assert ours <= factor * theirs + max(ROUNDING[dtype] * size(wanted), rounded)
+                bound = factor * theirs + max(ROUNDING[dtype] * size(wanted), rounded)
+                name = ["output", *"qkvr"][number]
+                assert ours <= bound, f"{engine}, {name}: {ours:.3e} > {bound:.3e}, dense {theirs:.3e}"

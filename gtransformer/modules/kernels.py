@@ -10,12 +10,12 @@ rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of 
 rows has one of two dozen shapes.
 
 In int8, for translation only, a matrix has a scale for each output, an input has one for each of its rows. So a row's
-result does not depend on the others. The products are oneDNN's, on plain tensors. ``torch.ops.quantized`` is deprecated
-with its tensors, and has one scale for all rows.
+result does not depend on the others.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from gtransformer.modules.processor import onednn_is_faster, onednn_is_there
+from gtransformer.modules.processor import has_int8_instructions, onednn_is_faster, onednn_is_there
 
 BLOCK, GRAIN = 512, 32
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
@@ -70,9 +70,8 @@ class Int8Linear:
     """
 
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None):
-        self.weight = torch.ops.onednn.qlinear_prepack(weight, None)
-        self.scale, self.zero = scale, torch.zeros(len(weight), dtype=torch.int64)
-        self.out_features = len(weight)
+        self.product = (OneDNNProduct if has_int8_instructions() else FBGEMMProduct)(weight, scale)
+        self.scale, self.out_features = scale, len(weight)
         self.bias = None if bias is None else bias.detach()
 
     @classmethod
@@ -84,19 +83,60 @@ class Int8Linear:
     @classmethod
     def joined(cls, layers: Sequence[Int8Linear]) -> Int8Linear:
         """Return layers with one input as one layer."""
-        weights = [one.weight.to_dense().t() for one in layers]  # oneDNN's layout is (in, out)
-        return cls(torch.cat(weights), torch.cat([one.scale for one in layers]), joined_bias(layers))
+        weights = torch.cat([one.product.weight for one in layers])
+        return cls(weights, torch.cat([one.scale for one in layers]), joined_bias(layers))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
-        rows, x = len(x), padded(x, FEW_SHAPES)
-        scale = x.abs().amax(dim=1, keepdim=True).clamp_(min=TINY).div_(LARGEST)
-        # From 1 to 255, as unsigned bytes with their zero at 128: VNNI multiplies unsigned by signed ones.
-        rounded = (x / scale).add_(128.5).to(torch.uint8)
-        none = None, 1.0, 0, torch.float32, "none", [], ""  # neither bias, another type of the result, nor more
-        found = torch.ops.onednn.qlinear_pointwise(rounded, 1.0, 128, self.weight, self.scale, self.zero, *none)
-        found = found.mul_(scale)[:rows]
+        largest = x.abs().amax(dim=1, keepdim=True).clamp_(min=TINY)
+        found = self.product(x / largest).mul_(largest)
         return found if self.bias is None else found.add_(self.bias)
+
+
+class OneDNNProduct:
+    """The product of x (rows, in), from -1 to 1, in 8 bits and a matrix of ``weight`` (out, in) int8 times ``scale``
+    (out,), by oneDNN, where the processor has instructions for it.
+    """
+
+    largest = 127
+
+    def __init__(self, weight: Tensor, scale: Tensor):
+        self.packed = torch.ops.onednn.qlinear_prepack(weight, None)
+        self.scale, self.zero = scale / self.largest, torch.zeros(len(weight), dtype=torch.int64)
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix as given."""
+        return self.packed.to_dense().t()  # oneDNN's layout is (in, out)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return (rows, out) float32."""
+        # From 1 to 255, as unsigned bytes with their zero at 128: VNNI multiplies unsigned by signed ones.
+        rounded = padded(x, FEW_SHAPES).mul(self.largest).add_(128.5).to(torch.uint8)
+        none = None, 1.0, 0, torch.float32, "none", [], ""  # neither bias, another type of the result, nor more
+        multiply = torch.ops.onednn.qlinear_pointwise
+        return multiply(rounded, 1.0, 128, self.packed, self.scale, self.zero, *none)[: len(x)]
+
+
+class FBGEMMProduct:
+    """The same in 7 bits by FBGEMM, which uses AVX2: in 16 bits, two products of 7 and 8 bits do not overflow."""
+
+    largest = 63
+
+    def __init__(self, weight: Tensor, scale: Tensor):
+        zero = torch.zeros(len(weight), dtype=torch.int64)
+        weight = torch._make_per_channel_quantized_tensor(weight, scale.double(), zero, 0)
+        self.packed = torch.ops.quantized.linear_prepack(weight, None)
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix as given."""
+        return torch.ops.quantized.linear_unpack(self.packed)[0].int_repr()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return (rows, out) float32."""
+        multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
+        return multiply(x, 1 / self.largest, self.largest + 1, self.packed)
 
 
 def quantise(module: nn.Module) -> int:
@@ -105,6 +145,14 @@ def quantise(module: nn.Module) -> int:
     for one in layers:
         one.quantise()
     return len(layers)
+
+
+def rounded_copy(module: nn.Module) -> nn.Module:
+    """Return a module that shares all parameters and buffers with ``module``, but multiplies in int8."""
+    shared = {id(one): one for one in (*module.parameters(), *module.buffers())}
+    copied = copy.deepcopy(module, shared)
+    quantise(copied)
+    return copied
 
 
 class PackedLinear:

@@ -55,12 +55,26 @@ def has_bfloat16() -> bool:
 
 @cache
 def has_int8() -> bool:
+    """Return whether products of 8-bit integers are faster than those of float32."""
+    return has_int8_instructions() or has_fbgemm()
+
+
+@cache
+def has_int8_instructions() -> bool:
     """Return whether the processor multiplies 8-bit integers by own instructions (VNNI or AMX) that oneDNN uses.
 
-    Without them oneDNN adds up products in 16 bits, which overflow.
+    Without them products are added up in 16 bits, where two of 8 bits overflow.
     """
     usable = torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
     return usable and any(map(_has_flag, ("avx512_vnni", "avx_vnni", "amx_int8")))
+
+
+@cache
+def has_fbgemm() -> bool:
+    """Return whether PyTorch's FBGEMM multiplies 8-bit integers here, which needs AVX2."""
+    usable = "fbgemm" in torch.backends.quantized.supported_engines
+    usable = usable and hasattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32")
+    return usable and torch.backends.cpu.get_cpu_capability().startswith("AVX")
 
 
 @cache

@@ -423,6 +423,10 @@ class StepDecoder(Protocol):
         """Return whether a sentence's states depend on no other sentence of the target, only on its number."""
         ...
 
+    def for_drafts(self) -> StepDecoder:
+        """Return a decoder that is faster, if there is one, and nearly as exact."""
+        ...
+
     def hold_weights(self) -> None:
         """Prepare the weights once instead of at every ``begin``: they must not change any more."""
         ...

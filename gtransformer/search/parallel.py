@@ -89,7 +89,8 @@ class ParallelSearch:
     def _translate(self, documents: Sequence[int]) -> None:
         if self.independent or self.scoring.beam == 1:
             return self._search_in_rounds(documents, 1 if self.independent else None)
-        searched = self.rule, replace(self.scoring, beam=1), self.decoders, self.memories
+        decoders = [one.for_drafts() for one in self.decoders]
+        searched = self.rule, replace(self.scoring, beam=1), decoders, self.memories
         draft = ParallelSearch(*searched, *map(torch.from_numpy, (self.limits, self.sentences)), self.room)
         several = [number for number in documents if self.sentences[number] > 1]  # others have no context
         draft._search_in_rounds(several, DRAFTS)

@@ -248,16 +248,18 @@ class GTransformer:
         if jobs == 1:
             yield from map(work, windows)
             return
-        self._pack_weights()
+        self._pack_weights(options)
         context = multiprocessing.get_context("fork")
         with closing(map_in_order(work, windows, jobs, context, "translate", "--jobs")) as results:
             for _, translated in results:
                 yield translated
 
-    def _pack_weights(self) -> None:
-        """Translate a word, so that weights are packed before processes are forked, which then share them."""
+    def _pack_weights(self, options: SearchOptions) -> None:
+        """Translate two words, so that weights are packed before processes are forked, which then share them."""
         if self.passes is None:
-            self.engine.translate([[["a"]]], SearchOptions(beam=1, max_len_a=0, max_len_b=1))
+            strategy, beam = (PARALLEL, min(2, options.beam)) if options.strategy == PARALLEL else (FULL, 1)
+            few = SearchOptions(beam=beam, max_len_a=0, max_len_b=1, strategy=strategy)
+            self.engine.translate([[["a"], ["a"]]], few)
 
     def _with_first(self, lines: Iterable[InputLine], first: Iterable[str], name: str) -> Iterator[InputLine]:
         if self.passes is None or not self.passes.before:

@@ -19,8 +19,8 @@ from gtransformer.models.common.decoding.cached_memory import CachedMemoryDocume
 from gtransformer.models.common.decoding.layer_step import check_declared, hooked, not_plain, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.modules.kernels import Linear, PackedLinear
-from gtransformer.modules.processor import has_bfloat16
+from gtransformer.modules.kernels import Linear, PackedLinear, rounded_copy
+from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.modules.ragged import Memory, Ragged
 
 logger = logging.getLogger(__name__)
@@ -241,6 +241,19 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def hold_weights(self) -> None:
         """Pack weights for decoding once; from now on they must not change."""
         self.pack = cache(PackedLinear)
+        weights = self.embed_tokens.weight
+        plain = weights.device.type == "cpu" and weights.dtype == torch.float32 and str(self.cfg.autocast) == "none"
+        if plain and has_int8() and self.output_projection.quantised is None:
+            self.for_drafts = cache(self._rounded)
+
+    def _rounded(self) -> DocumentDecoder:
+        copied = rounded_copy(self)
+        copied.hold_weights()
+        return copied
+
+    def for_drafts(self) -> DocumentDecoder:
+        """Return the decoder for drafts: in float32 on a CPU a copy that multiplies in int8, else itself."""
+        return self
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """Compute logits, (..., channels) -> (..., vocabulary)."""

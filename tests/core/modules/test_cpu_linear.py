@@ -1,14 +1,27 @@
 """Linear layers of the CPU against float64: by oneDNN, packed for decoding, in bfloat16 in products of few shapes."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from gtransformer.modules import processor
+from gtransformer.modules import kernels, processor
 from gtransformer.modules.fused_loss import fused_cross_entropy
-from gtransformer.modules.kernels import BLOCK, GRAIN, SEARCHED, Linear, PackedLinear, largest, product
-from gtransformer.modules.processor import has_int8, onednn_is_faster
+from gtransformer.modules.kernels import (
+    BLOCK,
+    GRAIN,
+    SEARCHED,
+    FBGEMMProduct,
+    Linear,
+    OneDNNProduct,
+    PackedLinear,
+    largest,
+    product,
+    rounded_copy,
+)
+from gtransformer.modules.processor import has_fbgemm, has_int8_instructions, onednn_is_faster
 from tests.support import relative_error
 
 BFLOAT16 = 2.0**-8  # a unit in the last place
@@ -158,22 +171,31 @@ def test_shapes_of_products_are_few(vocabulary, numbers):
     assert layer.weight.grad.isfinite().all() and words.grad.isfinite().all()
 
 
-def rounded(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Integers from -127 to 127 and the scale of each row, in float64."""
-    scale = x.double().abs().amax(dim=1, keepdim=True).clamp(min=1e-30) / 127
+def rounded(x: torch.Tensor, largest: int = 127) -> tuple[torch.Tensor, torch.Tensor]:
+    """Integers from -largest to largest and the scale of each row, in float64."""
+    scale = x.double().abs().amax(dim=1, keepdim=True).clamp(min=1e-30) / largest
     return (x.double() / scale).round(), scale
 
 
-@pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
+@pytest.fixture(params=[OneDNNProduct, FBGEMMProduct])
+def product8(request, monkeypatch):
+    """The product in int8 by each library."""
+    by_onednn = request.param is OneDNNProduct
+    if not (has_int8_instructions() if by_onednn else has_fbgemm()):
+        pytest.skip("the processor has no instructions for it")
+    monkeypatch.setattr(kernels, "has_int8_instructions", lambda: by_onednn)
+    return request.param
+
+
 @pytest.mark.parametrize("rows", [0, 1, 5, 8, 83])
 @pytest.mark.parametrize("bias", [True, False])
-def test_int8_by_integers(rows, bias):
+def test_int8_by_integers(product8, rows, bias):
     """The product of rounded inputs and rounded weights, in float64; large and small rows keep their own digits."""
     torch.manual_seed(rows)
     layer = Linear(48, 33, bias=bias)
     x = torch.randn(rows, 48) * torch.logspace(-6, 6, max(rows, 1))[:rows, None]
     x[1:2] = 0.0
-    (inputs, in_scale), (weights, out_scale) = rounded(x), rounded(layer.weight.detach())
+    (inputs, in_scale), (weights, out_scale) = rounded(x, product8.largest), rounded(layer.weight.detach())
     layer.quantise()
     assert layer.weight.untyped_storage().nbytes() == 4 and layer.weight.isnan().all()  # the others leave memory
     expected = inputs @ weights.t() * in_scale * out_scale.t() + (layer.bias.detach().double() if bias else 0.0)
@@ -185,8 +207,26 @@ def test_int8_by_integers(rows, bias):
         assert torch.equal(layer(x[row : row + 1]), found[row : row + 1])
 
 
-@pytest.mark.skipif(not has_int8(), reason="the processor has no instructions for int8")
-def test_int8_of_several_layers_with_one_input():
+def test_int8_does_not_overflow(product8):
+    """The largest inputs and weights of one sign, of which two products are more than 16 bits hold, in 8 bits each."""
+    layer = Linear(256, 4, bias=False)
+    nn.init.constant_(layer.weight, 2.0)
+    layer.quantise()
+    assert torch.allclose(layer(torch.full((3, 256), -3.0)), torch.full((3, 4), -6.0 * 256))
+
+
+def test_a_rounded_copy_shares_its_parameters(product8):
+    """All but the weights that it has in int8; the original stays as it is."""
+    layers = nn.Sequential(Linear(8, 8), nn.LayerNorm(8), Linear(8, 4))
+    layers[2].weight = nn.Parameter(layers[0].weight[:4].detach())
+    x, exact = torch.randn(3, 8), copy.deepcopy(layers)
+    copied = rounded_copy(layers)
+    assert torch.equal(layers(x), exact(x)) and layers[0].quantised is None
+    assert 0 < (copied(x) - exact(x)).abs().max() < 0.1
+    assert copied[1].weight is layers[1].weight and copied[2].bias is layers[2].bias
+
+
+def test_int8_of_several_layers_with_one_input(product8):
     torch.manual_seed(1)
     layers, x = [Linear(16, size, bias=size != 8) for size in (24, 8, 16)], torch.randn(2, 3, 16)
     for one in layers:

@@ -11,6 +11,7 @@ import torch
 
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
+from gtransformer.modules.processor import has_int8
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.resumable import ResumableOutput
 from tests.core.translation.test_resuming import command, source, uninterrupted  # noqa: F401, F811
@@ -84,14 +85,16 @@ def test_an_interrupt_ends_all_processes(saved_model, source, uninterrupted, tmp
     assert output.read_bytes() == uninterrupted
 
 
-def test_processes_share_packed_weights(saved_model):
-    """What was packed before they start is all that translating packs."""
+@pytest.mark.parametrize("strategy", ["full", "parallel"])
+def test_processes_share_packed_weights(saved_model, strategy):
+    """What was packed before they start is all that translating packs; for drafts, too."""
     model = GTransformer.from_pretrained(saved_model, "cpu")
-    pack = model.engine.model.decoder.pack
-    model._pack_weights()
-    packed = pack.cache_info().misses
-    model.translate([["The old dog sleeps.", "Mary finds her book."]])
-    assert pack.cache_info().misses == packed > 0
+    decoders = [model.engine.model.decoder]
+    model._pack_weights(model.options.changed(strategy=strategy))
+    decoders += [one for one in [decoders[0].for_drafts()] if strategy == "parallel" and has_int8()]
+    packed = [one.pack.cache_info().misses for one in decoders]
+    model.translate([["The old dog sleeps.", "Mary finds her book."]], strategy=strategy)
+    assert [one.pack.cache_info().misses for one in decoders] == packed and min(packed) > 0
 
 
 @pytest.mark.parametrize(

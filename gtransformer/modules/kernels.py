@@ -16,6 +16,7 @@ result does not depend on the others.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -124,9 +125,15 @@ class FBGEMMProduct:
     largest = 63
 
     def __init__(self, weight: Tensor, scale: Tensor):
-        zero = torch.zeros(len(weight), dtype=torch.int64)
-        weight = torch._make_per_channel_quantized_tensor(weight, scale.double(), zero, 0)
-        self.packed = torch.ops.quantized.linear_prepack(weight, None)
+        zero, engine = torch.zeros(len(weight), dtype=torch.int64), torch.backends.quantized.engine
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*deprecated")  # a PyTorch without it has no int8 here (``has_fbgemm``)
+            weight = torch._make_per_channel_quantized_tensor(weight, scale.double(), zero, 0)
+        try:
+            torch.backends.quantized.engine = "fbgemm"
+            self.packed = torch.ops.quantized.linear_prepack(weight, None)
+        finally:
+            torch.backends.quantized.engine = engine
 
     @property
     def weight(self) -> Tensor:

@@ -73,6 +73,7 @@ def has_int8_instructions() -> bool:
 def has_fbgemm() -> bool:
     """Return whether PyTorch's FBGEMM multiplies 8-bit integers here, which needs AVX2."""
     usable = "fbgemm" in torch.backends.quantized.supported_engines
+    usable = usable and hasattr(torch, "_make_per_channel_quantized_tensor")  # deprecated in PyTorch 2.13
     usable = usable and hasattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32")
     return usable and torch.backends.cpu.get_cpu_capability().startswith("AVX")
 

@@ -11,7 +11,7 @@ A stage writes ``stages/NAME.json``, its record: what its result depends on, and
     its settings, a model of a larger budget        refused
     an input stage was repeated since               repeated, outputs are overwritten; kept if it is precious
     an input stage got a larger budget              restarted: its outputs are removed
-    other settings, its own or of an input stage    restarted; refused if it is precious and there is a model
+    other settings, its own or of an input stage    restarted; refused if it is precious and has a model or its results
 """
 
 from __future__ import annotations
@@ -142,14 +142,16 @@ class Pipeline:
             identity = self._identities[stage.name] = self.identify(stage.settings, stage.after)
             self._keys[stage.name] = digest([identity, stage.budget, [self._keys[name] for name in stage.after]])
 
-    def is_done(self, name: str) -> bool:
+    def is_done(self, name: str, assumed: frozenset[str] = frozenset()) -> bool:
         """Return whether a stage and its inputs were done with these settings and their outputs exist.
 
-        A removed model counts as done if all its results are there, none of them another model.
+        A removed model counts as done if all its results are there, none of them another model. The stages ``assumed``
+        count as done.
         """
         stage = self.stages[name]
         return name in self._over or (
-            (self._has_result(stage) or self._is_spent(stage)) and all(map(self.is_done, stage.after))
+            (self._has_result(stage) or self._is_spent(stage, assumed))
+            and all(one in assumed or self.is_done(one, assumed) for one in stage.after)
         )
 
     def _has_result(self, stage: Stage) -> bool:
@@ -158,16 +160,28 @@ class Pipeline:
     def _was_done(self, stage: Stage) -> bool:
         return self._record(stage).holds(lambda noted: not self._cut(stage, noted))
 
-    def _is_spent(self, stage: Stage) -> bool:
+    def _is_spent(self, stage: Stage, assumed: frozenset[str]) -> bool:
         if not stage.precious or not self._was_done(stage):
             return False
         missing = {path.parent for path in stage.outputs if not path.exists()}
-        readers = [one for one in self.stages.values() if stage.name in one.after]
-        return (
-            missing <= {stage.folder / CHECKPOINTS}
-            and bool(readers)
-            and all(self._has_result(one) and not one.precious for one in readers)
+        if not missing <= {stage.folder / CHECKPOINTS}:
+            return False
+        readers, assumed = self._readers(stage), assumed | {stage.name}
+        return bool(readers) and all(
+            not one.precious
+            and self._has_result(one)
+            and all(other in assumed or self.is_done(other, assumed) for other in one.after)
+            for one in readers
         )
+
+    def _readers(self, stage: Stage) -> list[Stage]:
+        return [one for one in self.stages.values() if stage.name in one.after]
+
+    def _is_protected(self, stage: Stage) -> bool:
+        """Return whether there is a trained model, or results of one that was removed."""
+        done = stage.precious and self._record(stage).noted().get("done")
+        written = (path for one in self._readers(stage) if not one.precious for path in one.outputs)
+        return stage.has_model() or bool(done and any(path.exists() for path in written))
 
     def seconds(self, name: str) -> float:
         """Return the duration of a stage's last run."""
@@ -175,7 +189,7 @@ class Pipeline:
 
     def check(self) -> None:
         """Raise UserError, before anything is removed, for a model that would have to be removed or trained again."""
-        for stage in filter(Stage.has_model, self.stages.values()):
+        for stage in filter(self._is_protected, self.stages.values()):
             noted = self._record(stage).noted()
             if noted.get("identity") != self._identities[stage.name]:
                 if stage.precious or (noted and "identity" not in noted):
@@ -275,7 +289,7 @@ class Pipeline:
     def _start(self, stage: Stage, at_once: int, threads: int | None) -> _Running:
         self._begin(stage)
         program = stage.work
-        if not program.keeps_log:
+        if not (program.keeps_log and stage.has_model()):  # else the training starts anew
             program.log.unlink(missing_ok=True)
         command = program.command() if callable(program.command) else program.command
         own = threads and (available_cores() if program.alone else threads)

@@ -97,14 +97,6 @@ def _same(one: Any, other: Any) -> bool:
     return not plain or link or one == other or str(one) == str(other)
 
 
-def trained_seconds(path: Path) -> float:
-    """Return the seconds of training that a checkpoint records, over all resumptions; 0 if it records none.
-
-    They include the training of the model that a fine-tuned one started from.
-    """
-    return training_done(path).seconds
-
-
 class Done(NamedTuple):
     """The training that a checkpoint records.
 

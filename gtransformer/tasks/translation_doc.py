@@ -270,10 +270,7 @@ class TranslationDocTask(FairseqTask):
             return SecondPass(made, contexts)
         if self.cfg.first_pass is not None:
             ForcedPrefixGenerator(made, "--first-pass")  # raises before the first pass, which may take long
-            second = SecondPass(made, open_first_pass(self, models, args))
-            for model in models:
-                model.decoder.hold_weights()  # otherwise each batch would arrange them again
-            return second
+            return SecondPass(made, open_first_pass(self, models, args))
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
         return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made

@@ -38,11 +38,7 @@ class Curve:
     words: list[tuple[int, float]] = field(default_factory=list)
     best: int | None = None
     seconds: float | None = None
-
-    @property
-    def updates(self) -> int:
-        """Updates at the last entry. Raises ValueError for an empty curve."""
-        return max(points[-1][0] for points in (self.train, self.valid) if points)
+    updates: int = 0  # at the last entry
 
     @property
     def last_valid(self) -> float | None:
@@ -64,6 +60,7 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
             walls.append((-1.0, 0))
         if prefix not in kinds:
             continue
+        curve.updates = updates
         if "ppl" in values:
             _append(kinds[prefix], updates, values["ppl"])
         if "word_nll_loss" in values:

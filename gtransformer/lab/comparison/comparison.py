@@ -30,11 +30,10 @@ from gtransformer.lab.recipe_set import PREPARED, RAW, RecipeSet, outside_files,
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import shares
-from gtransformer.run.paths import corpus_directory, last_checkpoint, model_file
+from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.tasks.checkpoints import trained_seconds
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
 # Options of recipes that segment text with a pretrained model; further sets need a vocabulary of the own corpus.
@@ -226,11 +225,8 @@ class Comparison(Planner):
         while first := self.recipe_set.start(earlier):
             before[first] = self.budget(first)
             earlier = self.recipes[first]
-        spent = trained_seconds(last_checkpoint(folder))
-        if start := self.start_checkpoint(name):
-            spent -= trained_seconds(start)  # fairseq continues the start's count
         log = folder / "train.log"
-        result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.budget(name), before)
+        result = recipe_result(recipe, read_curve(log), count_parameters(log), self.budget(name), before)
         for one in self.sets:
             path = self.translation(name, one)
             record = read_json(path.with_name(f"generate.{path.stem}.json"))
@@ -288,12 +284,11 @@ def copy_split(files: tuple[Path, Path], output: Path, pair: tuple[str, str], sp
 
 
 def recipe_result(
-    recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Mapping[str, float]
+    recipe: Recipe, curve: Curve, parameters: int | None, minutes: float, before: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return one recipe's training as a JSON object, without scores.
 
     Args:
-        seconds: of training and validation, as in the budget.
         parameters: number of the model's, with shared embeddings counted once.
         minutes: the budget.
         before: the recipes that this one's model started from, directly or indirectly, with their budgets.
@@ -301,8 +296,8 @@ def recipe_result(
     those = ", ".join(f"{spent:g} of {name}" for name, spent in before.items())
     notes = [f"fine-tuned: its {minutes:g} minutes are on top of {those}"] if before else []
     ends = [key for key in ("max-update", "max-epoch") if recipe.sections["train"].get(key)]
-    if ends and seconds < 0.95 * 60 * minutes:
-        notes.append(f"trained for {seconds / 60:.1f} of {minutes:g} minutes: it ends by {' or '.join(ends)}")
+    if ends and curve.seconds < 0.95 * 60 * minutes:
+        notes.append(f"trained for {curve.seconds / 60:.1f} of {minutes:g} minutes: it ends by {' or '.join(ends)}")
     best = None if recipe.averaged else curve.best  # an average of checkpoints was not validated
     return {
         "description": recipe.description,
@@ -318,7 +313,7 @@ def recipe_result(
         "best_update": best,
         "word_perplexity": dict(curve.words).get(best),
         "curve": {"train": curve.train, "valid": curve.valid, "words": curve.words},
-        "seconds": {"training": round(seconds, 1)},
+        "seconds": {"training": curve.seconds},
         "scores": {},
     }
 

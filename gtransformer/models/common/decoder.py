@@ -10,6 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.errors import UserError
@@ -46,6 +47,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     side = "decoder"
     caches = True
     pack = PackedLinear
+    drafting: list[DocumentDecoder] | None = None  # a list: a module would be registered
     input_step = InputStep
 
     def __init__(
@@ -240,20 +242,27 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def hold_weights(self) -> None:
         """Pack weights for decoding once; from now on they must not change."""
-        self.pack = cache(PackedLinear)
-        weights = self.embed_tokens.weight
-        plain = weights.device.type == "cpu" and weights.dtype == torch.float32 and str(self.cfg.autocast) == "none"
-        if plain and has_int8() and self.output_projection.quantised is None:
-            self.for_drafts = cache(self._rounded)
-
-    def _rounded(self) -> DocumentDecoder:
-        copied = rounded_copy(self)
-        copied.hold_weights()
-        return copied
+        self.pack, self.drafting = cache(PackedLinear), []
 
     def for_drafts(self) -> DocumentDecoder:
-        """Return the decoder for drafts: in float32 on a CPU a copy that multiplies in int8, else itself."""
-        return self
+        """Return the decoder for drafts: in float32 on a CPU a copy that multiplies in int8, else itself.
+
+        The copy is made once, if weights are held.
+        """
+        if self.drafting == [] and self._can_be_rounded():
+            copied = rounded_copy(self)
+            copied.hold_weights()
+            self.drafting = [copied]
+        return self.drafting[0] if self.drafting else self
+
+    def _can_be_rounded(self) -> bool:
+        weights, linear = self.embed_tokens.weight, [one for one in self.modules() if isinstance(one, Linear)]
+        return (
+            has_int8()
+            and (weights.device.type, weights.dtype, str(self.cfg.autocast)) == ("cpu", torch.float32, "none")
+            and self.output_is_product
+            and not any(one.quantised or is_parametrized(one) for one in linear)
+        )
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """Compute logits, (..., channels) -> (..., vocabulary)."""

@@ -135,6 +135,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         found, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
         return found, extra | {LOSSES: encoder_out[LOSSES][0]} if LOSSES in encoder_out else extra
 
+    def prepare_for_inference_(self, cfg) -> None:
+        """Pack weights for decoding once (called by fairseq-generate and fairseq-interactive)."""
+        super().prepare_for_inference_(cfg)
+        self.decoder.hold_weights()
+
     @property
     def leaves_unpredicted_out(self) -> bool:
         """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""

@@ -208,11 +208,20 @@ def test_int8_by_integers(product8, rows, bias):
 
 
 def test_int8_does_not_overflow(product8):
-    """The largest inputs and weights of one sign, of which two products are more than 16 bits hold, in 8 bits each."""
+    """The largest inputs and weights, of which two products in 8 bits each are more than 16 bits hold."""
     layer = Linear(256, 4, bias=False)
     nn.init.constant_(layer.weight, 2.0)
     layer.quantise()
-    assert torch.allclose(layer(torch.full((3, 256), -3.0)), torch.full((3, 4), -6.0 * 256))
+    x = torch.tensor([[3.0], [-3.0]]).expand(2, 256)
+    assert torch.allclose(layer(x), 256 * torch.tensor([[6.0], [-6.0]]).expand(2, 4))
+
+
+def test_fbgemm_whatever_engine_is_set(product8, monkeypatch):
+    monkeypatch.setattr(torch.backends.quantized, "engine", "qnnpack")
+    layer, x = Linear(8, 8), torch.randn(3, 8)
+    exact = layer(x)
+    layer.quantise()
+    assert (layer(x) - exact).abs().max() < 0.1 and torch.backends.quantized.engine == "qnnpack"
 
 
 def test_a_rounded_copy_shares_its_parameters(product8):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.run.pipeline import Pipeline, Stage
+from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.work import read_record
 
 
@@ -83,8 +84,8 @@ def test_other_settings_of_a_stage_undo_it_and_what_reads_it(plan):
     assert [found.is_done(name) for name in ALL] == [True, True, True, False, True]
     assert plan.run(**{"text-first": 2}) == ["text-first"], "what the other settings wrote is gone"
     assert plan.run() == ["text-first"]
-    for path in plan.directory.glob("*/checkpoints/*.pt"):
-        path.unlink()
+    for name in ("first", "tuned"):
+        shutil.rmtree(plan.directory / name)
     assert plan.run(corpus=2) == ALL
 
 
@@ -101,7 +102,8 @@ def test_a_model_of_other_settings_is_refused_and_nothing_is_touched(plan):
 
 
 def test_what_never_became_a_model_is_removed(plan, capsys):
-    (plan.directory / "tuned" / "checkpoints" / "best.pt").unlink()
+    for path in ("checkpoints/best.pt", "text"):
+        (plan.directory / "tuned" / path).unlink()
     (plan.directory / "tuned" / "log").write_text("of other settings")
     assert plan.run(tuned=2) == ["tuned", "text-tuned"]
     assert not (plan.directory / "tuned" / "log").exists()
@@ -125,7 +127,7 @@ def test_a_larger_budget_goes_on_and_begins_anew_what_started_from_it(plan, caps
         plan.run()
     assert plan.files() == before
     for name in ("first", "tuned"):
-        (plan.directory / name / "checkpoints" / "best.pt").unlink()
+        shutil.rmtree(plan.directory / name)
     assert plan.run() == ["first", "tuned", "text-first", "text-tuned"], "without a model nothing is trained back"
 
 
@@ -148,7 +150,67 @@ def test_a_model_whose_results_are_there_may_be_removed(plan):
     (plan.directory / "tuned" / "text").unlink()
     assert not plan.pipeline().is_done("tuned") and plan.run() == ["tuned", "text-tuned"] and model.exists()
     model.unlink()
+    before = plan.files()
+    for changed in ({"tuned": 2}, {"minutes": 5}):
+        with pytest.raises(UserError, match="choose another output directory"):
+            plan.run(**changed)
+    assert plan.files() == before, "results of a removed model are not thrown away"
     assert plan.run(minutes=20) == ["first over x", "tuned", "text-first", "text-tuned"]
+
+
+def test_a_removed_model_is_trained_again_if_a_result_of_it_must_be_made_again(tmp_path):
+    """Also where two models that have been removed have one result, which depends on something else, too."""
+    did = []
+
+    def work(name: str, *paths: Path) -> None:
+        did.append(name)
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("x")
+
+    def run() -> list[str]:
+        did.clear()
+        pipeline = Pipeline(tmp_path, "trial")
+        for name, after in (("set", ()), ("a", ()), ("b", ()), ("scores", ("set", "a", "b"))):
+            trained = name in "ab"
+            paths = [tmp_path / name / ("checkpoints/best.pt" if trained else name)]
+            more = {"folder": tmp_path / name, "precious": True} if trained else {}
+            pipeline.add(Stage(name, 1, paths, partial(work, name, *paths), after, **more))
+        with pipeline:
+            pipeline.run("trial")
+        return list(did)
+
+    assert run() == ["set", "a", "b", "scores"]
+    for name in "ab":
+        shutil.rmtree(tmp_path / name)
+    assert run() == []
+    (tmp_path / "set" / "set").unlink()
+    assert run() == ["set", "a", "b", "scores"]
+
+
+def test_a_training_that_starts_anew_has_a_new_log(tmp_path):
+    """One that resumes keeps it."""
+    model, log, text = (tmp_path / "run" / name for name in ("checkpoints/best.pt", "log", "text"))
+    train = ["sh", "-c", f"echo update; mkdir -p {model.parent}; touch {model}"]
+
+    def run() -> str:
+        pipeline = Pipeline(tmp_path, "trial")
+        work, folder = Program(train, log, keeps_log=True), tmp_path / "run"
+        pipeline.add(Stage("train", 1, [model, log], work, folder=folder, precious=True))
+        pipeline.add(Stage("text", 1, [text], partial(text.write_text, "x"), ["train"]))
+        with pipeline:
+            pipeline.run("trial")
+        return log.read_text()
+
+    assert run() == "update\n"
+    text.unlink()
+    model.with_name("last.pt").touch()
+    model.unlink()
+    assert run() == "update\nupdate\n"
+    shutil.rmtree(model.parent)
+    assert run() == "update\nupdate\n", "nothing is left to do"
+    text.unlink()
+    assert run() == "update\n"
 
 
 def test_a_removal_that_was_interrupted_is_finished(plan, monkeypatch):

@@ -9,11 +9,12 @@ import torch
 from fairseq.dataclass.configs import CheckpointConfig
 
 from gtransformer.tasks.checkpoints import (
+    Done,
     finish_interrupted_save,
     is_cut_short,
     read_settings,
     remove_older,
-    trained_seconds,
+    training_done,
     weights_digest,
 )
 
@@ -27,7 +28,7 @@ def test_settings_of_both_formats_and_layouts(tmp_path, old_format):
     assert read_settings(tmp_path / "cfg.pt") == {"model": {"encoder_layers": 4}, "task": {"data": "x"}}
     (tmp_path / "bad.pt").write_bytes(b"bad")
     assert read_settings(tmp_path / "bad.pt") == {}
-    assert trained_seconds(tmp_path / "cfg.pt") == 0 == trained_seconds(tmp_path / "bad.pt")
+    assert training_done(tmp_path / "cfg.pt") == training_done(tmp_path / "bad.pt") == Done(0, 0.0)
 
 
 def save(path, update, loss=None, best=None, **options):

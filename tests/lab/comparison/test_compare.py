@@ -5,6 +5,7 @@ Real runs: tests/lab/end_to_end/test_compare.py.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,8 @@ def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path
         with pytest.raises(UserError, match="output directory"):
             pretend(comparison(corpus, out, *options, recipes=name).pipeline)
         assert {path: path.read_bytes() for path in out.rglob("*.*")} == before, "a refusal leaves everything in place"
-    best.unlink()
+    shutil.rmtree(best.parent)
+    shutil.rmtree(best.parent.parent / "tech_test")
     (best.parent.parent / "old.log").write_text("")
     assert set(pretend(comparison(corpus, out, "--set", "train.lr=1", recipes=name).pipeline)) == trained
     assert not (best.parent.parent / "old.log").exists(), "what is left of a run without a model does not stay"
@@ -258,24 +260,26 @@ def test_a_corpus_without_its_instances_is_scored_against_raw_text(
 
 
 def test_results_say_what_the_fine_tuned_model_had_before():
-    curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)], words=[(10, 39.0), (20, 41.0)], best=10)
-    plain = recipe_result(load_recipe("cpu_small_sent"), curve, 1800.04, 7, 30, {})
+    ended = {"seconds": 1800.04, "updates": 20}
+    curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)], words=[(10, 39.0), (20, 41.0)], best=10, **ended)
+    plain = recipe_result(load_recipe("cpu_small_sent"), curve, 7, 30, {})
     assert (plain["updates"], plain["validation_perplexity"], plain["minutes_with_pretraining"]) == (20, 40.0, 30)
     assert (plain["note"], plain["sentences_per_instance"], plain["doc_mode"]) == (None, 1, "full")
     assert (plain["best_update"], plain["word_perplexity"]) == (10, 39.0)
-    curve = Curve(train=curve.train, valid=curve.valid)
-    tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, {"cpu_small_sent": 45})
+    curve = Curve(train=curve.train, valid=curve.valid, **ended)
+    tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 7, 30, {"cpu_small_sent": 45})
     assert "45 of cpu_small_sent" in tuned["note"] and tuned["minutes_with_pretraining"] == 75
     assert tuned["sentences_per_instance"] == "as many as fit"
-    ended = recipe_result(load_recipe("cpu_small", ["train.max-update=5"]), curve, 120, 7, 30, {})
+    curve.seconds = 120
+    ended = recipe_result(load_recipe("cpu_small", ["train.max-update=5"]), curve, 7, 30, {})
     assert ended["note"] == "trained for 2.0 of 30 minutes: it ends by max-update"
 
 
 @pytest.mark.parametrize("misaligned", [0, 3])
 def test_table(misaligned: int):
     """Perplexity of words only where all have it; no s-BLEU of sentences that are not aligned."""
-    recipe, curve = load_recipe("cpu_small_finetune"), Curve(train=[(10, 50.0)], valid=[(20, 40.0)])
-    result = recipe_result(recipe, curve, 1800.04, 7, 30, {"cpu_small_sent": 45})
+    recipe, curve = load_recipe("cpu_small_finetune"), Curve(valid=[(20, 40.0)], seconds=1800.04, updates=20)
+    result = recipe_result(recipe, curve, 7, 30, {"cpu_small_sent": 45})
     bleu = {kind: {"score": 12.345, "signature": SIGNATURE} for kind in ("s_bleu", "d_bleu", "d_bleu_instance")}
     scores = set_scores({"counts": {"misaligned_instances": misaligned}, "scores": {"raw": bleu | {"ter": 1}}})
     assert scores["aligned"] == (misaligned == 0) and set(scores["raw"]) == set(bleu)

@@ -125,7 +125,7 @@ class System:
         self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
         self.model = self._fairseq() if setting.system in (FAIRSEQ, CTRANSLATE2) else self._ours()
         self.model.to(setting.device)
-        self.optimizer = None
+        self.optimizer, self.holds_weights = None, False
         self.kept_bytes: int | None = None
         if setting.system == CTRANSLATE2:
             heads = ARCHITECTURES[setting.arch]["encoder_attention_heads"]
@@ -222,8 +222,9 @@ class System:
         if setting.system == CTRANSLATE2:
             return self._decode_sentences(batch["net_input"]["src_tokens"], beam)
         self.model.eval()
-        if setting.system != FAIRSEQ:
-            self.model.decoder.hold_weights()  # as translate does
+        if setting.system != FAIRSEQ and not self.holds_weights:
+            self.model.decoder.hold_weights()  # once, as translate does
+            self.holds_weights = True
         generator = self._generator(beam)
         began = now(setting.device)
         with self._precision():

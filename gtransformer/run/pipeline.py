@@ -289,7 +289,7 @@ class Pipeline:
     def _start(self, stage: Stage, at_once: int, threads: int | None) -> _Running:
         self._begin(stage)
         program = stage.work
-        if not (program.keeps_log and stage.has_model()):  # else the training starts anew
+        if not program.keeps_log or (stage.folder and not stage.has_model()):  # then the training starts anew
             program.log.unlink(missing_ok=True)
         command = program.command() if callable(program.command) else program.command
         own = threads and (available_cores() if program.alone else threads)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +42,12 @@ CONTINUE = "continue-once"  # in section train, START: resume that model's train
 # Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
 COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
 COUNTED |= {"normalise-punctuation"}
+# Options that a resumed training may have changed: of its end, of what it saves and logs, and of the machine.
+MAY_CHANGE = re.compile(
+    "max-update|max-epoch|total-num-update|patience|stop-.*|save-.*|keep-.*|validate-.*|.*-valid|disable-validation|"
+    "no-save.*|no-.*-checkpoints|log-.*|tensorboard-logdir|no-progress-bar|num-workers|data-buffer-size|distributed-.*|"
+    "update-freq|user-dir|average-checkpoints|reset-.*|restore-file|continue-once|more-training-data"  # by digest
+)
 
 
 @dataclass
@@ -139,7 +147,7 @@ class Run:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
-        corpus = "" if self.dry else self._hold_corpus(checkpoints, str(options.get("more-training-data") or ""))
+        corpus = "" if self.dry else self._hold_settings(checkpoints, options)
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
@@ -198,6 +206,8 @@ class Run:
         if options.get(FIRST_PASS) == START:
             options[FIRST_PASS] = self._start_model()
         command = fairseq_command("generate", self.prepared / "bin", on_device(options))
+        if not self.dry:  # a failure leaves no translation of another model
+            self.translations.unlink(missing_ok=True)
         text = None if self.dry else source_text(self.prepared, self.split)
         self._run(f"generate.{self.split}", command, {"translations": str(self.translations), "translated": text})
         if not self.dry and not self.translations.is_file():
@@ -233,13 +243,15 @@ class Run:
             changes = read_json(self.directory / f"score.{self.split}.json")["changes"]
             write_json(output, {**read_json(output), "recipe": self.recipe.name, "changes": changes})
 
-    def _hold_corpus(self, checkpoints: Path, further: str) -> str:
-        """Store digests of the training data next to the checkpoints, and return that of the corpus.
+    def _hold_settings(self, checkpoints: Path, options: Options) -> str:
+        """Store digests of the training data, and the training's options, next to the checkpoints.
 
-        ``further``: as for ``--more-training-data``; what ``prepare`` did not write is not known. Raises UserError if
-        the existing model was trained on another corpus, or on others than these.
+        Returns the digest of the corpus. What ``prepare`` did not write of ``--more-training-data`` is not known.
+        Raises UserError if the existing model was trained on another corpus, or on others than these. Without ``again``
+        it does so if options other than ``MAY_CHANGE`` differ: they would not change what has been trained.
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
+        further = str(options.get("more-training-data") or "")
         others = [
             Path(one).parent for one in further.split(":") if one and (Path(one).parent / "manifest.json").is_file()
         ]
@@ -253,8 +265,32 @@ class Run:
                 f"{checkpoints}: the model there was trained on another corpus than {where} holds now; remove "
                 "that folder to train again, or choose another directory with --output"
             )
+        given = now["options"] = self._training_options(options)
+        trained = before.get("options", given)  # earlier versions did not store them
+        other = sorted(name for name in trained.keys() | given.keys() if trained.get(name) != given.get(name))
+        if any(checkpoints.glob("*.pt")) and other and not self.again:
+            values = ", ".join(f"{name} {trained.get(name)}, not {given.get(name)}" for name in other)
+            raise UserError(
+                f"{checkpoints}: the model there was trained with other options ({values}); choose another directory "
+                "with --output, or give --again to train it on with these"
+            )
         write_json(path, now)
         return now["corpus"]
+
+    def _training_options(self, options: Options) -> dict[str, str]:
+        """Return the options of a training that a resumed one must share; paths relative to the run's directory."""
+        extra, name = {}, ""
+        for word in self.extra:
+            if word.startswith("--"):
+                name, _, value = word.removeprefix("--").replace("_", "-").partition("=")
+                extra[name] = value
+            else:
+                extra[name] = f"{extra.get(name, '')} {word}".strip()
+        texts = {
+            name: os.path.relpath(value, self.directory) if isinstance(value, Path) else str(value)
+            for name, value in (options | extra).items()
+        }
+        return {name: text for name, text in texts.items() if not MAY_CHANGE.fullmatch(name)}
 
     def _note_corpus(self) -> None:
         self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))

@@ -16,7 +16,15 @@ from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
 from gtransformer.run.commands import to_arguments, without_half_precision
-from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, sized
+from gtransformer.run.recipe import (
+    beside,
+    find_recipe,
+    language_changes,
+    listing,
+    load_recipe,
+    recipe_names,
+    sized,
+)
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.stage import stage_changes
 from tests.core.run.paper_facts import FACTS, VARIATIONS
@@ -246,3 +254,11 @@ def test_small_recipes_differ_by_size_alone():
     assert small.sections["train"]["lr"] == "4e-4", "as that of docflat/doc2doc, which it is based on"
     with pytest.raises(UserError, match="--size small: recipe 'big' has only one size"):
         sized("big", "small")
+
+
+@pytest.mark.parametrize("changes", [["task.target-lang=no"], language_changes("base", "en,no")])
+def test_norwegian_is_no_boolean(changes, tmp_path):
+    assert load_recipe("base", changes).pair == ("en", "no")
+    (tmp_path / "mine.yaml").write_text("based-on: base\ntask: {source-lang: no}\n")
+    recipe = load_recipe(str(tmp_path / "mine.yaml"))
+    assert recipe.pair == ("no", "de") and recipe.training()["source-lang"] == "no"

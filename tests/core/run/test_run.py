@@ -10,6 +10,7 @@ import torch
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
+from gtransformer.run import run as module
 from gtransformer.run.commands import device_options
 from gtransformer.run.paths import RUNS
 from gtransformer.run.recipe import load_recipe, recipe_names
@@ -208,7 +209,7 @@ def test_scores_say_what_was_changed(corpus, stages, tmp_path):
     for stage in STAGES:
         run.execute(stage)
     assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []} and stages.did == list(STAGES)
-    changes = {"prepare": "prepare.bpe-merges=5", "train": "train.lr=1", "generate": "generate.beam=1"}
+    changes = {"prepare": "prepare.bpe-merges=5", "train": "train.patience=1", "generate": "generate.beam=1"}
     for stage, change in (changes | {"score": "devices=3"}).items():
         finished(corpus, tmp_path, "--set", change).execute(stage)
     assert read_json(scores)["changes"] == list(changes.values())
@@ -220,6 +221,38 @@ def test_scores_say_what_was_changed(corpus, stages, tmp_path):
     tuned.pretrained = run.checkpoint
     tuned.execute("train"), tuned.execute("score")
     assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == said[:2]
+
+
+def test_a_model_that_was_trained_with_other_options(corpus, stages, tmp_path):
+    """It is not taken for one trained with these; how long to train, and on which machine, may change."""
+    finished(corpus, tmp_path).train()
+    for changes in (
+        ["--set", "train.max-update=9", "--set", "train.patience=2"],
+        ["--", "--max-epoch", 3, "--log-interval=5"],
+    ):
+        finished(corpus, tmp_path, *changes).train()
+    before = sorted(path.read_bytes() for path in tmp_path.rglob("*.json"))
+    for changes in (["--set", "train.dropout=0.5"], ["--", "--dropout", 0.5], ["--", "--dropout=0.5"]):
+        with pytest.raises(UserError, match=r"trained with other options \(dropout 0.1, not 0.5\).*--output.*--again"):
+            finished(corpus, tmp_path, *changes).train()
+    assert sorted(path.read_bytes() for path in tmp_path.rglob("*.json")) == before
+    finished(corpus, tmp_path, "--set", "train.dropout=0.5", "--again").train()
+    with pytest.raises(UserError, match=r"\(dropout 0.5, not 0.1\)"):
+        finished(corpus, tmp_path).train()
+
+
+def test_a_failed_translation_leaves_none_of_another_model(corpus, stages, tmp_path, monkeypatch):
+    run = finished(corpus, tmp_path)
+    run.generate()
+    assert run.translations.is_file()
+
+    def fail(*_) -> None:
+        raise UserError("out of memory")
+
+    monkeypatch.setattr(module, "run_stage", fail)
+    with pytest.raises(UserError, match="out of memory"):
+        run.generate()
+    assert not run.translations.exists()
 
 
 def test_translations_of_another_test_set_are_not_scored(corpus, stages, tmp_path):

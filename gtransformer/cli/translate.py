@@ -64,7 +64,11 @@ def build_parser() -> argparse.ArgumentParser:
         help="json: one object a line; input: as the input (WMT's XML, TSV, JSON lines), with the translation added, "
         "which has the name of the model's directory; needs --output",
     )  # fmt: skip
-    add("--nbest", type=int, help="number of translations of each line, separated by tabs")
+    add(
+        "--nbest",
+        type=int,
+        help="of each line its part of the N best translations of the text searched at once, separated by tabs",
+    )
     add("--scores", action="store_true", help="the log probability before each translation")
     add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
     add(

@@ -18,7 +18,7 @@ class Choice(Protocol):
 
     correct: float
     wrong: tuple[float, ...]
-    group: int | None
+    group: int | str | None
 
 
 def is_solved(choice: Choice) -> bool:

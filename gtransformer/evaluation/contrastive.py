@@ -79,9 +79,9 @@ class ItemScores:
     view: str
 
     @property
-    def group(self) -> int | None:
-        """The item's group."""
-        return self.item.group
+    def group(self) -> int | str:
+        """The item's group, or its document, as the items of a document depend on each other."""
+        return f"document {self.item.document}" if self.item.group is None else self.item.group
 
     def to_json(self) -> dict[str, Any]:
         """Return the item and its scores as a JSON object."""

@@ -36,8 +36,7 @@ from gtransformer.evaluation.prepared_split import find_instance_index, read_sid
 from gtransformer.evaluation.realignment import BY_ORDER, Alignment
 from gtransformer.evaluation.score import check_plain, score_translations
 from gtransformer.evaluation.significance import MIN_UNITS, SignTest, binomial_p_value
-from gtransformer.files import read_lines
-from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark, text_lines
 from gtransformer.preprocess.ctxpro import SCORED, film
 from gtransformer.preprocess.ctxpro import WRONG as WRONG_FORMS
 from gtransformer.preprocess.plain_text import Documents, bare, read_plain
@@ -161,7 +160,7 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
 def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
     """Return the translation of each entry's sentence: the last one of its document, or its line."""
     check_plain(hypotheses)
-    lines = list(read_lines(hypotheses))
+    lines = list(text_lines(hypotheses))
     if not any(map(is_document_mark, lines)):
         if len(lines) != len(expectations):
             raise UserError(

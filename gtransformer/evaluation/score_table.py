@@ -81,11 +81,14 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
             f"note: {documents} document(s): a test over documents needs {MIN_UNITS} or more; start each with <d>, or "
             "use --test sentences for independent sentences"
         )
-    if SENTENCES in made and documents > 1:
+    if {SENTENCES, SIGN} & made and documents > 1:
         yield (
             "note: sentences of a document are not independent, so p-values over sentences are too small if systems "
             "differ from document to document; --test documents is the test to quote"
         )
+    number = sum(len(parts) for found in tests.values() for one in found.values() for parts in one.values())
+    if number > 1:
+        yield f"note: {number} p-values, not corrected for their number"
 
 
 def notes(system: Evaluation, named: bool) -> Iterator[str]:

@@ -149,6 +149,8 @@ def contrapro_documents(
 def _json_examples(data: list, path: Path, before: int, behind: int, documents: Path | None) -> list[Example]:
     """Return the examples of a parsed ``contrapro.json``, with previous and following sentences from ``documents``."""
     wanted = before + behind > 0
+    if documents is not None and not wanted:
+        raise UserError(f"{documents}: with --context 0 no documents are read; leave out --documents")
     for number, entry in enumerate(data):
         given = entry if isinstance(entry, dict) else {}
         valid = {key: are_texts([given.get(key)]) for key in TEXTS}

@@ -307,6 +307,13 @@ def check_training(whole: DictConfig | None) -> None:
             f"--valid-subset {whole.dataset.valid_subset}: validation would use up the training's batches of {subset}; "
             "prepare the same text as another split"
         )
+    every, saved = whole.dataset.validate_interval_updates, whole.checkpoint
+    kept = saved.no_save or (saved.save_interval_updates > 0 and every % saved.save_interval_updates == 0)
+    if saved.patience > 0 and every > 0 and not kept and not whole.dataset.disable_validation:
+        raise UserError(
+            f"--validate-interval-updates {every} with --patience {saved.patience}: validations between saved models "
+            f"use up patience, but their models are not kept; give --save-interval-updates {every}, too"
+        )
     check_best_metric(whole)
     if torch.cuda.is_available() and not whole.common.cpu:
         return

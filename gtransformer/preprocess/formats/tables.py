@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.files import NO_JSON, json_fault, read_lines
-from gtransformer.preprocess.corpus import fault
+from gtransformer.preprocess.corpus import fault, is_document_mark
 from gtransformer.preprocess.formats.documents import (
     HYPOTHESIS,
     REFERENCE,
@@ -146,6 +146,9 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[Row]:
             continue
         value = _flat(json_line(path, number, line))
         found = found or _check(path, list(value), reading.langs)
+        sides = [value.get(name) for name, meaning in found.items() if isinstance(meaning, Side)]
+        if all(isinstance(one, str) and is_document_mark(one) for one in sides):  # of ``translate --format json``
+            continue
         texts: dict[str, list[str]] = {}
         for name, meaning in found.items():
             given = value.get(name)

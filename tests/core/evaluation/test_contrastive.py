@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from gtransformer.cli.contrastive import item_table as table
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import standard_error
+from gtransformer.evaluation.accuracy import accuracy, standard_error
 from gtransformer.evaluation.contrastive import (
     IN_BATCH,
     IN_VIEW,
@@ -214,6 +214,19 @@ def test_standard_errors():
     solved = [True, True, False, False, False, False, True, False, False]
     assert standard_error(solved, [0] * 3 + [1] * 3 + [2] * 3) == pytest.approx(100 * math.sqrt(3) / 9)
     assert standard_error([True, False], [3, 3]) is None
+
+
+def test_items_of_a_document_depend_on_each_other():
+    """Unless they have groups of their own."""
+
+    def scores(document: int, right: bool, **group) -> ItemScores:
+        item = Item(0, "pronoun", "", document, 0, 1, "a", ("b",), **group)
+        return ItemScores(item, float(right), (0.5,), IN_VIEW)
+
+    pairs = [scores(document, right) for document, right in ((1, True), (2, False), (1, True), (2, False))]
+    assert accuracy(pairs)["standard_error"] == pytest.approx(50.0)
+    grouped = [scores(1, number < 3, group=number) for number in range(4)]
+    assert accuracy(grouped)["standard_error"] == pytest.approx(25.0)
 
 
 def test_report():

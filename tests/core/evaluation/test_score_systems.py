@@ -132,6 +132,11 @@ def test_systems_side_by_side(plain, run):
     assert any("p two-sided, documents exchanged" in row and "] p 0.1250" in row for row in rows)
 
 
+def test_what_a_sign_test_does_not_take_into_account(plain, run):
+    printed, _ = run(f"{PLAIN} one.txt two.txt --test sign --output out.json", "out.json")
+    assert "not independent" in printed and "p-values, not corrected for their number" in printed
+
+
 @pytest.mark.parametrize("marked", [True, False])
 def test_few_documents_have_no_p_value(plain, run, marked):
     """Plain text without <d> is one document; of two nothing can be told either."""

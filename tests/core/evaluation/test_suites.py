@@ -120,6 +120,8 @@ def test_context_from_opensubtitles(tmp_path, base, form):
     distances = {5: 1, base: 3, 4: None}
     entries = [contrapro_entry(number, "1999/x.1", **{"ante distance": far}) for number, far in distances.items()]
     path = write_json(tmp_path / "contrapro.json", entries)
+    with pytest.raises(UserError, match="with --context 0 no documents are read"):
+        read_suite([path], 0, tmp_path / "documents")
     examples = read_suite([path], 2, tmp_path / "documents").examples
     assert [example.source for example in examples] == [
         ("line 2", "line 4", "line 5"), (f"line {base}",), ("line 1", "line 2", "line 4"),

@@ -577,6 +577,19 @@ def test_lines_without_a_sentence(write):
         list(read(write("in", '{"docid": 1, "en": ["a"]}\n{"docid": 2, "en": []}\n'), Reading()))
 
 
+def test_lines_of_json_that_open_documents(write):
+    """As ``translate --format json`` writes them."""
+    lines = [
+        {"line": 1, "document": None, "sentence": None, "source": "<d>", "translation": "<d>"},
+        {"line": 2, "document": 1, "sentence": 1, "source": "A.", "translation": "B."},
+        {"line": 3, "document": 1, "sentence": 2, "source": "C.", "translation": "D."},
+        {"line": 4, "document": None, "sentence": None, "source": "<d>", "translation": "<d>"},
+        {"line": 5, "document": 2, "sentence": 1, "source": "E.", "translation": "F."},
+    ]
+    path = write("x.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    assert read_plain(path, Side("source"))[0] == [["A.", "C."], ["E."]]
+
+
 def test_plain_readers(write):
     """Texts are read from these files as from plain text, one side of them."""
     path, source = write("x", WMT_XML.replace(' testsuite="none"', "")), Side("source")

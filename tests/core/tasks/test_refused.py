@@ -191,6 +191,8 @@ def test_another_seed_of_batches_that_are_made_once():
     ("words", "option"),
     [
         ("--valid-subset valid,train", "--valid-subset"),
+        ("--patience 3 --validate-interval-updates 5", "--validate-interval-updates"),
+        ("--patience 3 --validate-interval-updates 5 --save-interval-updates 10", "--validate-interval-updates"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric bleu --maximize-best-checkpoint-metric", "--eval-bleu"),
         ("--best-checkpoint-metric d_bleu --eval-bleu", "--maximize-best-checkpoint-metric"),
@@ -205,7 +207,8 @@ def test_validations_that_would_fail_or_mislead(words, option):
         "--best-checkpoint-metric d_bleu --eval-bleu --maximize-best-checkpoint-metric",
         "--best-checkpoint-metric entropy_cross_group --doc-attn-entropy",
         "--train-subset valid --disable-validation",
-        "",
+        "--patience 3 --validate-interval-updates 20 --save-interval-updates 10",
+        "--validate-interval-updates 5",
     ):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))
     with expect(option):

@@ -68,9 +68,10 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     add(
-        "--moses-rules", action="store_true", default=None,
+        "--moses-rules", action=argparse.BooleanOptionalAction,
         help="tokenise, truecase and detokenise by Moses' rules only, as the release did; less of the text is then "
-        "restored exactly from its tokens (--moses and --bpe-codes imply this)",
+        "restored exactly from its tokens (--moses and --bpe-codes imply this; with neither form, an existing corpus "
+        "keeps its rules)",
     )  # fmt: skip
     add("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     add("--overwrite", action="store_true", help="redo finished parts with other options")

@@ -228,4 +228,9 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
     if not moses_rules(lent) and settings.moses_rules is not False:
         rules = f"--moses {settings.moses}" if settings.moses else "--moses-rules"
         raise UserError(f"{manifest}: prepared without {rules}; leave it out here, too")
+    if moses_rules(lent) and settings.moses_rules is False:
+        raise UserError(
+            f"{manifest}: prepared with Moses' rules; use --moses-rules here, too, or leave out --no-moses-rules (of "
+            "gtransformer run: --set prepare.moses-rules=null)"
+        )
     return directory

@@ -30,6 +30,7 @@ from gtransformer.run.paths import (
 )
 from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
+from gtransformer.settings import dashed
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, had_best, is_cut_short, training_done
 from gtransformer.tasks.generation import NONE
 from gtransformer.work import read_record
@@ -116,14 +117,17 @@ class Run:
     def prepare(self) -> None:
         """Raw corpus to binary data.
 
-        One that another recipe has prepared keeps the options that it was prepared with, unless they are given.
+        One that another recipe has prepared keeps the options that it was prepared with, unless they are given. Moses'
+        rules are denied by an option of their own, since without any the program keeps those of an existing corpus.
         """
-        options = self.recipe.preparing()
+        options, manifest = self.recipe.preparing(), read_record(self.prepared / "manifest.json")
+        given = {dashed(change.partition("=")[0]) for change in self.recipe.changes}
         if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
-            before = read_record(self.prepared / "manifest.json").get("settings") or {}
-            given = {change.partition("=")[0].replace("_", "-") for change in self.recipe.changes}
-            before = {name.replace("_", "-"): value for name, value in before.items()}
+            before = {dashed(name): value for name, value in (manifest.get("settings") or {}).items()}
             options |= {name: before[name] for name in COUNTED & before.keys() if f"prepare.{name}" not in given}
+        asked = "--moses-rules" in str(manifest.get("command")).split()  # not kept from an earlier version
+        if not options.get("moses-rules") and (asked or "prepare.moses-rules" in given):
+            options["no-moses-rules"] = True
         if self.vocabulary:
             lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
             self._need(self.vocabulary / "manifest.json", "takes its dictionary from it", lender, "prepare")

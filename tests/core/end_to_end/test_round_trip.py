@@ -138,13 +138,16 @@ def test_a_corpus_of_before_stays_as_it_is(raw, moses, tmp_path, capsys):
     prepare(raw, moses, "--overwrite", "--moses-rules")
 
 
-def test_contradictions(raw, own, tmp_path, capsys):
+def test_contradictions(raw, own, moses, tmp_path, capsys):
     def failure(*arguments) -> str:
         assert main([*map(str, arguments), "--bpe-merges", "90", "--workers", "1"]) != 0
         return capsys.readouterr().err
 
     assert "--moses-rules: False, not True" in failure(raw, own, "--moses-rules")
     assert "prepared without --moses-rules" in failure(raw, tmp_path / "x", "--vocabulary", own, "--moses-rules")
+    assert "--moses-rules: True, not False" in failure(raw, moses, "--no-moses-rules")
+    denied = failure(raw, tmp_path / "x", "--vocabulary", moses, "--no-moses-rules")
+    assert "prepared with Moses' rules; use --moses-rules here, too, or leave out --no-moses-rules" in denied
     assert not (tmp_path / "x").exists()
     for tool in (TextEncoder, postprocessor_for):
         with pytest.raises(UserError, match="prepared by rules that Moses does not have; leave it out"):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from gtransformer.cli.prepare import build_parser, settings_from
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
+from gtransformer.preprocess.pipeline import Preparation
 from gtransformer.preprocess.settings import Settings
 from gtransformer.run.dependencies import missing_first
 from gtransformer.run.paths import Corpus, run_directory
@@ -84,6 +87,45 @@ def test_a_shared_corpus_keeps_the_options_that_it_was_prepared_with(tmp_path: P
     for options, merges in (((), 32000), (("--set", "prepare.bpe-merges=7"), 7)):
         made("window/base", raw, "prepare", "--dry-run", *options).execute("prepare")
         assert f"--bpe-merges {merges} " in capsys.readouterr().out
+
+
+def with_rules(prepared: Path, rules: bool | None, command: str = "gtransformer prepare") -> None:
+    """A finished corpus, by its manifest alone; ``rules``: whether by Moses' rules, None: as of an earlier version."""
+    settings = {} if rules is None else {"moses_rules": rules}
+    write_json(prepared / "manifest.json", {"settings": settings, "vocabulary": {}, "command": command})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "rules", "asked", "change", "refused"),
+    [
+        ("base", True, True, "null", True),
+        ("base", True, True, "false", True),
+        ("sent_base", True, True, "null", True),
+        ("base", None, False, "null", True),
+        ("base", False, False, "null", False),
+        ("base", True, True, None, False),
+        ("base", False, False, None, True),
+        ("sent_base", False, False, None, False),
+        ("cpu_small", True, True, None, True),  # which has it removed
+        ("cpu_small", True, False, None, False),  # kept as an earlier version prepared it
+        ("cpu_small", None, False, None, False),
+    ],
+)
+def test_moses_rules_that_a_finished_corpus_has_are_not_taken_away_in_silence(
+    tmp_path: Path, stages, recipe, rules, asked, change, refused
+):
+    raw = write_raw(tmp_path / "data")
+    lender = "base" if recipe == "sent_base" else recipe
+    command = "gtransformer prepare raw out" + " --moses-rules" * asked
+    with_rules(tmp_path / "runs" / lender / "data" / "prepared", rules, command)
+    made(recipe, raw, "prepare", *(["--set", f"prepare.moses-rules={change}"] if change else [])).execute("prepare")
+    args = build_parser().parse_args(stages.commands[-1][3:])
+    run = Preparation(args.raw, args.output, settings_from(args))
+    same = partial(manifest.check_same, run.output, run.settings, run.borrowed, run.splits)
+    if not refused:
+        return same()
+    with pytest.raises(UserError, match=r"data/prepared: prepared with other options \(--moses-rules: .* not "):
+        same()
 
 
 def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from gtransformer.errors import UserError
 from gtransformer.run.paths import PREPARED, Corpus, run_directory
-from gtransformer.run.recipe import Recipe, beside, load_recipe
+from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.settings import dashed
 
+# Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
+COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
+COUNTED |= {"normalise-punctuation"}
 PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # changes that also apply to dependencies
 
 
@@ -64,18 +68,33 @@ def dependencies(recipe: str, before: Sequence[str] = (), corpus: bool = True, s
     return list(dict.fromkeys(found))
 
 
+def own_preparing(recipe: str) -> Options:
+    """Return the options of ``COUNTED`` in which a recipe's file differs from the one whose prepared corpus it uses.
+
+    With the recipe's values, None for an option that it removes; empty if it prepares its own corpus.
+    """
+    lender = _loaded(recipe).prepared_from
+    if not lender:
+        return {}
+    own, theirs = (_loaded(name).sections["prepare"] for name in (recipe, beside(recipe, lender)))
+    values = ((name, own.get(name) or None, theirs.get(name) or None) for name in sorted(COUNTED))
+    return {name: value for name, value, other in values if value != other}
+
+
 def missing_first(args: argparse.Namespace) -> list[list[str]]:
     """Return the command lines of dependencies that are not done yet, in order.
 
-    Changes of languages and of section ``prepare`` are passed on; others apply only to the recipe itself. Empty if the
-    command runs a single stage, or names files that replace results of other recipes.
+    Changes of languages and of section ``prepare`` are passed on, also those that the recipe's file makes (see
+    ``own_preparing``); others apply only to the recipe itself. Empty if the command runs a single stage, or names files
+    that replace results of other recipes.
     """
     if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
     names = [dashed(change.partition("=")[0]) for change in args.set]
     start = args.start_on or not {"train.finetune-from-model", "pretrained-from"} & set(names)
     found = dependencies(args.recipe, corpus=not args.start_on, start=start)
-    passed = [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
+    passed = [f"prepare.{name}={json.dumps(value)}" for name, value in own_preparing(args.recipe).items()]
+    passed += [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
     corpus, options = args.start_on or args.corpus, [word for change in passed for word in ("--set", change)]
     pair = load_recipe(args.recipe, args.set).pair
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_spli
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
 from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
+from gtransformer.run.dependencies import COUNTED, own_preparing
 from gtransformer.run.paths import (
     BEST,
     Corpus,
@@ -40,9 +41,6 @@ STAGES = ("prepare", "train", "generate", "score")
 # In section generate: START makes the model that training started from the first pass; else a file is named.
 FIRST_PASS, START = "first-pass", "start"
 CONTINUE = "continue-once"  # in section train, START: resume that model's training, with optimizer and schedule
-# Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
-COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
-COUNTED |= {"normalise-punctuation"}
 # Options that a resumed training may have changed: of its end, of what it saves and logs, and of the machine.
 MAY_CHANGE = re.compile(
     "max-update|max-epoch|total-num-update|patience|stop-.*|save-.*|keep-.*|validate-.*|.*-valid|disable-validation|"
@@ -67,6 +65,7 @@ class Run:
     pretrained: Path | None = None  # the checkpoint that training starts from
     start_on: Path | None = None  # the raw corpus on which that one was trained, if it is another
     dry: bool = False  # commands are printed, not run
+    own: Collection[str] = ()  # options in which the recipe differs from the one whose prepared corpus it uses
 
     @property
     def raw(self) -> Path:
@@ -121,12 +120,13 @@ class Run:
         rules are denied by an option of their own, since without any the program keeps those of an existing corpus.
         """
         options, manifest = self.recipe.preparing(), read_record(self.prepared / "manifest.json")
-        given = {dashed(change.partition("=")[0]) for change in self.recipe.changes}
+        given = {dashed(change.partition("=")[0]).removeprefix("prepare.") for change in self.recipe.changes}
+        given |= set(self.own)
         if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
             before = {dashed(name): value for name, value in (manifest.get("settings") or {}).items()}
-            options |= {name: before[name] for name in COUNTED & before.keys() if f"prepare.{name}" not in given}
+            options |= {name: before[name] for name in (COUNTED & before.keys()) - given}
         asked = "--moses-rules" in str(manifest.get("command")).split()  # not kept from an earlier version
-        if not options.get("moses-rules") and (asked or "prepare.moses-rules" in given):
+        if not options.get("moses-rules") and (asked or "moses-rules" in given):
             options["no-moses-rules"] = True
         if self.vocabulary:
             lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
@@ -381,6 +381,7 @@ def make_run(args: argparse.Namespace) -> Run:
         vocabulary = run_directory(recipe.vocabulary_from, corpus) / "prepared"
     if prepared is None and recipe.prepared_from and not (args.output or args.model_of or args.start_on):
         prepared = run_directory(recipe.prepared_from, corpus) / "prepared"
+    own = own_preparing(args.recipe) if prepared else {}
     start_on = corpus_directory(args.start_on) if args.start_on else None
     check_start(directory, start_on and str(start_on.resolve()))
     checkpoint, of = model_file(recipe, directory), corpus  # ``of``: the corpus of its model and of the start model
@@ -417,4 +418,5 @@ def make_run(args: argparse.Namespace) -> Run:
         pretrained,
         start_on,
         args.dry_run,
+        own,
     )

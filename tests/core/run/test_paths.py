@@ -89,6 +89,25 @@ def test_a_shared_corpus_keeps_the_options_that_it_was_prepared_with(tmp_path: P
         assert f"--bpe-merges {merges} " in capsys.readouterr().out
 
 
+def test_a_recipe_s_own_way_to_prepare_holds_for_the_corpus_that_it_shares(tmp_path: Path, runs: Path, capsys):
+    """The one who lends it prepares it so; one that was prepared otherwise is not taken in silence."""
+    raw, mine = write_raw(tmp_path / "data"), tmp_path / "mine.yaml"
+    mine.write_text("based-on: from_sentence_model\nprepare: {bpe-merges: 50, moses-rules: null}\n")
+    passed = ["--set", "prepare.bpe-merges=50", "--set", "prepare.moses-rules=null"]
+    first = [["base", str(raw), "prepare", *passed], ["sent_base", str(raw), "train", *passed]]
+    assert missing_first(parse(mine, raw, "all")) == first
+    later = ["--set", "prepare.bpe-merges=7"]
+    assert missing_first(parse(mine, raw, "all", *later))[0] == [*first[0], *later]
+    settings = {"bpe_merges": 30000, "max_instance_tokens": 99, "moses_rules": True}
+    write_json(runs / "base" / "data" / "prepared" / "manifest.json", {"settings": settings})
+    made(mine, raw, "prepare", "--dry-run").execute("prepare")
+    said = capsys.readouterr().out
+    assert "--bpe-merges 50 --max-instance-tokens 99 " in said and "--no-moses-rules" in said
+    made("from_sentence_model", raw, "prepare", "--dry-run").execute("prepare")
+    said = capsys.readouterr().out
+    assert "--bpe-merges 30000 " in said and " --moses-rules" in said
+
+
 def with_rules(prepared: Path, rules: bool | None, command: str = "gtransformer prepare") -> None:
     """A finished corpus, by its manifest alone; ``rules``: whether by Moses' rules, None: as of an earlier version."""
     settings = {} if rules is None else {"moses_rules": rules}

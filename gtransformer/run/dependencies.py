@@ -7,16 +7,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.run.paths import PREPARED, Corpus, run_directory
-from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
-from gtransformer.settings import dashed
+from gtransformer.run.recipe import LANGUAGES, Options, Recipe, beside, load_recipe
+from gtransformer.settings import dashed, read_value
 
 # Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
 COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
 COUNTED |= {"normalise-punctuation"}
-PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # changes that also apply to dependencies
 
 
 @dataclass(frozen=True)
@@ -81,25 +81,35 @@ def own_preparing(recipe: str) -> Options:
     return {name: value for name, value, other in values if value != other}
 
 
+def _change(name: str, value: Any) -> str:
+    """Return the change that sets an option, as after ``--set``."""
+    plain = isinstance(value, str) and read_value(value, name) == value
+    return f"{name}={value if plain else json.dumps(value)}"
+
+
 def missing_first(args: argparse.Namespace) -> list[list[str]]:
     """Return the command lines of dependencies that are not done yet, in order.
 
-    Changes of languages and of section ``prepare`` are passed on, also those that the recipe's file makes (see
-    ``own_preparing``); others apply only to the recipe itself. Empty if the command runs a single stage, or names files
-    that replace results of other recipes.
+    Languages that are not the dependency's and changes of section ``prepare`` are passed on, also those that the
+    recipe's file makes (see ``own_preparing``); others apply only to the recipe itself. Empty if the command runs a
+    single stage, or names files that replace results of other recipes.
     """
     if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
     names = [dashed(change.partition("=")[0]) for change in args.set]
     start = args.start_on or not {"train.finetune-from-model", "pretrained-from"} & set(names)
     found = dependencies(args.recipe, corpus=not args.start_on, start=start)
-    passed = [f"prepare.{name}={json.dumps(value)}" for name, value in own_preparing(args.recipe).items()]
-    passed += [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
-    corpus, options = args.start_on or args.corpus, [word for change in passed for word in ("--set", change)]
-    pair = load_recipe(args.recipe, args.set).pair
+    preparing = [_change(f"prepare.{name}", value) for name, value in own_preparing(args.recipe).items()]
+    preparing += [change for name, change in zip(names, args.set, strict=True) if name.startswith("prepare.")]
+    corpus, recipe = args.start_on or args.corpus, load_recipe(args.recipe, args.set)
+
+    def options(need: Dependency) -> list[str]:
+        own, theirs = (one.sections["task"] for one in (recipe, _loaded(need.recipe)))
+        langs = [_change(f"task.{name}", own.get(name)) for name in LANGUAGES if own.get(name) != theirs.get(name)]
+        return [word for change in (*langs, *preparing) for word in ("--set", change)]
 
     def is_done(need: Dependency) -> bool:
-        directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, pair))
+        directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, recipe.pair))
         return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
 
-    return [[need.recipe, corpus, need.stage, *options] for need in found if not is_done(need)]
+    return [[need.recipe, corpus, need.stage, *options(need)] for need in found if not is_done(need)]

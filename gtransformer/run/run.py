@@ -344,7 +344,8 @@ class Run:
         if self.dry or path.is_file():
             return
         pair = any(change.startswith(("task.source-lang", "task.target-lang")) for change in self.recipe.changes)
-        langs = f" --langs {','.join(self.recipe.pair)}" if pair else ""
+        named = ",".join(self.recipe.pair)  # by the recipe's file, perhaps; --langs takes none of a pretrained model's
+        langs = f" --langs {named}" if pair or (named != "en,de" and "_" not in named) else ""
         raise UserError(
             f"{path}: does not exist yet, but recipe '{self.recipe.name}' {why}; first run: gtransformer run "
             f"{recipe or self.recipe.name} {self.start_on or self.raw} {stage}{langs}"

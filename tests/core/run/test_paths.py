@@ -89,6 +89,22 @@ def test_a_shared_corpus_keeps_the_options_that_it_was_prepared_with(tmp_path: P
         assert f"--bpe-merges {merges} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("options", [[], ["--langs", "fr,no"]])
+def test_a_recipe_of_other_languages_is_run_with_them_before(tmp_path: Path, runs: Path, capsys, options):
+    """Also if they are asked for once more, and though YAML reads the code of Norwegian as false."""
+    raw, mine = write_raw(tmp_path / "data", pair=("fr", "no")), tmp_path / "mine.yaml"
+    task = '{source-lang: fr, target-lang: "no", langs: "fr,no"}'
+    mine.write_text(f"based-on: from_sentence_model_small\ntask: {task}\n")
+    assert main([str(mine), str(raw), "all", "--dry-run", *options]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[5:8:2] for line in said if line.startswith("# [all]")] == [
+        ["cpu_small", "prepare"],
+        ["cpu_small_sent", "train"],
+    ]
+    programs = [line for line in said if line.startswith(("gtransformer prepare", "fairseq-"))]
+    assert len(programs) == 5 and all(" --source-lang fr --target-lang no " in line for line in programs)
+
+
 def test_a_recipe_s_own_way_to_prepare_holds_for_the_corpus_that_it_shares(tmp_path: Path, runs: Path, capsys):
     """The one who lends it prepares it so; one that was prepared otherwise is not taken in silence."""
     raw, mine = write_raw(tmp_path / "data"), tmp_path / "mine.yaml"
@@ -195,11 +211,14 @@ def test_a_language_pair_that_cannot_be(recipe, pair):
         language_changes(recipe, pair)
 
 
-def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path: Path, capsys):
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path: Path, capsys, by_file):
     """With a directory of its own nothing is done for other recipes; what is to be typed has the languages."""
     raw = write_raw(tmp_path / "data", pair=("en", "fr"))
-    options = ["--langs", "en,fr", "--output", str(tmp_path / "own")]
-    assert main(["from_sentence_model", str(raw), "all", *options]) == 1
+    mine = tmp_path / "mine.yaml"
+    mine.write_text('based-on: from_sentence_model\ntask: {target-lang: fr, langs: "en,fr"}\n')
+    recipe, options = (mine, []) if by_file else ("from_sentence_model", ["--langs", "en,fr"])
+    assert main([str(recipe), str(raw), "all", *options, "--output", str(tmp_path / "own")]) == 1
     said = capsys.readouterr().err
     assert "does not exist yet" in said and f"gtransformer run sent_base {raw} train --langs en,fr" in said
     assert not (tmp_path / "own").exists()

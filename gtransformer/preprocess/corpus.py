@@ -76,6 +76,11 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
     return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
 
 
+def split_of(name: str) -> str | None:
+    """Return the split (train, valid, test) of a raw file, by its name; None for other files."""
+    return next((new for old, new in SPLITS.items() if f"_{old}_" in name or name.startswith(f"{old}.")), None)
+
+
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 

@@ -14,6 +14,7 @@ from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.preprocess.chain import moses_rules
+from gtransformer.preprocess.corpus import split_of
 from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, TARGET, Settings, option
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
@@ -153,13 +154,14 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
 
 def without_test(files: Mapping[str, str]) -> dict[str, str]:
     """Return the checksums of raw files by name, without the test set's; if there are no others, the test set's."""
-    return {name: files[name] for name in sorted(files) if "_test_" not in name} or dict(files)
+    return {name: files[name] for name in sorted(files) if split_of(name) != "test"} or dict(files)
 
 
 def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: Mapping[str, Sequence[Path]]) -> None:
     """Raise UserError for a finished corpus of other text or with other settings, whose models would lose their corpus.
 
-    Paths may differ: for Moses only its use is compared, for a vocabulary its content. The test set may differ.
+    Paths may differ: for Moses only its use is compared, for a vocabulary its content, and raw files may be renamed.
+    The test set may differ.
 
     Args:
         splits: the raw files of each split.
@@ -184,10 +186,12 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
     if changed := other_vocabulary(output, settings.vocabulary_files()):
         refuse(output, f"another vocabulary: {changed}")
     known = manifest.get("inputs") or {}
-    read = [path for split, sides in splits.items() for path in sides if split != "test"]
-    other = [path for path in read if known.get(path.name, "") not in ("", sha256(path))]
-    if other:
-        refuse(output, f"{other[0]} is another text now", "from another corpus")
+    for split in [split for split in splits if split != "test"]:
+        then = [sha for name, sha in known.items() if split_of(name) == split]
+        read = {path: sha256(path) for path in splits[split]}  # a file with both sides once
+        if then and then != list(read.values()):  # whatever the names
+            other = next((path for path, sha in read.items() if sha not in then), splits[split][0])
+            refuse(output, f"{other} is another text now", "from another corpus")
 
 
 def with_rules(settings: Settings, folders: Sequence[Path]) -> Settings:

@@ -86,8 +86,8 @@ class Corpus:
     def owns(self, directory: Path) -> bool:
         """Return whether a run's directory belongs to this corpus: by its files or, if not known, by its path."""
         known = read_record(directory / RAW)
-        if known.get("files") and self.files:
-            return (known["files"], tuple(known["pair"])) == (self.files, self.pair)
+        if known.get("files") and self.files:  # earlier versions noted test.tsv, too
+            return (without_test(known["files"]), tuple(known["pair"])) == (self.files, self.pair)
         noted = {read_record(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 

@@ -41,6 +41,24 @@ def test_a_corrected_test_set_is_no_other_corpus_and_another_training_set_is(tmp
     assert made("base", raw, "all").directory != runs / "base" / "data"
 
 
+@pytest.mark.parametrize("end", ["tsv", "tmx.gz", "jsonl", "xml"])
+def test_a_corrected_test_set_in_one_file_is_no_other_corpus(tmp_path: Path, runs: Path, end: str):
+    """Nor is it for runs whose record has the test set, as earlier versions wrote it."""
+    raw = tmp_path / "data"
+    raw.mkdir()
+    files = [raw / f"{split}.{end}" for split in ("train", "test")]
+    for path in files:
+        path.write_text("A.\tA.\n")
+    Corpus.find(str(raw), PAIR).note(runs / "base" / "data")
+    noted = {"files": {path.name: sha256(path) for path in files}, "pair": PAIR}
+    files[1].write_text("Corrected.\tA.\n")
+    assert made("base", raw, "all").directory == runs / "base" / "data"
+    write_json(runs / "base" / "data" / "raw_corpus.json", noted)
+    assert made("base", raw, "all").directory == runs / "base" / "data"
+    files[0].write_text("More.\tA.\n")
+    assert made("base", raw, "all").directory != runs / "base" / "data"
+
+
 def test_two_language_pairs_of_one_folder_are_two_corpora(tmp_path: Path, runs: Path):
     raw = write_raw(write_raw(tmp_path / "data"), pair=("en", "fr"))
     Corpus.find(str(raw), PAIR).note(runs / "base" / "data")
@@ -172,6 +190,14 @@ def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path)
     manifest.check_same(output, Settings(), None, splits)
     write_raw(raw, "Corrected.", splits=["test"])
     manifest.check_same(output, Settings(), None, splits)
+    new = [path.rename(path.with_name(f"new_{path.name}")) for path in splits["train"]]
+    manifest.check_same(output, Settings(), None, splits | {"train": new})
+    (raw / "train.tsv").write_text("A.\tA.\n")
+    more = {"train": [raw / "train.tsv"] * 2}, {"train": new[::-1]}, {"train": new, "valid": [raw / "train.tsv"] * 2}
+    for other, name in zip(more[:2], ("train.tsv", "new_concatenated_en2de_train_de.txt"), strict=True):
+        with pytest.raises(UserError, match=f"out: prepared from another corpus .*/{name} is another text now"):
+            manifest.check_same(output, Settings(), None, other)
+    manifest.check_same(output, Settings(), None, more[2])
     write_raw(raw, "Another.", splits=["train"])
     with pytest.raises(UserError, match="out: prepared from another corpus .*_train_en.txt is another text now"):
         manifest.check_same(output, Settings(), None, splits)

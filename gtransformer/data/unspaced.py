@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 DEFAULT = "13a"
 TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}  # sacrebleu's, by language
+# sacrebleu's tokenisers that cut words into pieces: of text with and without spaces alike.
+SUBWORDS = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
 HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
 # Thai, Lao, Burmese, Khmer; and Korean, which is also scored by characters.
@@ -20,6 +22,11 @@ def bleu_tokenizer(lang: str, sentences: Iterable[str] = ()) -> str:
     BLEU with sacrebleu's default tokeniser would take a sentence without spaces for one word.
     """
     return TOKENIZERS.get(lang.partition("_")[0]) or _tokenizer_of_script(" ".join(sentences))
+
+
+def word_tokenizer(tokenizer: str, sentences: Iterable[str]) -> str:
+    """Return the tokeniser itself if it tells whether spaces separate words, else the sentences' by their script."""
+    return bleu_tokenizer("", sentences) if tokenizer in SUBWORDS else tokenizer
 
 
 def _tokenizer_of_script(text: str) -> str:

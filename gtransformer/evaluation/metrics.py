@@ -15,6 +15,7 @@ from typing import Any
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacreMetric
 
+from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
 
 # Kinds of segments (paper, appendix A): a sentence, a whole document, or an instance as in the authors' release.
@@ -56,6 +57,7 @@ class Metric:
         measure: returns the ``Measure`` for the name of a sacrebleu tokeniser and a number of references. None for a
             metric that is not a function of sums: the command has separate options for it, and it has neither tests
             nor breakdowns.
+        words: whether it takes from the tokeniser only whether spaces separate words.
         default: whether it is computed by default.
         lower_is_better: as for a number of errors.
         digits: decimal places shown.
@@ -63,6 +65,7 @@ class Metric:
 
     columns: Mapping[str, tuple[str, str]]
     measure: Callable[[str, int], Measure] | None
+    words: bool = False
     default: bool = True
     lower_is_better: bool = False
     digits: int = 2
@@ -148,7 +151,7 @@ METRICS = {
         default=False,
     ),
     "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer, references: _sacrebleu(CHRF(), references)),
-    "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, lower_is_better=True),
+    "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, words=True, lower_is_better=True),
     "comet": Metric({SENTENCES: ("comet", "COMET")}, None, digits=4),
     "comet_context": Metric({SENTENCES: ("comet_context", "COMET with context")}, None, digits=4),
     "comet_kiwi": Metric({SENTENCES: ("comet_kiwi", "COMETKiwi")}, None, digits=4),
@@ -224,6 +227,8 @@ class SegmentStatistics:
             raise UserError(
                 f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
             )
+        if METRICS[name].words:
+            tokenizer = word_tokenizer(tokenizer, every[0])
         self.name, self.measure = name, METRICS[name].measure(tokenizer, len(every))
         self.rows = [list(row) for row in self.measure.count(list(hypotheses), every)]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.corpus import BLANK, NONE
@@ -128,8 +129,8 @@ class Alignment:
             return lambda sentence: [found.span() for found in unit.finditer(sentence)]
         if not unspaced:
             raise UserError(
-                f"--align-pieces: the reference is scored by words (sacrebleu's tokeniser {tokenizer}), which blanks "
-                "separate; leave it out"
+                f"--align-pieces: the reference is cut into words (as by sacrebleu's tokeniser {tokenizer}), which "
+                "blanks separate; leave it out"
             )
         return _pieces(str(self.model))
 
@@ -172,7 +173,7 @@ def realign(
     Words are separated by white space; with sacrebleu's tokenisers for languages without it, they are characters, or
     the pieces of ``alignment``. Each sentence is cut into pieces by itself.
     """
-    split = alignment.splitter(tokenizer)
+    split = alignment.splitter(word_tokenizer(tokenizer, references))
     text, spans, own, start = " ".join(sentences), [], [], 0
     for sentence in sentences:
         spans += [(start + first, start + last) for first, last in split(sentence)]

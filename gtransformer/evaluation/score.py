@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_translations
+from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import LearnedMetrics
 from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, INSTANCES, Score
@@ -226,9 +228,10 @@ def _plain_segments(
 ) -> tuple[Segments, int]:
     """Return segments of plain text, and how many of its documents had to be cut again (as the first reference)."""
     wanted = Side(HYPOTHESIS)
-    alignment.splitter(tokenizer)  # raises for a tokeniser that does not fit
+    words = word_tokenizer(tokenizer, chain.from_iterable(reference))
+    alignment.splitter(words)  # raises for a tokeniser that does not fit
     if alignment.cuts:
-        text, misaligned = read_realigned(path, reference, like, tokenizer, wanted, alignment)
+        text, misaligned = read_realigned(path, reference, like, words, wanted, alignment)
     else:
         text, misaligned = read_shaped(path, [len(document) for document in reference], like, wanted), 0
     return segments_of_text(text, reference, tokenizer, instance_index, alignment, more), misaligned

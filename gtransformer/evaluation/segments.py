@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
+from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.evaluation.accuracy import bucket_name
 from gtransformer.evaluation.metrics import (
     CHUNKS,
@@ -182,6 +183,7 @@ def segments_of_translations(
     """
     more = [_in_one_form(one) for one in more]
     reference, finished = _in_one_form(reference), _in_one_form(finished)
+    words = word_tokenizer(tokenizer, chain.from_iterable(reference))
     overlapping = {translation.document for translation in translations if not translation.whole}
 
     def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
@@ -190,7 +192,7 @@ def segments_of_translations(
             return translation.aligned(text)
         first = translation.first_sentence
         wanted = reference[translation.document][first : first + translation.sentences]
-        return realign(text, wanted, tokenizer, alignment)
+        return realign(text, wanted, words, alignment)
 
     taken = [
         translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
@@ -203,12 +205,12 @@ def segments_of_translations(
         document, first, _ = translation.span
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
-    alignment.splitter(tokenizer)  # raises for a tokeniser that does not fit
+    alignment.splitter(words)  # raises for a tokeniser that does not fit
     if alignment.cuts:
         for number in {one.document for one in translations if one.misaligned} - overlapping:
             there = [position for position, sentence in enumerate(placed[number]) if sentence is not None]
             cut_like = [reference[number][position] for position in there]
-            found = realign(produced[number], cut_like, tokenizer, alignment)
+            found = realign(produced[number], cut_like, words, alignment)
             for position, sentence in zip(there, found, strict=True):
                 placed[number][position] = sentence
     instances = None

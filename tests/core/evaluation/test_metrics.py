@@ -71,6 +71,9 @@ def test_ter_of_unspaced_scripts_counts_characters():
     """Without the switch a Chinese sentence would be one word: all right or all wrong."""
     assert score("ter", ["我喜欢狗"], ["我喜欢猫"], "zh") == pytest.approx(25)
     assert score("ter", ["我喜欢狗"], ["我喜欢猫"]) == pytest.approx(100)
+    for tokenizer in ("spm", "flores101", "flores200", "spBLEU-1K"):  # of any language: the script decides
+        assert score("ter", ["我喜欢狗"], ["我喜欢猫"], tokenizer) == pytest.approx(25)
+        assert score("ter", ["Der Hund da"], ["Der Mund da"], tokenizer) == pytest.approx(100 / 3)
 
 
 def test_a_tokeniser_whose_package_is_not_there(monkeypatch):

@@ -67,6 +67,9 @@ def test_a_document_of_ten_thousand_words():
     [
         (["Er  ist da. Sie", "kommt."], ["Er ist da.", "Sie kommt.", "Wer?"], "13a", ["Er  ist da.", "Sie kommt.", ""]),
         (["我是人", "你"], ["我", "是人", "你"], "zh", ["我", "是人", "你"]),
+        (["我喜欢猫。你喜欢狗。", ""], ["我喜欢猫。", "你喜欢狗。"], "flores200", ["我喜欢猫。", "你喜欢狗。"]),
+        (["ผมชอบแมวคุณชอบหมา", ""], ["ผมชอบแมว", "คุณชอบหมา"], "spm", ["ผมชอบแมว", "คุณชอบหมา"]),
+        (["Er ist. Sie", "war."], ["Er ist.", "Sie war."], "flores200", ["Er ist.", "Sie war."]),
         (["x y", "z"], ["a", "b"], "13a", ["x y", "z"]),  # whatever costs the same: its own border
         ([], ["a", "b"], "13a", ["", ""]),
     ],
@@ -216,6 +219,17 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     text.write_text("a b c d\ne f\n")
     assert main(["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]) == 1
     assert "so open each by a line <d>" in capsys.readouterr().err
+
+
+def test_a_document_of_names_is_cut_as_the_rest_of_its_text(tmp_path, pieces):
+    """Whether blanks separate words is the whole reference's matter."""
+    reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
+    reference.write_text("<d>\nOK\nGo\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
+    text.write_text("<d>\nOKGo\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
+    for alignment in (AGAIN, Alignment(MWER, pieces[0])):
+        found = score_text(reference, text, tokenizer="flores200", metrics=("ter",), alignment=alignment)
+        assert found.counts["misaligned_instances"] == 1 and found.scores["raw"].segments.text[1][1] == "木金土"
+        assert alignment.model or found.scores["raw"].segments.text[0] == ["OK", "Go"]
 
 
 def test_a_text_without_documents_is_refused_before_it_fills_the_memory():

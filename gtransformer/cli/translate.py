@@ -277,8 +277,8 @@ class Run:
         now = f"{sentences} sentences in {time.monotonic() - began:.1f} s on {model.engine.device.type}"
         print(f"translated {position.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
         if cut:
-            message = f"{cut} sentences had more tokens than the model has positions; they were cut in parts"
-            print(message, file=sys.stderr)
+            why = "had more tokens than the model has positions or a window holds"
+            print(f"{cut} sentences {why}; they were cut in parts", file=sys.stderr)
 
     def _write_back(self, name: Path, text: Path, output: Path) -> None:
         write_back(name, self.source, read_lines(text), output, self.target.lang, self.system)

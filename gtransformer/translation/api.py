@@ -184,13 +184,15 @@ class GTransformer:
 
         Raises as ``translate``, and TypeError for a single document (give a list of one document).
         """
-        options = self._with_strategy(self.options.changed(**search))
+        options = self.options.changed(**search)
+        longest = self._longest_sentence(options)
+        options = self._with_strategy(options)
         documents = _items(documents)
         if documents and all(isinstance(one, str) for one in documents):
             raise TypeError("nbest takes a list of documents, but this is one document; give [sentences]")
         documents = listed(documents)
         results: list[list[list[Translation]]] = []
-        lines = documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens)
+        lines = documents_to_lines(documents, self.chain.encode, longest)
         if first_pass is not None:
             first_pass = listed(first_pass)
             if [len(one) for one in first_pass] != [len(one) for one in documents]:
@@ -237,8 +239,9 @@ class GTransformer:
         """
         if jobs < 1 or (jobs > 1 and self.engine.device.type != "cpu"):
             raise UserError(f"jobs {jobs}: give 1 or more, and 1 with a GPU")
+        longest = self._longest_sentence(options or self.options)
         options = self._with_strategy(options or self.options)
-        text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
+        text = read_text(lines, self.chain.encode, split, start, longest)
         if first_pass is not None:
             if split is not None:
                 raise UserError("--first-pass has a translation for each line; leave it out with --split-sentences")
@@ -280,6 +283,12 @@ class GTransformer:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
             return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
+
+    def _longest_sentence(self, options: SearchOptions) -> int:
+        """Return the maximum tokens of a sentence, also of a window that the model's instances decide."""
+        if options.strategy != SLIDING or options.window_tokens is not None:
+            return self.max_sentence_tokens
+        return max(1, min(self.max_sentence_tokens, self.max_instance_tokens - 1 - BOUNDARY_TOKENS))
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
         """Return the options, completed from the model's instances where the strategy needs more.

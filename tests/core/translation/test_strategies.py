@@ -110,6 +110,24 @@ def test_what_is_left_open_the_models_instances_decide(model):
     assert by_two.translate(DOCUMENTS, strategy="sequential") == given
 
 
+def test_a_sentence_longer_than_a_window_that_nobody_chose(saved_model, model, tmp_path, capsys):
+    """It is cut in parts, from Python and in the command; within the window nothing is cut."""
+    long = " ".join(["The old dog sleeps near the river and Mary finds her book."] * 20)
+    small = limited(model, max_instance_tokens=40)
+    found = small.translate([SENTENCES[0], long, SENTENCES[1]], strategy="sliding")
+    assert len(found) == 3 and all(found)
+    lines = [line for window in small.translate_lines([long], SearchOptions(strategy="sliding")) for line in window]
+    parts = [len(part) + 2 for line in lines for part in line.line.tokens]
+    assert 36 <= max(parts) <= 39 < sum(parts)
+    with pytest.raises(UserError, match="more than --window-tokens 39: give"):
+        small.translate([long], strategy="sliding", window_tokens=39)
+    (tmp_path / "text").write_text(f"{SENTENCES[0]}\n{long}\n", encoding="utf-8")
+    line = ["--model", saved_model, "--cpu", "--strategy", "sliding", tmp_path / "text", "-o", tmp_path / "out"]
+    assert translate([str(word) for word in line]) == 0
+    assert len((tmp_path / "out").read_text(encoding="utf-8").splitlines()) == 2
+    assert "1 sentences had more tokens than the model has positions or a window holds" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("limits", "way", "message"),
     [

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from gtransformer.cli.parser import CommandParser
 from gtransformer.cli.translate import Run, add_model_options, translate_missing
 from gtransformer.data.dictionaries import NEVER
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import read_lines, write_json
@@ -230,7 +231,7 @@ def check_model(args: argparse.Namespace, run: Run) -> None:
     """Raise UserError for a model of other languages, and for one that knows no observed words where it needs to."""
     langs = pair_of(args)
     wanted, found = langs[::-1] if args.kind == BACK else langs, run.langs
-    if [lang.partition("_")[0] for lang in wanted] != [lang.partition("_")[0] for lang in found]:
+    if [plain_language(lang) for lang in wanted] != [plain_language(lang) for lang in found]:
         raise UserError(
             f"{args.model}: translates {'-'.join(found)}, but {args.kind} for {'-'.join(langs)} needs a model "
             f"{'-'.join(wanted)}; give another --model, or other languages with -s and -t"

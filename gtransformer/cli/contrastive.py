@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gtransformer.cli.parser import CommandParser
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import LAST, PLACED
 from gtransformer.evaluation.provenance import provenance
@@ -194,7 +195,7 @@ def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
     """
     settings = read_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]
-    if tuple(lang.partition("_")[0] for lang in pair) != suite.langs:
+    if tuple(map(plain_language, pair)) != suite.langs:
         raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
     return pair
 

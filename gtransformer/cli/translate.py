@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, check_counts, cli_main
 from gtransformer.files import CHECKPOINT_ENDING, atomic_write, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.corpus import NONE, text_lines
@@ -194,7 +195,7 @@ class Run:
             "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
             "precision": args.precision,
         }  # fmt: skip
-        langs = (lang.partition("_")[0] for lang in (directory.source_lang, directory.target_lang))
+        langs = (plain_language(lang) for lang in (directory.source_lang, directory.target_lang))
         self.source, self.target = (Side(role, lang) for role, lang in zip((SOURCE, HYPOTHESIS), langs, strict=True))
         self.read = read or partial(input_lines, wanted=self.source)
         self.system = args.model.resolve().name  # in formats that name it

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gtransformer.data.languages import plain_language
+
 DEFAULT = "13a"
 TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}  # sacrebleu's, by language
 # sacrebleu's tokenisers that cut words into pieces: of text with and without spaces alike.
@@ -21,7 +23,7 @@ def bleu_tokenizer(lang: str, sentences: Iterable[str] = ()) -> str:
 
     BLEU with sacrebleu's default tokeniser would take a sentence without spaces for one word.
     """
-    return TOKENIZERS.get(lang.partition("_")[0]) or _tokenizer_of_script(" ".join(sentences))
+    return TOKENIZERS.get(plain_language(lang)) or _tokenizer_of_script(" ".join(sentences))
 
 
 def word_tokenizer(tokenizer: str, sentences: Iterable[str]) -> str:

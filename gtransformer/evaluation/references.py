@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gtransformer.data.instance_index import InstanceIndex, join
+from gtransformer.data.languages import plain_language
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.evaluation.prepared_split import (
@@ -118,7 +119,7 @@ class ReleaseText:
     def __init__(self, prepared: str | Path, lang: str):
         self._pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
         self._exact = not self._pieces and is_exact(prepared)
-        self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
+        self._detokenise = sacremoses().MosesDetokenizer(plain_language(lang)).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """Return the text of one instance's sentences, given as subwords; as many come out as go in."""

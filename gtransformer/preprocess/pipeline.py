@@ -13,6 +13,7 @@ from typing import Any
 from sacrebleu.metrics import BLEU
 
 from gtransformer.data.dictionaries import dictionary_words
+from gtransformer.data.languages import plain_language
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines, sha256
@@ -54,7 +55,7 @@ class Preparation:
         if self.output.resolve() == Path(raw).resolve():
             raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
         # mBART's language codes have a country (en_XX); names of corpora have none.
-        source, target = (lang.partition("_")[0] for lang in settings.pair())
+        source, target = (plain_language(lang) for lang in settings.pair())
         self.langs = source, target
         self.splits = find_splits(raw, *self.langs)
         number, shards = settings.share("train")
@@ -66,7 +67,7 @@ class Preparation:
         self.given = settings.vocabulary_files()
         check_given(settings)
         if "train" not in self.splits and not self.borrowed:
-            missing = f"concatenated_{settings.source_lang}2{settings.target_lang}_train_{settings.source_lang}.txt"
+            missing = f"concatenated_{source}2{target}_train_{source}.txt"
             raise UserError(
                 f"{Path(raw) / missing}: no such file; without training data give --vocabulary with a directory "
                 "that was prepared from some"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.files import digest, sha256, write_json
 from gtransformer.installation import data_directory
@@ -77,7 +78,7 @@ class Corpus:
         """
         raw = corpus_directory(corpus)
         try:
-            splits = find_splits(raw, *(lang.partition("_")[0] for lang in pair))
+            splits = find_splits(raw, *(plain_language(lang) for lang in pair))
         except UserError:
             splits = {}
         files = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
 from gtransformer.files import digest, read_json, write_json
@@ -88,7 +89,7 @@ class Run:
         If the corpus is only prepared, print the missing splits: it may be for addition to other corpora, or for
         translation only.
         """
-        langs = [lang.partition("_")[0] for lang in self.recipe.pair]
+        langs = [plain_language(lang) for lang in self.recipe.pair]
         if "prepare" not in stages:
             return
         try:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES
 from gtransformer.evaluation.contrastive import read_items
@@ -64,7 +65,7 @@ class Questions:
             )
         if not self.items:
             return
-        langs = tuple(lang.partition("_")[0] for lang in corpora.pair)
+        langs = tuple(plain_language(lang) for lang in corpora.pair)
         if self.suite is not None and langs != self.suite.langs:
             theirs = "-".join(self.suite.langs)
             raise UserError(f"{self.items[0]}: {self.suite.name} is {theirs}, the recipes are for {'-'.join(langs)}")

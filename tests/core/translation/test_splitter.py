@@ -17,6 +17,7 @@ from tests.hard_text import STRANGE
         ("en", "Dr. Smith came. He was late! Why?", ["Dr. Smith came.", "He was late!", "Why?"]),
         ("de", "Herr Dr. Müller kam am 3. Mai. Er blieb.", ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."]),
         ("de_DE", "Herr Dr. Müller kam am 3. Mai. Er blieb.", ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."]),
+        ("deu_Latn", "Herr Dr. Müller kam am 3. Mai. Er blieb.", ["Herr Dr. Müller kam am 3. Mai.", "Er blieb."]),
         ("xx", "One. Two.", ["One.", "Two."]),
         ("en", "no end", ["no end"]),
         ("en", "  ", []),

@@ -47,7 +47,7 @@ def made(pieces: Path, tmp_path_factory) -> dict[str, Path]:
     """A converted M2M-100, a corpus prepared for it, and one prepared with its pieces and words alone."""
     folder = tmp_path_factory.mktemp("made")
     load(many_languages(pieces, folder / "folder", "m2m", ends=3.0), folder / "model")
-    write_raw(folder / "raw", ("en", "de"))
+    write_raw(folder / "raw")
     common = [str(folder / "raw"), "--workers=1"]
     assert prepare([*common, str(folder / "prepared"), f"--vocabulary={folder / 'model'}"]) == 0
     given = [f"--sentencepiece={folder / 'model' / 'sentencepiece.model'}", f"--dictionary={folder / 'model'}"]

@@ -299,18 +299,18 @@ COMMON = (
 ).split()
 
 
-def write_raw(folder: Path, pair: tuple[str, str]) -> dict[str, list[str]]:
-    """A raw corpus; the sentences of the development set by language."""
-    draw, dev, (one, other) = random.Random(4), {}, (lang.split("_")[0] for lang in pair)
+def write_raw(folder: Path) -> dict[str, list[str]]:
+    """A raw corpus of en and de; the sentences of the development set by language."""
+    draw, dev, (one, other) = random.Random(4), {}, TEXT
     folder.mkdir()
     for split, count in {"train": 6, "dev": 2, "test": 2}.items():
-        for lang, name in zip((one, other), TEXT, strict=True):
-            documents = [draw.choices(TEXT[name], k=3) for _ in range(count)]
+        for lang in TEXT:
+            documents = [draw.choices(TEXT[lang], k=3) for _ in range(count)]
             lines = [line for document in documents for line in ("<d>", *document)]
             path = folder / f"concatenated_{one}2{other}_{split}_{lang}.txt"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
             if split == "dev":
-                dev[name] = sum(documents, [])
+                dev[lang] = sum(documents, [])
     return dev
 
 
@@ -318,7 +318,7 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
     """Preparing, training, generating, exporting: the language is given, and costs nothing anywhere."""
     folder = many_languages(pieces, tmp_path / "folder", "m2m", ends=3.0)
     loaded, raw, prepared = load(folder, tmp_path / "converted"), tmp_path / "raw", tmp_path / "prepared"
-    dev = write_raw(raw, folder.pair)
+    dev = write_raw(raw)
     assert prepare([str(raw), str(prepared), f"--vocabulary={tmp_path / 'converted'}", "--workers=1"]) == 0
     for lang, dictionary in zip(folder.pair, (loaded.engine.source, loaded.engine.target), strict=True):
         assert Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt")).symbols == dictionary.symbols
@@ -373,7 +373,7 @@ def test_exact_start(kind: str, pieces: Path, tmp_path: Path):
     folder = STARTS[kind](pieces, tmp_path / "folder")
     model, raw, prepared = tmp_path / "model", tmp_path / "raw", tmp_path / "prepared"
     load(folder, model)
-    dev = write_raw(raw, folder.pair)
+    dev = write_raw(raw)
     pair = [f"--source-lang={folder.pair[0]}", f"--target-lang={folder.pair[1]}"]
     assert prepare([str(raw), str(prepared), f"--vocabulary={model}", "--workers=1", *pair]) == 0
     found = measure(prepared, model / "model.pt", "valid", ["neutral"], context_layers=1, cpu=True)
@@ -511,6 +511,22 @@ def test_a_piece_that_looks_like_a_language_is_text(tmp_path: Path):
             convert(folder.path, tmp_path / "other", "ab_Cd", folder.pair[1], {}, {})
 
 
+def test_a_text_in_the_models_languages_by_their_plain_names(whole, tmp_path: Path, capsys):
+    """NLLB-200's eng_Latn is the source ``en`` of a file, and sentences of zho_Hans are joined without blanks."""
+    text = "Anna sees the garden."
+    convert(whole["nllb"].path, tmp_path / "model", "eng_Latn", "zho_Hans", {"max_len_a": 0, "max_len_b": 4}, {})
+    (tmp_path / "in.xml").write_text(
+        f'<dataset id="x"><doc id="a"><src lang="en"><seg id="1">{text}</seg></src></doc></dataset>', encoding="utf-8"
+    )
+    common = ["--model", str(tmp_path / "model"), "--cpu", "--quiet", str(tmp_path / "in.xml")]
+    assert translate([*common, "-o", str(tmp_path / "out.xml"), "--format=input"]) == 0, capsys.readouterr().err
+    assert '<hyp lang="zh" system="model">' in (tmp_path / "out.xml").read_text(encoding="utf-8")
+    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
+    (alone,) = model.translate([text])
+    ((joined,),) = model.translate_lines([f"{text}|{text}"], split=lambda line: line.split("|"))
+    assert alone and joined.translations[0].text == alone * 2
+
+
 def test_converting_twice_is_the_same(whole, tmp_path: Path):
     """The rows of symbols that no file has are not drawn anew."""
     states = []
@@ -537,7 +553,7 @@ def test_a_corpus_with_two_models_of_pieces_the_other_way_round(pieces: Path, tm
     """A model from its target to its source cuts and joins each language as the corpus does."""
     folder = marian(pieces, tmp_path / "folder", two=True)
     load(folder, tmp_path / "model")
-    write_raw(tmp_path / "raw", ("en", "de"))
+    write_raw(tmp_path / "raw")
     prepared = tmp_path / "prepared"
     assert prepare([str(tmp_path / "raw"), str(prepared), "--workers=1", f"--vocabulary={tmp_path / 'model'}"]) == 0
     text = {"en": "The old house is green.", "de": "Das alte Haus ist gr\u00fcn."}

@@ -1,0 +1,30 @@
+"""A model's name of a language to that of corpora and rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from gtransformer.data.languages import ISO_639_1, plain_language
+from gtransformer.data.unspaced import bleu_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("lang", "plain"),
+    [
+        ("eng_Latn", "en"), ("deu_Latn", "de"), ("zho_Hant", "zh"), ("arb_Arab", "ar"), ("lvs_Latn", "lv"),
+        ("ace_Arab", "ace"),  # without a name of two letters
+        ("en_XX", "en"), ("zh_CN", "zh"), ("de", "de"), ("deu", "deu"), ("pt-BR", "pt-BR"), ("", ""),
+    ],
+)  # fmt: skip
+def test_plain_language(lang, plain):
+    assert plain_language(lang) == plain
+
+
+def test_no_name_stands_for_two_languages():
+    assert len({*ISO_639_1.values()}) == len(ISO_639_1) > 130
+    assert all((len(long), len(short)) == (3, 2) for long, short in ISO_639_1.items())
+
+
+def test_the_tokeniser_of_a_pretrained_models_language():
+    found = [bleu_tokenizer(lang) for lang in ("zho_Hans", "zh_CN", "jpn_Jpan", "kor_Hang", "tha_Thai", "deu_Latn")]
+    assert found == ["zh", "zh", "char", "char", "char", "13a"]

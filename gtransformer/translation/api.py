@@ -34,7 +34,7 @@ from gtransformer.translation.lines import (
     windows,
     with_first,
 )
-from gtransformer.translation.model_directory import ModelDirectory, TextChain
+from gtransformer.translation.model_directory import ModelDirectory, TextChain, check_search
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.two_passes import TwoPasses, needless
 
@@ -296,32 +296,11 @@ class GTransformer:
 
         Raises UserError if the instances have no context, or if a window has more tokens than the model has positions.
         """
-        wanted, most, window = f"--strategy {options.strategy}", self.directory.max_sents, options.window_tokens
-        wrong = None
-        if options.batch_sentences is not None and self.passes is None:
-            wrong = (
-                f"--batch-sentences {options.batch_sentences}: the model does not translate in two passes; leave it out"
-            )
-        elif options.strategy == FULL:
+        check_search(vars(self.directory), options, self.engine.longest)
+        if options.window_tokens is not None or options.context_sentences is not None:
             return options
-        elif self.passes is not None:
-            wrong = f"{wanted}: the model translates in two passes; leave it out"
-        elif self.directory.sentences_beside is not None:
-            wrong = f"{wanted}: the model translates sentence by sentence, without previous translations; leave it out"
-        elif window is not None and window > self.engine.longest:
-            wrong = f"--window-tokens {window}: the model takes at most {self.engine.longest}"
-        elif options.strategy in (SEQUENTIAL, PARALLEL) and most == 1:
-            wrong = f"{wanted}: the model was trained on single sentences, without context; leave it out"
-        elif options.strategy == PARALLEL:
-            return options
-        elif window is not None or options.context_sentences is not None:
-            return options
-        elif options.strategy == SEQUENTIAL and most is not None:
-            return options.changed(context_sentences=most - 1)
-        elif self.directory.max_instance_tokens is None:
-            wrong = f"{wanted}: the model's instances have no token limit; give --window-tokens W"
-        if wrong:
-            raise UserError(wrong)
+        if options.strategy == SEQUENTIAL and self.directory.max_sents is not None:
+            return options.changed(context_sentences=self.directory.max_sents - 1)
         return options.changed(window_tokens=self.max_instance_tokens - 1) if options.strategy == SLIDING else options
 
     def _translate(

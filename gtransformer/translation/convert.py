@@ -28,7 +28,7 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, Se
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from gtransformer.translation.export import check_free, new_directory, write_manifest
-from gtransformer.translation.model_directory import CHECKPOINT, LANGUAGE
+from gtransformer.translation.model_directory import CHECKPOINT, LANGUAGE, check_search
 from gtransformer.translation.options import SearchOptions
 
 INSTANCE_TOKENS = 1024  # of documents cut by --strategy; an instance is one sentence
@@ -50,7 +50,8 @@ def convert(
         search: default options of search (``SearchOptions``); None, or left out: the model's, or beam 5.
         origin: command, commit, versions and date, for the manifest.
 
-    Raises UserError if ``output`` exists, and for what ``read_sentence_model`` refuses.
+    Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the model cannot search like
+    that.
     """
     path, output = Path(path), Path(output)
     check_free(output)
@@ -62,28 +63,37 @@ def convert(
     model = read_sentence_model(
         path, source_lang, target_lang, lambda file: SentencePieces(file).words(), list(map(Path, vocabulary))
     )
+    options = SearchOptions(**model.search).given(search)
+    settings = text_settings(model, (source_lang, target_lang))
+    check_search(settings, options)
     with new_directory(output) as folder:
-        settings = write_text_files(model, folder, (source_lang, target_lang))
+        write_text_files(model, folder, (source_lang, target_lang))
         state = checkpoint(model, folder, (source_lang, target_lang))
         with atomic_write(folder / CHECKPOINT, "wb") as stream:
             torch.save(state, stream)
         origin = {"converted_from": model.kind, "dropout": model.structure["dropout"], **origin}
-        return write_manifest(
-            folder, settings, SearchOptions(**model.search).given(search), model.files[0], state["model"], origin
-        )
+        return write_manifest(folder, settings, options, model.files[0], state["model"], origin)
 
 
-def write_text_files(model: SentenceModel, folder: Path, pair: tuple[str, str]) -> dict[str, Any]:
-    """Write dictionaries and SentencePiece models, and return the settings of the text steps."""
+def has_two_pieces(model: SentenceModel) -> bool:
+    """Return whether the sides have different SentencePiece models."""
+    return model.source.pieces.read_bytes() != model.target.pieces.read_bytes()
+
+
+def write_text_files(model: SentenceModel, folder: Path, pair: tuple[str, str]) -> None:
+    """Write dictionaries and SentencePiece models."""
     sides = model.source, model.target
     for lang, side in zip(pair, sides, strict=True):
         symbols = control_symbols(pair)
         with atomic_write(folder / f"dict.{lang}.txt") as stream:
             stream.writelines(f"{word} 1\n" for word in [*side.entries(symbols), *symbols])
-    two = model.source.pieces.read_bytes() != model.target.pieces.read_bytes()
     shutil.copyfile(model.source.pieces, folder / SENTENCEPIECE_FILE)
-    if two:
+    if has_two_pieces(model):
         shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
+
+
+def text_settings(model: SentenceModel, pair: tuple[str, str]) -> dict[str, Any]:
+    """Return the settings of the text steps."""
     return {
         "source_lang": pair[0],
         "target_lang": pair[1],
@@ -94,7 +104,7 @@ def write_text_files(model: SentenceModel, folder: Path, pair: tuple[str, str]) 
         "moses": False,
         "moses_rules": False,
         "sentencepiece": True,
-        "sentencepiece_target": two,
+        "sentencepiece_target": has_two_pieces(model),
         "source_prefix": model.source.prefix,
         "target_prefix": model.target.prefix,
     }

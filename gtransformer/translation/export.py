@@ -24,7 +24,17 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
 from gtransformer.tasks.checkpoints import AVERAGE, is_outdated, model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
 from gtransformer.tasks.generation import needs_of_system
-from gtransformer.translation.model_directory import CHECKPOINT, FIRST_PASS, KIND, MANIFEST, VERSION, file_names
+from gtransformer.translation.engine import Engine
+from gtransformer.translation.model_directory import (
+    CHECKPOINT,
+    FIRST_PASS,
+    KIND,
+    MANIFEST,
+    VERSION,
+    ModelDirectory,
+    check_search,
+    file_names,
+)
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
@@ -82,12 +92,14 @@ def export(
         origin: command, commit, versions and date, for the manifest.
         first_pass: checkpoint of the sentence model that translates first, for a model of two passes.
 
-    Raises UserError if ``output`` exists, a part is missing or damaged, or the parts do not belong together.
+    Raises UserError if ``output`` exists, a part is missing or damaged, the parts do not belong together, or the model
+    cannot search like that.
     """
     output = Path(output)
     check_free(output)
     state = read_checkpoint(sources.checkpoint)
     settings = model_settings(sources, state, first_pass)
+    check_search(settings, search)
     check_noted(sources.checkpoint, sources.prepared)
     if not search.unkpen and settings_of(state)["model"].get("first_output_word") == FIRST_WORD:
         search = replace(search, unkpen=NEVER)  # a model that began as one of Marian's
@@ -150,7 +162,7 @@ def write_manifest(
 ) -> dict[str, Any]:
     """Write the manifest of a model directory whose files are there, and return it.
 
-    ``checkpoint``: what the model was made of.
+    ``checkpoint``: what the model was made of. Raises UserError for a window of more tokens than the model takes.
     """
     manifest = {
         "kind": KIND,
@@ -164,6 +176,8 @@ def write_manifest(
         **origin,
     }
     write_json(work / MANIFEST, manifest)
+    if search.window_tokens is not None:  # only the model itself knows how many tokens it takes
+        check_search(settings, search, Engine(ModelDirectory.open(work), "cpu", "float32").longest)
     return manifest
 
 

@@ -16,6 +16,7 @@ with given BPE codes there are no truecasers.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from gtransformer.files import MODEL_FILE, read_json, sha256
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, never_truecased, text_files
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.preprocess.tokenise import moses_as_prepared
+from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING
 from gtransformer.settings import Entries, count, setting, typed
 from gtransformer.translation.options import SearchOptions
 
@@ -43,6 +45,30 @@ def file_names(settings: Mapping[str, Any]) -> list[str]:
     dictionaries = [f"dict.{settings[side]}.txt" for side in ("source_lang", "target_lang")]
     first_pass = [FIRST_PASS] if settings.get("first_pass") else []
     return [CHECKPOINT, *first_pass, *dictionaries, *text_files(settings)]
+
+
+def check_search(settings: Mapping[str, Any], options: SearchOptions, longest: float = math.inf) -> None:
+    """Raise UserError for options that do not suit a model with these settings; ``longest``: tokens that it takes."""
+    wanted, most, window = f"--strategy {options.strategy}", settings.get("max_sents"), options.window_tokens
+    two_passes, wrong = settings.get("sentences_before") is not None, None
+    if options.batch_sentences is not None and not two_passes:
+        wrong = f"--batch-sentences {options.batch_sentences}: the model does not translate in two passes; leave it out"
+    elif options.strategy == FULL:
+        return
+    elif two_passes:
+        wrong = f"{wanted}: the model translates in two passes; leave it out"
+    elif settings.get("sentences_beside") is not None:
+        wrong = f"{wanted}: the model translates sentence by sentence, without previous translations; leave it out"
+    elif window is not None and window > longest:
+        wrong = f"--window-tokens {window}: the model takes at most {longest}"
+    elif options.strategy in (SEQUENTIAL, PARALLEL) and most == 1:
+        wrong = f"{wanted}: the model was trained on single sentences, without context; leave it out"
+    elif options.strategy == PARALLEL or window is not None or options.context_sentences is not None:
+        return
+    elif settings.get("max_instance_tokens") is None and (options.strategy == SLIDING or most is None):
+        wrong = f"{wanted}: the model's instances have no token limit; give --window-tokens W"
+    if wrong:
+        raise UserError(wrong)
 
 
 @dataclass  # not frozen: OmegaConf, by which it is read, would not set its fields

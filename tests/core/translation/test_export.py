@@ -151,6 +151,10 @@ def test_learned_positions_have_an_end(parts, tmp_path, capsys):
     learned = ["--encoder-learned-pos", "--max-source-positions", "20"]
     checkpoint = make_checkpoint(parts / "prepared", parts / "learned.pt", *learned)
     search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "2"]
+    sliding = "--checkpoint", checkpoint, "--strategy=sliding"
+    said = failure(capsys, parts / "prepared", parts / "model", *sliding, "--window-tokens=21")
+    assert "--window-tokens 21: the model takes at most 20" in said and not list(parts.glob("model*"))
+    assert main([str(one) for one in (parts / "prepared", parts / "fits", *sliding, "--window-tokens=20")]) == 0
     assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint), *search]) == 0
     model = GTransformer.from_pretrained(parts / "model", device="cpu")
     assert model.max_instance_tokens == 21 < model.directory.max_instance_tokens and model.max_sentence_tokens == 18
@@ -216,6 +220,26 @@ def test_the_search_is_that_of_the_runs_recipe(parts):
         output = parts / f"model{len(options)}"
         assert main([str(parts / "run"), str(output), *options]) == 0
         assert ModelDirectory.open(output).search == wanted
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ({}, ["--batch-sentences=4"], "--batch-sentences 4: the model does not translate in two passes; leave it out"),
+        ({"batch-sentences": 4}, [], "--batch-sentences 4: the model does not translate in two passes; leave it out"),
+        ({}, ["--strategy=sequential"], "--strategy sequential: the model was trained on single sentences"),
+        ({"strategy": "parallel"}, [], "--strategy parallel: the model was trained on single sentences"),
+    ],
+)
+def test_a_search_that_the_model_cannot_do_is_refused(parts, capsys, recipe, options, message):
+    """Every translation with the directory would fail."""
+    noted(parts / "run", generate=recipe)
+    make_checkpoint(
+        parts / "prepared", parts / "run/checkpoints/checkpoint_best.pt", "--instances=disjoint",
+        "--context-sentences=0",
+    )  # fmt: skip
+    assert message in failure(capsys, parts / "run", parts / "model", *options)
+    assert sorted(path.name for path in parts.iterdir()) == ["prepared", "run"]
 
 
 def test_models_of_unequal_sides_are_refused(parts, capsys):

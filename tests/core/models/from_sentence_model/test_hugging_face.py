@@ -461,10 +461,10 @@ def whole(pieces: Path, tmp_path_factory) -> dict[str, Folder]:
     return {name: make(pieces, folder / name) for name, make in WHOLE.items()}
 
 
-def refused(path: Path, output: Path, pair: tuple[str, str], capsys) -> str:
+def refused(path: Path, output: Path, pair: tuple[str, str], capsys, *options: str) -> str:
     """The one sentence with which the command ends."""
     before = {*output.parent.iterdir()}
-    assert model_convert([str(path), str(output), "-s", pair[0], "-t", pair[1]]) == 1
+    assert model_convert([str(path), str(output), "-s", pair[0], "-t", pair[1], *options]) == 1
     assert {*output.parent.iterdir()} == before
     said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("[transformers]")]
     assert len(said) == 1 and said[0].startswith("error: "), said
@@ -494,6 +494,19 @@ def test_what_cannot_be_converted(fault: str, whole, tmp_path: Path, capsys):
 )
 def test_languages_that_it_does_not_know(kind: str, pair, message: str, whole, tmp_path: Path, capsys):
     assert message in refused(whole[kind].path, tmp_path / "model", pair, capsys)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--batch-sentences=4", "--batch-sentences 4: the model does not translate in two passes"),
+        ("--strategy=sequential", "--strategy sequential: the model was trained on single sentences"),
+        ("--strategy=parallel", "--strategy parallel: the model was trained on single sentences"),
+    ],
+)
+def test_a_search_that_it_cannot_do(option: str, message: str, whole, tmp_path: Path, capsys):
+    """Every translation with the directory would fail."""
+    assert message in refused(whole["m2m"].path, tmp_path / "model", whole["m2m"].pair, capsys, option)
 
 
 def test_a_piece_that_looks_like_a_language_is_text(tmp_path: Path):

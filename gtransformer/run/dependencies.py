@@ -7,11 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.run.paths import PREPARED, Corpus, run_directory
-from gtransformer.run.recipe import LANGUAGES, Options, Recipe, beside, load_recipe
+from gtransformer.run.recipe import LANGUAGES, Options, Recipe, beside, find_recipe, load_recipe
 from gtransformer.settings import dashed, read_value
 
 # Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
@@ -68,6 +69,12 @@ def dependencies(recipe: str, before: Sequence[str] = (), corpus: bool = True, s
     return list(dict.fromkeys(found))
 
 
+def _preparer(recipe: str) -> Path:
+    """Return the file of the recipe that prepares a recipe's corpus, perhaps itself."""
+    lender = _loaded(recipe).prepared_from
+    return find_recipe(beside(recipe, lender) if lender else recipe).resolve()
+
+
 def own_preparing(recipe: str) -> Options:
     """Return the options of ``COUNTED`` in which a recipe's file differs from the one whose prepared corpus it uses.
 
@@ -90,23 +97,25 @@ def _change(name: str, value: Any) -> str:
 def missing_first(args: argparse.Namespace) -> list[list[str]]:
     """Return the command lines of dependencies that are not done yet, in order.
 
-    Languages that are not the dependency's and changes of section ``prepare`` are passed on, also those that the
-    recipe's file makes (see ``own_preparing``); others apply only to the recipe itself. Empty if the command runs a
-    single stage, or names files that replace results of other recipes.
+    Languages that are not the dependency's and changes of section ``prepare`` are passed on, to those with the same
+    prepared corpus also the changes that the recipe's file makes (``own_preparing``); others apply only to the recipe
+    itself. Empty if the command runs a single stage, or names files that replace results of other recipes.
     """
     if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
     names = [dashed(change.partition("=")[0]) for change in args.set]
     start = args.start_on or not {"train.finetune-from-model", "pretrained-from"} & set(names)
     found = dependencies(args.recipe, corpus=not args.start_on, start=start)
-    preparing = [_change(f"prepare.{name}", value) for name, value in own_preparing(args.recipe).items()]
-    preparing += [change for name, change in zip(names, args.set, strict=True) if name.startswith("prepare.")]
+    own_changes = [_change(f"prepare.{name}", value) for name, value in own_preparing(args.recipe).items()]
+    given = [change for name, change in zip(names, args.set, strict=True) if name.startswith("prepare.")]
     corpus, recipe = args.start_on or args.corpus, load_recipe(args.recipe, args.set)
 
     def options(need: Dependency) -> list[str]:
         own, theirs = (one.sections["task"] for one in (recipe, _loaded(need.recipe)))
         langs = [_change(f"task.{name}", own.get(name)) for name in LANGUAGES if own.get(name) != theirs.get(name)]
-        return [word for change in (*langs, *preparing) for word in ("--set", change)]
+        shared = not args.start_on and _preparer(need.recipe) == _preparer(args.recipe)
+        changes = [*langs, *(own_changes if shared else ()), *given]
+        return [word for change in changes for word in ("--set", change)]
 
     def is_done(need: Dependency) -> bool:
         directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, recipe.pair))

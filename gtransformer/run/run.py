@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Collection, Sequence
@@ -20,7 +19,14 @@ from gtransformer.installation import data_directory
 from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
-from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
+from gtransformer.run.commands import (
+    as_typed_by_hand,
+    device_options,
+    fairseq_command,
+    frequencies,
+    on_device,
+    python_command,
+)
 from gtransformer.run.dependencies import COUNTED, own_preparing
 from gtransformer.run.paths import (
     BEST,
@@ -30,7 +36,7 @@ from gtransformer.run.paths import (
     model_file,
     run_directory,
 )
-from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
+from gtransformer.run.recipe import FILES, Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.settings import dashed
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, had_best, is_cut_short, training_done
@@ -46,7 +52,8 @@ CONTINUE = "continue-once"  # in section train, START: resume that model's train
 MAY_CHANGE = re.compile(
     "max-update|max-epoch|total-num-update|patience|stop-.*|save-.*|keep-.*|validate-.*|.*-valid|disable-validation|"
     "no-save.*|no-.*-checkpoints|log-.*|tensorboard-logdir|no-progress-bar|num-workers|data-buffer-size|distributed-.*|"
-    "update-freq|user-dir|average-checkpoints|reset-.*|restore-file|continue-once|more-training-data"  # by digest
+    "user-dir|average-checkpoints|reset-.*|restore-file|continue-once|cpu|device-id|ddp-backend|"
+    "more-training-data"  # compared by digest
 )
 
 
@@ -96,6 +103,8 @@ class Run:
             splits = find_splits(self.raw, *langs)
         except NoLanguagePair as error:
             advice = "; ".join(f"for {pair} give --langs {pair.replace('-', ',')}" for pair in error.pairs)
+            if any("_" in lang for lang in self.recipe.pair):  # a pretrained model's, which --langs does not take
+                advice = f"name its files as {langs[0]}2{langs[1]}"
             raise UserError(f"{error}; {advice}" if advice else str(error)) from None
         alone, stage_of = len(stages) == 1, {"train": "train", "valid": "train", self.split: "generate"}
         for old, new in RAW_SPLITS.items():
@@ -150,9 +159,11 @@ class Run:
             check_noted(Path(tuned), self.prepared)
         if options.get(CONTINUE) == START:
             options[CONTINUE] = options.pop("finetune-from-model", None)
+        learning = self._training_options(options)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
-        corpus = "" if self.dry else self._hold_settings(checkpoints, options)
+        further = str(options.get("more-training-data") or "")
+        corpus = "" if self.dry else self._hold_settings(checkpoints, further, learning)
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
@@ -161,6 +172,8 @@ class Run:
             if not self.dry:
                 (self.directory / "average.json").unlink(missing_ok=True)
             self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus, "generate": search})
+            if self.again and not self.dry:
+                write_json(checkpoints / NOTED, read_record(checkpoints / NOTED) | {"options": learning})
         if self.recipe.averaged:
             self._average()
 
@@ -248,54 +261,69 @@ class Run:
             changes = read_json(self.directory / f"score.{self.split}.json")["changes"]
             write_json(output, {**read_json(output), "recipe": self.recipe.name, "changes": changes})
 
-    def _hold_settings(self, checkpoints: Path, options: Options) -> str:
+    def _hold_settings(self, checkpoints: Path, further: str, options: dict[str, str]) -> str:
         """Store digests of the training data, and the training's options, next to the checkpoints.
 
-        Returns the digest of the corpus. What ``prepare`` did not write of ``--more-training-data`` is not known.
-        Raises UserError if the existing model was trained on another corpus, or on others than these. Without ``again``
-        it does so if options other than ``MAY_CHANGE`` differ: they would not change what has been trained.
+        Returns the digest of the corpus.
+
+        Args:
+            further: as for ``--more-training-data``; what ``prepare`` did not write of them is not known.
+            options: ``_training_options``. A model of an earlier version has none stored.
+
+        Raises UserError if the existing model was trained on another corpus, or on others than these; without
+        ``again`` also if its options were others, since these would not change what has been trained.
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
-        further = str(options.get("more-training-data") or "")
         others = [
             Path(one).parent for one in further.split(":") if one and (Path(one).parent / "manifest.json").is_file()
         ]
         if others:
             now["further"] = digest([noted_digests(one)["corpus"] for one in others])
+        there = any(checkpoints.glob("*.pt"))
         before = read_json(path) if path.is_file() else now
         changed = [kind for kind, value in now.items() if before.get(kind, value) != value]
-        if any(checkpoints.glob("*.pt")) and changed:
-            where = further if changed == ["further"] else self.prepared
+        if "options" in before and before.get("further") != now.get("further"):
+            changed = changed or ["further"]
+        if there and changed:
+            where = self.prepared if changed != ["further"] else further or "this one without --more-training-data"
             raise UserError(
-                f"{checkpoints}: the model there was trained on another corpus than {where} holds now; remove "
-                "that folder to train again, or choose another directory with --output"
+                f"{checkpoints}: the model there was trained on another corpus than {where} is now; remove that folder "
+                "to train again, or choose another directory with --output"
             )
-        given = now["options"] = self._training_options(options)
-        trained = before.get("options", given)  # earlier versions did not store them
-        other = sorted(name for name in trained.keys() | given.keys() if trained.get(name) != given.get(name))
-        if any(checkpoints.glob("*.pt")) and other and not self.again:
-            values = ", ".join(f"{name} {trained.get(name)}, not {given.get(name)}" for name in other)
+        trained = before.get("options", options) if there else options
+        other = sorted(name for name in trained.keys() | options.keys() if trained.get(name) != options.get(name))
+        if other and not self.again:
+            values = ", ".join(f"{name} {trained.get(name)}, not {options.get(name)}" for name in other)
             raise UserError(
                 f"{checkpoints}: the model there was trained with other options ({values}); choose another directory "
                 "with --output, or give --again to train it on with these"
             )
+        if not there or "options" in before:
+            now["options"] = trained
         write_json(path, now)
         return now["corpus"]
 
     def _training_options(self, options: Options) -> dict[str, str]:
-        """Return the options of a training that a resumed one must share; paths relative to the run's directory."""
+        """Return the options of a training that a resumed one must share.
+
+        They are neither ``MAY_CHANGE`` nor names of files, which may be moved. ``update-freq`` counts batches on one
+        device.
+        """
+        batches = [self.recipe.devices * number for number in frequencies(options.get("update-freq", 1))]
         extra, name = {}, ""
         for word in self.extra:
             if word.startswith("--"):
                 name, _, value = word.removeprefix("--").replace("_", "-").partition("=")
-                extra[name] = value
+                extra[name], words = value or "True", []
             else:
-                extra[name] = f"{extra.get(name, '')} {word}".strip()
-        texts = {
-            name: os.path.relpath(value, self.directory) if isinstance(value, Path) else str(value)
-            for name, value in (options | extra).items()
+                words.append(word)
+                extra[name] = " ".join(words)
+        given = options | {"update-freq": ",".join(map(str, batches))} | extra
+        return {
+            name: str(value)
+            for name, value in given.items()
+            if not (MAY_CHANGE.fullmatch(name) or f"train.{name}" in FILES)
         }
-        return {name: text for name, text in texts.items() if not MAY_CHANGE.fullmatch(name)}
 
     def _note_corpus(self) -> None:
         self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))

@@ -113,10 +113,11 @@ def test_further_data_are_of_the_corpus_too(training, tmp_path):
     prepare(tmp_path / "back" / "prepared", test="2")
     run.train()
     prepare(tmp_path / "back" / "prepared", train="2")
-    with pytest.raises(UserError, match="trained on another corpus than .*back/prepared/bin:.* holds now; remove that"):
+    with pytest.raises(UserError, match="trained on another corpus than .*back/prepared/bin:.* is now; remove that"):
         run.train()
-    training.run().train()  # without them
-    assert training.did == ["train"] * 2
+    with pytest.raises(UserError, match="trained on another corpus than this one without --more-training-data is now"):
+        training.run().train()
+    assert training.did == ["train"]
 
 
 def test_the_mean_is_made_when_training_has_ended(training):

@@ -9,7 +9,7 @@ import torch
 
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 from gtransformer.run import run as module
 from gtransformer.run.commands import device_options
 from gtransformer.run.paths import RUNS
@@ -177,6 +177,14 @@ def test_a_split_or_language_pair_that_is_missing_is_said_first(tmp_path, runs, 
     assert "concatenated_en2de_dev_en.txt" in first and "concatenated_en2de_test_en.txt" in second
     assert main(["base", str(write_raw(tmp_path / "french", pair=("en", "fr"))), "prepare"]) == 1
     assert "for en-fr give --langs en,fr" in capsys.readouterr().err and not runs.exists()
+    nllb = ["--set", "task.source-lang=eng_Latn", "--set", "task.target-lang=deu_Latn"]
+    assert main(["base", str(write_raw(tmp_path / "nllb", pair=("eng", "deu"))), "prepare", *nllb]) == 1
+    assert "it has eng-deu; name its files as en2de" in capsys.readouterr().err
+
+
+def fail(*_) -> None:
+    """In place of a stage."""
+    raise UserError("out of memory")
 
 
 def finished(corpus: Path, output: Path, *options: object):
@@ -223,9 +231,11 @@ def test_scores_say_what_was_changed(corpus, stages, tmp_path):
     assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == said[:2]
 
 
-def test_a_model_that_was_trained_with_other_options(corpus, stages, tmp_path):
+def test_a_model_that_was_trained_with_other_options(corpus, stages, tmp_path, monkeypatch):
     """It is not taken for one trained with these; how long to train, and on which machine, may change."""
-    finished(corpus, tmp_path).train()
+    run = finished(corpus, tmp_path)
+    run.checkpoint.unlink()
+    run.train()
     for changes in (
         ["--set", "train.max-update=9", "--set", "train.patience=2"],
         ["--", "--max-epoch", 3, "--log-interval=5"],
@@ -236,18 +246,29 @@ def test_a_model_that_was_trained_with_other_options(corpus, stages, tmp_path):
         with pytest.raises(UserError, match=r"trained with other options \(dropout 0.1, not 0.5\).*--output.*--again"):
             finished(corpus, tmp_path, *changes).train()
     assert sorted(path.read_bytes() for path in tmp_path.rglob("*.json")) == before
+    for refused in (["devices=8"], ["train.update-freq=3"]):
+        with pytest.raises(UserError, match=r"other options \(update-freq 1, not \d\)"):
+            finished(corpus, tmp_path, "--set", *refused).train()
+    finished(corpus, tmp_path, "--set", "train.finetune-from-model=moved.pt").train()
+    finished(corpus, tmp_path, "--", "--cpu").train()
     finished(corpus, tmp_path, "--set", "train.dropout=0.5", "--again").train()
     with pytest.raises(UserError, match=r"\(dropout 0.5, not 0.1\)"):
         finished(corpus, tmp_path).train()
+    noted = tmp_path / "checkpoints" / "corpus.json"
+    monkeypatch.setattr(module, "run_stage", fail)
+    with pytest.raises(UserError, match="out of memory"):
+        finished(corpus, tmp_path, "--set", "train.dropout=0.7", "--again").train()
+    assert read_json(noted)["options"]["dropout"] == "0.5", "nothing was trained with the others"
+    monkeypatch.setattr(module, "run_stage", stages)
+    write_json(noted, {name: value for name, value in read_json(noted).items() if name != "options"})
+    finished(corpus, tmp_path, "--set", "train.dropout=0.7").train()
+    assert "options" not in read_json(noted), "those of a model of an earlier version are not known"
 
 
 def test_a_failed_translation_leaves_none_of_another_model(corpus, stages, tmp_path, monkeypatch):
     run = finished(corpus, tmp_path)
     run.generate()
     assert run.translations.is_file()
-
-    def fail(*_) -> None:
-        raise UserError("out of memory")
 
     monkeypatch.setattr(module, "run_stage", fail)
     with pytest.raises(UserError, match="out of memory"):

@@ -579,13 +579,8 @@ def test_lines_without_a_sentence(write):
 
 def test_lines_of_json_that_open_documents(write):
     """As ``translate --format json`` writes them."""
-    lines = [
-        {"line": 1, "document": None, "sentence": None, "source": "<d>", "translation": "<d>"},
-        {"line": 2, "document": 1, "sentence": 1, "source": "A.", "translation": "B."},
-        {"line": 3, "document": 1, "sentence": 2, "source": "C.", "translation": "D."},
-        {"line": 4, "document": None, "sentence": None, "source": "<d>", "translation": "<d>"},
-        {"line": 5, "document": 2, "sentence": 1, "source": "E.", "translation": "F."},
-    ]
+    texts = [(None, "<d>"), (1, "A."), (1, "C."), (None, "<d>"), (2, "E.")]
+    lines = [{"document": number, "source": text, "translation": text} for number, text in texts]
     path = write("x.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     assert read_plain(path, Side("source"))[0] == [["A.", "C."], ["E."]]
 

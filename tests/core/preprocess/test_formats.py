@@ -575,10 +575,7 @@ def test_what_is_written_back_stays_as_it_was(write):
 def test_lines_without_a_sentence(write):
     with pytest.raises(UserError, match="line 2: 'en' has no sentence"):
         list(read(write("in", '{"docid": 1, "en": ["a"]}\n{"docid": 2, "en": []}\n'), Reading()))
-
-
-def test_lines_of_json_that_open_documents(write):
-    """As ``translate --format json`` writes them."""
+    # Lines that open documents, as ``translate --format json`` writes them.
     texts = [(None, "<d>"), (1, "A."), (1, "C."), (None, "<d>"), (2, "E.")]
     lines = [{"document": number, "source": text, "translation": text} for number, text in texts]
     path = write("x.jsonl", "".join(json.dumps(line) + "\n" for line in lines))

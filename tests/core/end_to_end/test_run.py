@@ -139,7 +139,7 @@ def test_failing_program(corpus: Path, finished, tmp_path: Path):
 def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path):
     """SIGTERM to the driver, not to its group: the training ends too, and the same command goes on."""
     arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
-    changes = ["--set", "train.max-update=100000", "--set", "train.save-interval-updates=3"]
+    changes = ["--set", "train.max-update=100000", "--set", "train.save-interval-updates=5"]
     command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), *changes]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)

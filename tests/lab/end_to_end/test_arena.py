@@ -98,7 +98,7 @@ def test_results(folder, finished):
         assert translated["mean"]["items"] == len(items) > 20 and 0 <= translated["mean"]["accuracy"] <= 100
         assert "chance" not in translated["pronoun"]
         assert 0 < system["speed"]["sentences_per_second"]["mean"] < system["speed"]["decoded_per_second"]["mean"]
-        assert system["parameters"] > 1000 and 0 < system["seconds"][0]["training"] < 300
+        assert system["parameters"] > 1000 and 0 <= system["seconds"][0]["training"] < 300  # whole seconds, of the log
         assert system["updates"] == [3] and system["peak_bytes"]["training_gpu"] is None
         assert all(2**26 < system["peak_bytes"][what]["mean"] < 2**33 for what in ("training", "translation"))
         epoch = system["epoch"]

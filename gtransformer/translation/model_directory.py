@@ -180,9 +180,13 @@ class TextChain:
 
     Moses' scripts are used where the corpus was prepared with them (``moses`` or the variable MOSES names them; if
     neither does, sacremoses stands in, with a warning) or where ``moses`` asks for them.
+
+    Raises UserError for ``moses`` and a model with SentencePiece.
     """
 
     def __init__(self, model: ModelDirectory, moses: str | None = None):
+        if moses and model.sentencepiece:
+            raise UserError(f"--moses {moses}: {model.path} cuts plain text by SentencePiece; leave it out")
         self._model, self._tool = model, moses_as_prepared(model.moses, moses)
         if model.moses and self._tool is None:
             print(

@@ -175,8 +175,6 @@ def convert_contrapro(args: argparse.Namespace) -> None:
 
     if args.context is not None and args.context < 0:
         raise UserError(f"--context {args.context}: give 0 or more")
-    if args.documents is not None and args.context == 0:
-        raise UserError(f"{args.documents}: with --context 0 no documents are read; leave out --documents")
     entries, documents = contrapro_documents(args.items, args.context, args.documents)
     for path in write_sources(args.output, args.split, LANGS, entries, documents, "contrapro"):
         print(f"written: {path}")

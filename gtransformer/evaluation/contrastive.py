@@ -35,7 +35,7 @@ class Item:
     Attributes:
         distance: sentences back to the nearest that discloses the answer.
         distance_source, distance_target: on that side only; None if the set does not distinguish the sides.
-        group: items of one group differ in the answer only, so their outcomes depend on each other; None: independent.
+        group: items of one group differ in the answer only; None: the item is in no group.
         others: right and wrong translations, in this order, with an error in another word of this sentence that context
             decides.
     """
@@ -52,6 +52,11 @@ class Item:
     distance_target: int | None = None
     group: int | None = None
     others: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def dependent(self) -> int | str:
+        """The item's group or, without one, its document: items with the same one depend on each other."""
+        return f"document {self.document}" if self.group is None else self.group
 
     @property
     def name(self) -> str:
@@ -80,8 +85,8 @@ class ItemScores:
 
     @property
     def group(self) -> int | str:
-        """The item's group, or its document, as the items of a document depend on each other."""
-        return f"document {self.item.document}" if self.item.group is None else self.item.group
+        """See ``Item.dependent``."""
+        return self.item.dependent
 
     def to_json(self) -> dict[str, Any]:
         """Return the item and its scores as a JSON object."""

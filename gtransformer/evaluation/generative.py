@@ -118,8 +118,7 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
         output = texts[item.document][item.sentence]
         found = outcome(output, item.correct, item.wrong, item.name, item.others)
         distances = {key: getattr(item, key) for key in ("distance", *SIDES) if getattr(item, key) is not None}
-        group = f"document {item.document}" if item.group is None else item.group
-        judged.append(Judged(item.id, item.phenomenon, found, output, distances, group))
+        judged.append(Judged(item.id, item.phenomenon, found, output, distances, item.dependent))
     return judged
 
 

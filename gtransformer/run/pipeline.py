@@ -148,11 +148,11 @@ class Pipeline:
         A removed model counts as done if all its results are there, none of them another model. The stages ``assumed``
         count as done.
         """
+        if name in self._over or name in assumed:
+            return True
         stage = self.stages[name]
-        return name in self._over or (
-            (self._has_result(stage) or self._is_spent(stage, assumed))
-            and all(one in assumed or self.is_done(one, assumed) for one in stage.after)
-        )
+        found = self._has_result(stage) or self._is_spent(stage, assumed)
+        return found and all(self.is_done(one, assumed) for one in stage.after)
 
     def _has_result(self, stage: Stage) -> bool:
         return all(path.exists() for path in stage.outputs) and self._was_done(stage)
@@ -168,9 +168,7 @@ class Pipeline:
             return False
         readers, assumed = self._readers(stage), assumed | {stage.name}
         return bool(readers) and all(
-            not one.precious
-            and self._has_result(one)
-            and all(other in assumed or self.is_done(other, assumed) for other in one.after)
+            not one.precious and self._has_result(one) and all(self.is_done(other, assumed) for other in one.after)
             for one in readers
         )
 

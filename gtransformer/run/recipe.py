@@ -184,7 +184,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
                     f"{name}: {section}.{option} is removed, but task.{option} is {content['task'][option]} and holds "
                     f"there, too; give {section}.{option} a value, or remove task.{option}"
                 )
-    for option in ("source-lang", "target-lang"):
+    for option in LANGUAGES:
         if content["task"].get(option) is False:  # YAML's "no" is Norwegian here
             content["task"][option] = "no"
     return Recipe(

@@ -101,8 +101,8 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
     recipe = arena.recipe(name)
     files = ("test.scores.json", "test.aligned.json", "cxmi.json")
     scores, aligned, cxmi = ([read_json(folder / file) for folder in folders] for file in files)
-    seconds = [seconds_of(arena, folder) for folder in folders]
     curves = [read_curve(folder / "train.log") for folder in folders]
+    seconds = [seconds_of(arena, folder, curve) for folder, curve in zip(folders, curves, strict=True)]
     updates = [curve.updates for curve in curves]
     sentences = [run["counts"]["sentences"] for run in scores]
     trained = [done / max(one["training"], 0.1) for done, one in zip(updates, seconds, strict=True)]
@@ -144,12 +144,9 @@ def _difference(texts: Translations, *sides: tuple[dict[str, Any], Sequence[Path
     return found
 
 
-def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
-    """Return the seconds of a run's training, translation and contrastive choices."""
-    found = {
-        "training": read_curve(folder / "train.log").seconds,
-        "translation": read_json(folder / "generate.test.json")["seconds"],
-    }
+def seconds_of(arena: Arena, folder: Path, curve: Curve) -> dict[str, float]:
+    """Return the seconds of a run's training, translation and contrastive choices; ``curve``: of its training."""
+    found = {"training": curve.seconds, "translation": read_json(folder / "generate.test.json")["seconds"]}
     if arena.shows_reach:
         found["contrastive"] = read_json(folder / "contrastive.json")["seconds"]
     return found

@@ -256,12 +256,12 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         return self.drafting[0] if self.drafting else self
 
     def _can_be_rounded(self) -> bool:
-        weights, linear = self.embed_tokens.weight, [one for one in self.modules() if isinstance(one, Linear)]
+        weights = self.embed_tokens.weight
         return (
             has_int8()
             and (weights.device.type, weights.dtype, str(self.cfg.autocast)) == ("cpu", torch.float32, "none")
             and self.output_is_product
-            and not any(one.quantised or is_parametrized(one) for one in linear)
+            and not any(isinstance(one, Linear) and (one.quantised or is_parametrized(one)) for one in self.modules())
         )
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.image import imread
 
 from gtransformer.errors import UserError
+from gtransformer.lab.analysis.curves import read_curve
 from gtransformer.lab.arena.arena import Arena
 from gtransformer.lab.arena.outcome import decoded_per_second, draw_curves, peaks_of, seconds_of
 from gtransformer.lab.arena.statistics import (
@@ -227,7 +228,8 @@ def test_seconds_are_a_systems_own(tmp_path: Path):
     (folder / "train.log").write_text(f"$ train\n{entry.format(3, 40)}$ train\n{entry.format(6, 20)}")
     for name in ("generate.test", "contrastive"):
         (folder / f"{name}.json").write_text('{"seconds": 3.0}')
-    assert seconds_of(one, folder) == {"training": 60, "translation": 3.0, "contrastive": 3.0}
+    found = seconds_of(one, folder, read_curve(folder / "train.log"))
+    assert found == {"training": 60, "translation": 3.0, "contrastive": 3.0}
 
 
 def test_picture_of_a_corpus_without_a_set(tmp_path: Path):

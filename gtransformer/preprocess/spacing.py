@@ -13,16 +13,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-VERSION = 1  # of the patterns; a corpus of another version is tokenised again
+VERSION = 2  # of the patterns; a corpus of another version is tokenised again
 STOPS = ".,;:!?…"
 OPENING, CLOSING = "([{¿¡", ")]}"
 QUOTES = "\"'“”„‘’‚«»‹›"
-WIDE = "。，、；：！？（）［］｛｝「」『』《》〈〉【】〔〕·～"  # of Chinese and Japanese: without blanks on either side
+WIDE = "。，、；：！？（）［］｛｝「」『』《》〈〉【】〔〕～"  # of Chinese and Japanese: without blanks on either side
+DOT = "·"  # such a mark in these two, a stop in Greek, elsewhere a sign (col·legi)
+FOREIGN_STOPS = "،؛؟।॥։።"  # of Arabic, Hindi, Armenian, Amharic; signs of the word before, but for quotation marks
 JOINTS = "/–—"
 ASCII = ",:;!?\"'"  # such marks among Chinese or Japanese have blanks or not, as in other languages
 FRENCH = "?!:;»"  # with a blank in front; « with one behind
 UNSPACED = ("zh", "ja")
 ELIDING = ("fr", "it", "ca", "ga")  # l'eau is two words, the first of which ends in the apostrophe
+# Italian words end in an apostrophe for lost syllables, too (un po' di). They end in a vowel, elided ones never.
+VOWELS = "aeiouAEIOUàèéìòùÀÈÉÌÒÙ"
 # Short forms that begin with an apostrophe; any other such token of an English text belongs to the word before it.
 SHORT = r"'(?:\d0s|n'?|em|til|tis|twas|cause|bout|ne[mnrs]?|nen|rein|raus|runter|rum)"
 # Languages that open with „ and close with “, and those that write »so« and not «so».
@@ -32,11 +36,12 @@ INWARD = ("de", "da", "cs", "sk", "sl", "hr", "hu")
 QUOTED = "'’"
 _QUOTES = frozenset(QUOTES)
 _SHORT = re.compile(SHORT, re.IGNORECASE)
+_OPENED = re.compile(r"(?<!\w)['‘‚]\w")
 _JOINT = re.compile(f"[{JOINTS}]")
 _JOINED = re.compile(f" @([{JOINTS}{ASCII}])@ ")
 _TIGHT = re.compile(f" @([{FRENCH}])|(«)@ ")
 _GLUED = re.compile(f'(?<=\\S)([{FRENCH}])(?=[]{FRENCH})"”’.,…]*(?:\\s|$))|(?<![^\\s([{{])(«)(?=\\S)')
-_WIDE_MARK = re.compile(f"([{re.escape(WIDE)}])")
+_WIDE_MARK = re.compile(f"([{re.escape(WIDE + DOT)}])")
 _DISARMED = re.compile(r"< (/?[a-z]+) >")
 _WIDE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]|[\U00020000-\U0003ffff]")
 
@@ -64,31 +69,38 @@ class KeptTogether:
 
     def __init__(self, lang: str, alnum: str):
         letters = ranges(alnum)
-        marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE)
+        marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE + (DOT if lang in (*UNSPACED, "el") else ""))
         a, sign = f"[{letters}]", f"[^{letters}{marks}`\\s-]"
         either = f"[^{marks}`\\s-]"
         # Possessive, and tried only at the beginning of a word: input may have words of any length.
         word = f"{a}++(?:(?:[.'’-]|(?<=\\d),(?=\\d)){a}++)*+"
-        inner = ":([{" if lang in UNSPACED else ":([{,;?!"
+        within = ":([{" if lang in UNSPACED else ":([{,;?!"
         between = "|".join(
             (
                 f"{sign}+",
                 f"(?<={a})(?:\\([^\\s()]*\\)|\\[[^\\s\\[\\]]*\\])",
-                f"(?<={either})[{re.escape(inner)}]+(?={either})",
+                f"(?<={either})[{re.escape(within)}]+(?={either})",
                 f"[)\\]}}](?={either})",
             )
         )
         self._signs = f"(?=\\S\\S)(?:(?<!{a})(?<!{a}[.'’-]){word})?(?:(?:{between})(?:[.'’-]*{word})?)+"
-        self._has_sign = re.compile(f"{sign}|[{re.escape(inner + ')]}')}]{a}|{a}[(\\[{{]")
+        self._has_sign = re.compile(f"{sign}|[{re.escape(within + ')]}')}]{a}|{a}[(\\[{{]")
         self._dots = f"(?:{a}++|(?<!\\.))\\.\\.++(?={a})"  # possessive: a long row of dots is read once
         self._english, self._elided = lang == "en", None
         self._shortened = f"{a}+’(?=\\s)"
         self._apostrophes = [f"{a}+s['’](?=\\s)", f"(?<!\\S){SHORT}(?!{a})"]
-        if lang in ELIDING:
+        self._truncated = f"{a}*[{VOWELS}]['’](?=\\s)" if lang == "it" else None
+        self._acronym = '[א-ת]+"[א-ת]+' if lang == "he" else None
+        inner = f"{a}+(?:[{'’' if lang == 'en' else QUOTED}]{a}+)+"  # English has own rules for the straight apostrophe
+        if lang in ("ca", "ga"):  # one letter is elided; sacremoses does not know these
+            one = f"(?<!{a})(?i:[bdlmnst])['’]"
+            self._elided = re.compile(f"({one})(?={a})")
+            self._apostrophes += [f"{one}(?=\\s)", inner]
+        elif lang in ELIDING:
             self._elided = re.compile(f"({a}’)(?={a})")
             self._apostrophes.append(self._shortened)
-        else:  # English has its own rules for the straight apostrophe
-            self._apostrophes.append(f"{a}+(?:[{'’' if lang == 'en' else QUOTED}]{a}+)+")
+        else:
+            self._apostrophes.append(inner)
         self._joints = re.compile(
             f"(?<![^\\s{re.escape(OPENING + QUOTES)}]){word}(?:[{JOINTS}]{word})+(?=[{marks}]*(?:\\s|$))"
         )
@@ -120,6 +132,10 @@ class KeptTogether:
             patterns += self._apostrophes
             if "’" in line and "‘" not in line and "‚" not in line:  # it closes nothing
                 patterns.append(self._shortened)
+            if self._truncated and not _OPENED.search(line):
+                patterns.append(self._truncated)
+        if self._acronym and '"' in line:
+            patterns.append(self._acronym)
         if ".." in line:
             patterns.append(self._dots)
         if self._has_sign.search(line):
@@ -133,8 +149,10 @@ class Spacing:
     def __init__(self, lang: str):
         self.lang = lang = lang.partition("_")[0]  # mBART's de_DE is de
         self._spaced = frozenset(FRENCH if lang == "fr" else "")
-        self._left = frozenset((*STOPS, *CLOSING, *WIDE)) - self._spaced
-        self._right = frozenset((*OPENING, *WIDE))
+        wide = WIDE + DOT if lang in UNSPACED else WIDE
+        stops = STOPS + FOREIGN_STOPS + (DOT if lang == "el" else "")
+        self._left = frozenset((*stops, *CLOSING, *wide)) - self._spaced
+        self._right = frozenset((*OPENING, *wide))
         joints = JOINTS + ASCII if lang in UNSPACED else JOINTS
         # Token of a joint -> its sign, and whether it touches the token before and after it.
         self._joint_tokens = {f"@{joint}@": (joint, True, True) for joint in joints}
@@ -177,7 +195,8 @@ class Spacing:
             return not _SHORT.fullmatch(other)
         if head in "-–—" and len(other) > 1:
             return one_opens is False or one in CLOSING
-        return self.lang in ELIDING and one[-1] in "'’" and one[:-1].isalpha() and head.isalpha()
+        elided = self.lang in ELIDING and one[-1] in "'’" and one[:-1].isalpha() and head.isalpha()
+        return elided and not (self.lang == "it" and one[-2] in VOWELS)
 
     def _directions(self, tokens: Sequence[str]) -> dict[int, bool]:
         """Return, for every quotation mark, by position, whether it opens."""

@@ -58,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     add(
         "-o", "--output", metavar="FILE", help="output file, which can be resumed (default: standard output). For "
-        "several files a directory, for files of the same names; finished ones are kept"
+        "several files, or with a final slash, a directory for files of the same names; finished ones are kept"
     )  # fmt: skip
     add(
         "--format", choices=["text", "json", "input"], default="text",
@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> None:
     texts = [
         (name, output, count_lines(name, output, run.source)) for name, output in zip(args.input, outputs, strict=True)
     ]
-    if len(texts) == 1:
+    if outputs == [args.output]:
         if args.output and (record := record_of(Path(args.output))).is_file():  # it was one of several before
             record.unlink()
         run.translate(*texts[0])
@@ -150,15 +150,23 @@ def translate_missing(run: Run, texts: Sequence[tuple[str, str, int | None]]) ->
 
 
 def check_outputs(args: argparse.Namespace) -> list[str | None]:
-    """Return the output of each text. Raise UserError for several texts without a suitable directory."""
+    """Return the output of each text. Raise UserError for several texts without a suitable directory.
+
+    A directory, or a path that ends in a slash, also holds the output of a single text.
+    """
     names = args.input
-    if len(names) == 1:
+    if len(names) == 1 and (names == ["-"] or not args.output or not _is_folder(args.output)):
         return [args.output]
     if not args.output or (Path(args.output).exists() and not Path(args.output).is_dir()):
         raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
-    if "-" in names or (args.first_pass is not None and args.first_pass.suffix != CHECKPOINT_ENDING):
+    first = len(names) > 1 and args.first_pass is not None and args.first_pass.suffix != CHECKPOINT_ENDING
+    if "-" in names or first:
         raise UserError(f"{len(names)} files: neither standard input nor first translations can be among several texts")
     return list(map(str, outputs_of(names, args.output)))
+
+
+def _is_folder(name: str) -> bool:
+    return name.endswith(("/", os.sep)) or Path(name).is_dir()
 
 
 def count_lines(name: str, output: str | None, source: Side) -> int | None:
@@ -229,7 +237,7 @@ class Run:
             raise UserError("--format input: the whole file is written at the end; name it with --output FILE")
         if args.nbest is not None or args.scores:
             raise UserError("--format input has one translation without scores; leave out --nbest and --scores")
-        check_writable(Path(name), self.target.lang, self.system)
+        check_writable(Path(name), self.source, self.target.lang, self.system)
 
     def shape(self, translated: TranslatedLine) -> str:
         """Return a line of the output, without its line end."""

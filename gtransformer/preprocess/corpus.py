@@ -43,11 +43,14 @@ MARKUP = tuple(
         r"\d+:\d\d:\d\d[,.]\d+ --> \d": "subtitles",
     }.items()
 )
+_XML = "markup (XML or HTML; gtransformer corpus convert opus reads that of OPUS)"
 OPENINGS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in {
-        r"<\?xml\b|<!DOCTYPE\b|<html\b": "markup (XML or HTML; gtransformer corpus convert opus reads that of OPUS)",
-        r'\{\s*"[^"]*"\s*:.*\}\s*$': "markup (JSON)",
+        r"<\?xml\b|<!DOCTYPE\b|<!--|<(?!d>)\w[^>]*>\s*(<\w|$)": _XML,
+        r"<(html|head|body|div|h[1-6]|ul|ol|table)\b[^>]*>|<p\b.*</p>": _XML,
+        r'\{\s*"[^"]*"\s*:.*\}\s*$|[\[{]\s*$|\[\s*\{': "markup (JSON)",
+        r'(?i)("?(doc(ument)?[-_]?(id)?|src|source|ref(erence)?|target|tgt)"?, *)+"?\w+"?\s*$': "columns (CSV)",
         r"WEBVTT\b": "markup (subtitles)",
         r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
     }.items()
@@ -166,7 +169,7 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         text, mark = line.lstrip(), is_document_mark(line)
         if text and (not begun or text[0] in MARKUP_SIGNS):
-            patterns = MARKUP if begun else (*OPENINGS, *MARKUP)
+            patterns = MARKUP if begun else (*MARKUP, *OPENINGS)
             kind = next((kind for pattern, kind in patterns if pattern.match(text)), None)
             if kind is not None:
                 raise _no_text(name, number, text, kind)

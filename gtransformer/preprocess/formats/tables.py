@@ -38,6 +38,7 @@ NAMED = {
 _MEANING = {name: meaning for meaning, names in NAMED.items() for name in names}
 _LANG = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?\Z")
 _NO_LANG = frozenset(("id", "seg", "idx", "num", "url", "lp"))  # usual columns; as languages only where wanted
+_QUOTED = re.compile('"(?:[^"]|"")*"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 TRANSLATION = "hyp"  # the column that a translation adds
 
@@ -102,6 +103,9 @@ def _tsv_rows(path: Path, reading: Reading) -> Iterator[Row]:
             continue
         if len(cells) != len(names):
             raise fault(path, number, f"{len(cells)} columns, but {len(names)} are expected ({', '.join(names)})")
+        quoted = next((cell for cell in cells if '""' in cell and _QUOTED.fullmatch(cell)), None)
+        if quoted:
+            raise fault(path, number, f"{quoted[:30]!r} is quoted as in CSV; write fields without quotes")
         yield _row(number, dict(zip(names, cells, strict=True)), found)
 
 
@@ -146,8 +150,7 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[Row]:
             continue
         value = _flat(json_line(path, number, line))
         found = found or _check(path, list(value), reading.langs)
-        sides = [value.get(name) for name, meaning in found.items() if isinstance(meaning, Side)]
-        if all(isinstance(one, str) and is_document_mark(one) for one in sides):  # of ``translate --format json``
+        if _is_break(value, found):
             continue
         texts: dict[str, list[str]] = {}
         for name, meaning in found.items():
@@ -173,6 +176,15 @@ def _json_rows(path: Path, reading: Reading) -> Iterator[Row]:
             yield _row(number, cells, found)
 
 
+def _is_break(value: Mapping[str, Any], found: Mapping[str, str | Side]) -> bool:
+    """Return whether a row of ``translate --format json`` is a line that separates documents: ``<d>`` or blank."""
+    texts = [value.get(name) for name, meaning in found.items() if isinstance(meaning, Side)]
+    if not all(isinstance(one, str) for one in texts):
+        return False
+    document = next((value.get(name, "") for name, meaning in found.items() if meaning == DOCUMENT), "")
+    return all(map(is_document_mark, texts)) or (document is None and not any(map(str.strip, texts)))
+
+
 def add_translation(path: Path, documents: list[list[str]], is_json: bool) -> Iterator[str]:
     """Yield the lines of a table with the translations of its rows as a further column, ``hyp``.
 
@@ -180,7 +192,7 @@ def add_translation(path: Path, documents: list[list[str]], is_json: bool) -> It
     UserError, naming file and line, if there is such a column.
     """
     sentences = iter([sentence for document in documents for sentence in document])
-    text = ""  # the first line's column of a text: all texts of a line have as many sentences
+    found: dict[str, str | Side] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             yield f"{line}\n"
@@ -189,7 +201,11 @@ def add_translation(path: Path, documents: list[list[str]], is_json: bool) -> It
             if TRANSLATION in value:
                 raise fault(path, number, f"{TRANSLATION!r} is there already; rename it")
             flat = _flat(value)
-            text = text or next(name for name, one in columns(flat).items() if isinstance(one, Side))
+            found = found or columns(flat)
+            if _is_break(flat, found):
+                yield f"{line}\n"
+                continue
+            text = next(name for name, one in found.items() if isinstance(one, Side))  # all have as many sentences
             several = isinstance(flat[text], list)
             added = [next(sentences) for _ in flat[text]] if several else next(sentences)
             yield f'{line.rstrip()[:-1].rstrip()}, "{TRANSLATION}": {json.dumps(added, ensure_ascii=False)}}}\n'

@@ -2,12 +2,13 @@
 
     <tu><prop type="x-document">a.html</prop><tuv xml:lang="en"><seg>Hi <bpt i="1">&lt;b></bpt>you.</seg></tuv> ...
 
-Codes of the original format (``<bpt>``, ``<ept>``, ``<it>``, ``<ph>``, ``<ut>``) are left out, highlighted text
-(``<hi>``) is kept. Consecutive units of a document belong together.
+Codes of the original format (``<bpt>``, ``<ept>``, ``<it>``, ``<ph>``, ``<ut>``) are left out, but that of a line break
+is a blank; highlighted text (``<hi>``) is kept. Consecutive units of a document belong together.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from gtransformer.preprocess.formats.documents import Document, Reading, Row, Si
 from gtransformer.preprocess.formats.markup import END, START, xml_events
 
 CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
+BREAKS = frozenset(("lb", "x-lb", "br", "x-br", "linebreak"))  # types of <ph> that stand for a blank
+_BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
 PROPERTIES = (
     "x-document", "document", "x-doc", "docid", "x-filename", "filename", "x-file", "file", "source-document",
     "txt::doc. no.",
@@ -81,7 +84,7 @@ def _units(path: Path) -> Iterator[tuple[int, str, dict[str, str], dict[str, str
     properties: dict[str, str] = {}
     texts: dict[str, str] = {}
     parts: list[str] | None = None  # of a segment, a property
-    depth = 0  # of codes
+    depth, code = 0, ""  # of codes; text of the innermost one
     for event in xml_events(path):
         name, given = event.text, event.attributes
         if event.kind == START:
@@ -96,15 +99,21 @@ def _units(path: Path) -> Iterator[tuple[int, str, dict[str, str], dict[str, str
                 kind, parts = given.get("type", "").lower(), []
             elif name == "seg":
                 parts = []
-            depth += name in CODES
+            if name in CODES:
+                depth, code = depth + 1, "<br " if given.get("type", "").lower() in BREAKS else ""
         elif event.kind == END:
-            depth -= name in CODES
-            if name == "prop":
+            if name in CODES:
+                depth -= 1
+                if parts is not None and name == "ph" and _BREAK.match(code):
+                    parts.append(" ")
+            elif name == "prop":
                 properties.setdefault(kind, " ".join("".join(parts).split()))
                 parts = None
             elif name == "seg":
                 texts[lang], parts = "".join(parts), None
             elif name == "tu":
                 yield line, identity, properties, texts
-        elif parts is not None and not depth:
+        elif depth:
+            code += event.text
+        elif parts is not None:
             parts.append(event.text)

@@ -35,6 +35,7 @@ from gtransformer.preprocess.formats.markup import END, START, TEXT, Event, sgm_
 SETS = {"srcset": SOURCE, "refset": REFERENCE, "tstset": HYPOTHESIS}  # of a file of SGM
 SIDES = {"src": SOURCE, "ref": REFERENCE, "hyp": HYPOTHESIS}  # of a document of XML
 NAMES = ("translator", "system", "sysid", "refid")  # attributes with the name of a side
+BREAKS = ("br", "lb")  # within a segment; they stand for a blank
 UNCLOSED = ("p", "hl")  # may lack their end tags in SGM
 TEXTLESS = {*SETS, *SIDES, *UNCLOSED, "doc", "dataset", "collection", "mteval"}  # have text in segments only
 FOLDERS = {"sources": SOURCE, "references": REFERENCE, "system-outputs": HYPOTHESIS}
@@ -105,6 +106,8 @@ class _Reader:
                 parent = "<src>, <ref> or <hyp>" if self.strict else "<doc>"
                 raise fault(self.path, event.line, f"<seg> outside {parent}")
             self.segment = given.get("id", ""), event.line, []
+        elif name in BREAKS and self.segment:
+            self.segment[2].append(" ")
         self.open.append((name, event.line))
 
     def _open_document(self, event: Event) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from gtransformer.preprocess.formats.wmt import add_hypothesis
 WRITABLE = (WMT_XML, TSV, JSONL)
 
 
-def check_writable(path: Path, lang: str, system: str) -> None:
+def check_writable(path: Path, source: Side, lang: str, system: str) -> None:
     """Raise UserError for a file of another format, and for one that has a translation by this system already.
 
-    ``lang``: of the translation. Tables have no name of a system: they must not have a column ``hyp``.
+    ``lang``: of the translation of the side ``source``. Tables have no name of a system: they must not have a column
+    ``hyp``.
     """
     kind = detect(path)
     if kind not in WRITABLE:
@@ -31,6 +33,15 @@ def check_writable(path: Path, lang: str, system: str) -> None:
     for document in read(path, Reading(), kind):
         if side in document.sides:
             raise UserError(f"{path}, line {document.line}: {document.title} has a {side} already; rename one of them")
+    deque(_added(path, source, [[""] * len(one) for one, _ in read_one_side(path, source)], lang, system), maxlen=0)
+
+
+def _added(path: Path, source: Side, documents: list[list[str]], lang: str, system: str) -> Iterator[bytes]:
+    """Yield the content of a file with the sentences of its documents as a translation."""
+    kind = detect(path)
+    if kind == WMT_XML:
+        return add_hypothesis(path, documents, lang, system, source.lang)
+    return (line.encode() for line in add_translation(path, documents, kind == JSONL))
 
 
 def write_back(path: Path, source: Side, lines: Iterable[str], output: Path, lang: str, system: str) -> None:
@@ -42,7 +53,7 @@ def write_back(path: Path, source: Side, lines: Iterable[str], output: Path, lan
 
     Raises UserError as ``check_writable``, and for another number of lines.
     """
-    kind, lines = detect(path), iter(lines)
+    lines = iter(lines)
     documents = []
     for sentences, _ in read_one_side(path, source):
         next(lines, None)
@@ -52,7 +63,4 @@ def write_back(path: Path, source: Side, lines: Iterable[str], output: Path, lan
     if next(lines, None) is not None:
         raise UserError(f"{path}: has fewer sentences than were translated; start again with --restart")
     with atomic_write(output, "wb") as stream:
-        if kind == WMT_XML:
-            stream.writelines(add_hypothesis(path, documents, lang, system, source.lang))
-        else:
-            stream.writelines(line.encode() for line in add_translation(path, documents, kind == JSONL))
+        stream.writelines(_added(path, source, documents, lang, system))

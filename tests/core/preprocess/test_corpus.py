@@ -119,6 +119,15 @@ def test_blank_lines_stand_on_both_sides(write):
         ("{0}00:00:20,000 --> 00:00:24,400\n", "subtitles"),
         ('<?xml version="1.0" encoding="UTF-8"?>\n', "XML"),
         ("<!DOCTYPE html>\n", "HTML"),
+        ("<h1>A title</h1>\n<p>Text</p>\n", "HTML"),
+        ("<p class='x'>Text</p>\n", "HTML"),
+        ("<!-- made by hand -->\n<html>\n", "HTML"),
+        ('<resources><string name="a">Text</string>\n', "XML"),
+        ("<resources>\n", "XML"),
+        ('{{\n  "a": "Text"\n}}\n', "JSON"),
+        ('[{{"source": "One."}}]\n', "JSON"),
+        ("docid,src\na,One.\n", "CSV"),
+        ('"source","target"\n"One.","Eins."\n', "CSV"),
         ("{0}<doc>\n", "documents open with <d>"),
         ("{0}One.\tEins.\nTwo.\tZwei.\nThree.\tDrei.\n", "columns"),
         ("{0}Das Haus@@ boot .\n" + "x@@ y\n" * 9, "subwords"),
@@ -135,6 +144,14 @@ def test_markup_is_refused_with_its_line(write, text, kind, before):
     for read in (*readers, *([] if detect(path) else [read_plain])):
         with pytest.raises(UserError, match=f"en, line {line}: .*{kind}"):
             read(path)
+
+
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_byte_order_mark(write, coding):
+    path = write("en", "")
+    path.write_bytes("Добрый день, мир\nЕщё раз\n".encode(coding))
+    with pytest.raises(UserError, match="en, line 1: the file is UTF-16"):
+        list(text_lines(path))
 
 
 def test_text_about_markup_is_text(write):

@@ -334,6 +334,7 @@ WRONG = {  # file -> (content, message)
     "again": (TSV + "x\tx\ta\tx\tx\n", "line 5: document a occurs again, after it ended on line 3"),
     "two ids": (TSV.replace("genre", "docid"), "line 1: column 'docid' is there twice"),
     "two refs": (TSV.replace("ref:B", "reference:A"), "line 1: column 'ref:A' is there twice"),
+    "quoted": (TSV.replace("\tTwo", '\t"He said ""two"""'), "line 3: '\"He said .* is quoted as in CSV"),
     "no json": (JSONL + "{\n", "line 5: not valid JSON"),
     "list": (JSONL + "[1]\n", "line 5: no JSON object"),
     "null": (JSONL + '{"docid": 9, "translation": {"en": null, "de": "x"}}\n', "line 5: no text 'en'"),
@@ -578,8 +579,21 @@ def test_lines_without_a_sentence(write):
     # Lines that open documents, as ``translate --format json`` writes them.
     texts = [(None, "<d>"), (1, "A."), (1, "C."), (None, "<d>"), (2, "E.")]
     lines = [{"document": number, "source": text, "translation": text} for number, text in texts]
-    path = write("x.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    assert read_plain(path, Side("source"))[0] == [["A.", "C."], ["E."]]
+    for line in ("<d>", ""):
+        rows = [row if row["document"] else {name: row[name] and line for name in row} for row in lines]
+        path = write("x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        assert read_plain(path, Side("source"))[0] == [["A.", "C."], ["E."]]
+    made = "".join(add_translation(path, [["1", "2"], ["3"]], True)).splitlines()
+    assert [json.loads(row).get("hyp") for row in made] == [None, "1", "2", None, "3"]
+
+
+def test_line_breaks_are_blanks(write):
+    """A tag for a line break stands between two words."""
+    path = write("x.xml", WMT_XML.replace(">No.<", ">No.<br/>One<"))
+    assert read_plain(path, Side("source"))[0][1] == ["No. One"]
+    for tag in ('<ph type="lb">x</ph>', "<ph>&lt;br/></ph>"):
+        path = write("x.tmx", TMX_8.replace("Hallo ", f"Hallo{tag}"))
+        assert found(path, "en", "de")[0][1][Side("", "de")][0] == "Hallo du!"
 
 
 def test_plain_readers(write):

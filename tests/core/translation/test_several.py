@@ -46,6 +46,8 @@ def test_each_text_has_a_file(saved_model, tmp_path, capsys):
         capsys.readouterr().err == f"{tmp_path / 'out' / 'one.txt'}: there already, kept (--restart makes it again)\n"
     )
     assert (tmp_path / "out" / "two.txt").read_bytes() == (tmp_path / "two.txt.de").read_bytes()
+    assert main([*given, str(two), "-o", f"{tmp_path / 'new'}/"]) == 0, "the only match of a pattern"
+    assert (tmp_path / "new" / "two.txt").read_bytes() == (tmp_path / "two.txt.de").read_bytes()
 
 
 def test_another_key_text_or_origin_is_refused(translate, saved_model, tmp_path, capsys):

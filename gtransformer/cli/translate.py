@@ -258,7 +258,7 @@ class Run:
             first = islice(text_lines(self.first_text), start.lines, None) if self.first_text else None
             model = self.model
             bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
-            position, sentences, cut = start, 0, 0
+            position, sentences, remarks = start, 0, model.remarks()
             with bar, ticking(bar), said_on_interrupt(resumable):
                 windows = model.translate_lines(
                     lines, self.options, self.split, start, first, self.args.jobs, self.numbers
@@ -273,11 +273,14 @@ class Run:
                         stream.write("".join(f"{line}\n" for line in shown).encode())
                         stream.flush()
                     sentences += sum(not translated.line.breaks for translated in window)
-                    cut += sum(translated.line.was_cut for translated in window)
+                    for translated in window:
+                        remarks.add(translated.line)
                     bar.update(len(window))
             if resumable:
                 back = partial(self._write_back, Path(name)) if self.args.format == "input" else None
                 resumable.finish(back)
+        for remark in remarks:
+            print(f"{name}: {remark}", file=sys.stderr)
         if quiet:
             return
         resumed = f", resumed after line {start.lines}" if start.lines else ""
@@ -285,9 +288,6 @@ class Run:
         documents += "" if position.borders == NONE else f" {position.borders}"
         now = f"{sentences} sentences in {time.monotonic() - began:.1f} s on {model.engine.device.type}"
         print(f"translated {position.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
-        if cut:
-            why = "had more tokens than the model has positions or a window holds"
-            print(f"{cut} sentences {why}; they were cut in parts", file=sys.stderr)
 
     def _write_back(self, name: Path, text: Path, output: Path) -> None:
         write_back(name, self.source, read_lines(text), output, self.target.lang, self.system)

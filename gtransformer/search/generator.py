@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from fairseq.data import Dictionary
 from fairseq.search import BeamSearch as FairseqBeamSearch
-from fairseq.search import Search
+from fairseq.search import DiverseBeamSearch, Search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
@@ -47,7 +47,8 @@ class DocumentGenerator(SequenceGenerator):
         parallel: search all sentences of a document at a time (``parallel.py``). Greedy search does so anyway if no
             sentence depends on another one.
 
-    Raises UserError if ``sampling`` or ``parallel`` is not possible with these models and options.
+    Raises UserError if ``sampling`` or ``parallel`` is not possible with these models and options, and for diverse beams
+    under the rule: fairseq charges a group for what an earlier one has written too, also where nothing else is possible.
     """
 
     def __init__(
@@ -79,6 +80,11 @@ class DocumentGenerator(SequenceGenerator):
         self.longest = options.get("max_len") or self.positions
         self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
+        if rule is not None and isinstance(self.search, DiverseBeamSearch):
+            raise UserError(
+                "--diverse-beam-groups would charge tokens that have no alternative, as every <s>; give "
+                "--diversity-rate, or --sentence-rule off"
+            )
         plain = rule is not None and type(self.search) is FairseqBeamSearch
         unusual = [self.lm_model, self.repeat_ngram_blocker, self.token_indices_to_suppress]
         usual = not self.match_source_len and all(option is None for option in unusual)
@@ -110,9 +116,9 @@ class DocumentGenerator(SequenceGenerator):
             return self._search(sample["net_input"], limits, sentences, positions=sample.get(TEXT_POSITION))
         if self.parallel:
             raise UserError(f"--strategy {PARALLEL}: leave --prefix-size and --constraints out")
-        # Words, <s> and </s> of every sentence without the given first <s>; fairseq counts the language symbol
-        # separately.
-        total = int((limits.sum(dim=1) + 2 * sentences).max()) - 1
+        # Words, <s>, the prefix and </s> of every sentence without the given first <s>; fairseq counts the language
+        # symbol separately.
+        total = int((limits.sum(dim=1) + self.given * sentences).max()) - 1
         strategy = copy.copy(self.search)  # some of fairseq's strategies store the state of a batch
         if self.rule is not None:
             strategy = DocumentSearch(self.tgt_dict, strategy, self.rule, limits, sentences)

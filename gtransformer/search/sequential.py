@@ -126,7 +126,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
         tokens = source[source.ne(self.generator.tgt_dict.pad())]
         begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
         sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
-        windows = self.strategy.windows([len(sentence) for sentence in sentences], row)
+        windows = self.strategy.windows([len(sentence) for sentence in sentences], number - 1 if number else row)
         return DocumentProgress(sentences, deque(windows), begin, number)
 
     def _advance(self, active: Sequence[DocumentProgress]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import multiprocessing
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from gtransformer.translation.engine import Engine
 from gtransformer.translation.lines import (
     START,
     InputLine,
+    Remarks,
     TextPosition,
     Window,
     beside,
@@ -121,7 +123,7 @@ class GTransformer:
         # The context sentences of a sentence need positions, too.
         others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
         self.max_sentence_tokens = max(
-            1, min(engine.longest // (1 + others), engine.longest_sentence) - BOUNDARY_TOKENS
+            1, min(engine.longest // (1 + others), engine.longest_sentence) - self._boundary_tokens
         )
 
     @classmethod
@@ -161,7 +163,8 @@ class GTransformer:
         """Translate a document (a list of sentences) or several (a list of such lists).
 
         Sentences are plain text. The result has the shape of ``text``; a blank sentence gives an empty string.
-        Documents may have any length.
+        Documents may have any length. A warning names sentences that were cut in parts, and tells if many tokens are
+        unknown to the model.
 
         Args: search: fields of SearchOptions (``beam=1``) that override the model directory's.
 
@@ -202,13 +205,21 @@ class GTransformer:
                 )
             flat = (text for document in first_pass for text in (DOCUMENT, *document))
             lines = self._with_first(lines, flat, "first_pass")
+        remarks = self.remarks()
         for window in self._windows(lines, options):
             for translated in self._translate(window, options):
+                remarks.add(translated.line)
                 if translated.line.breaks:
                     results.append([])
                 else:
                     results[-1].append(translated.translations)
+        for remark in remarks:
+            warnings.warn(remark, stacklevel=2)
         return results
+
+    def remarks(self) -> Remarks:
+        """Return an empty record of what to tell the user about a text."""
+        return Remarks(self.engine.source.indices)
 
     def translate_lines(
         self,
@@ -279,17 +290,22 @@ class GTransformer:
             strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
         )
         if not within:  # search in the model's instances, as fairseq-generate does
-            return windows(map(partial(checked, strategy), lines), math.inf, many)
+            return windows(map(partial(checked, strategy, self._boundary_tokens), lines), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
-            return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
-        return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
+            return (in_equal_parts(window, most, self._boundary_tokens) for window in windows(lines, math.inf, many))
+        return windows(lines, self.max_instance_tokens, many, self.directory.max_sents, self._boundary_tokens)
+
+    @property
+    def _boundary_tokens(self) -> int:
+        """Tokens of a source sentence besides its words."""
+        return BOUNDARY_TOKENS + len(self.engine.prefix)
 
     def _longest_sentence(self, options: SearchOptions) -> int:
         """Return the maximum tokens of a sentence, also of a window that the model's instances decide."""
         if options.strategy != SLIDING or options.window_tokens is not None:
             return self.max_sentence_tokens
-        return max(1, min(self.max_sentence_tokens, self.max_instance_tokens - 1 - BOUNDARY_TOKENS))
+        return max(1, min(self.max_sentence_tokens, self.max_instance_tokens - 1 - self._boundary_tokens))
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
         """Return the options, completed from the model's instances where the strategy needs more.
@@ -336,10 +352,13 @@ class GTransformer:
         ]
 
 
-def checked(strategy: Strategy, line: InputLine) -> InputLine:
-    """Return the line. Raises UserError, with its position, for a sentence that fits into no window."""
+def checked(strategy: Strategy, boundary_tokens: int, line: InputLine) -> InputLine:
+    """Return the line. Raises UserError, with its position, for a sentence that fits into no window.
+
+    ``boundary_tokens``: of a sentence besides its words.
+    """
     for tokens in line.tokens:
-        strategy.check_sentence(len(tokens) + BOUNDARY_TOKENS, line.position.documents, line.position.sentences)
+        strategy.check_sentence(len(tokens) + boundary_tokens, line.position.documents, line.position.sentences)
     return line
 
 

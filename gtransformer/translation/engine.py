@@ -110,7 +110,8 @@ class Engine:
         tokens = [self.instance_tokens(instance) for instance in instances]
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         strategy, generator = options.decoding_strategy(), self._generator(options)
-        costs = [strategy.cost([len(sentence) + BOUNDARY_TOKENS for sentence in instance]) for instance in instances]
+        boundary = BOUNDARY_TOKENS + len(self.prefix)
+        costs = [strategy.cost([len(sentence) + boundary for sentence in instance]) for instance in instances]
         for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, positions):
             sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])
             results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]

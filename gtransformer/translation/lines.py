@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
@@ -13,10 +13,14 @@ from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
 from gtransformer.errors import UserError
 from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_document_mark
+from gtransformer.preprocess.manifest import MANY_UNKNOWN
 
 HALF = re.compile("[\ud800-\udfff]")  # surrogates, after lax decoding
 CHUNK = 256  # lines that are encoded together
 MOST_LINES = 10_000  # of a window, also of blank lines
+
+WORD_BEGIN, CONTINUED = "\u2581", "@@"  # of SentencePiece, BPE
+CLAUSE_ENDS = frozenset(",;:.!?…。，；：！？、")
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -158,8 +162,30 @@ def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) 
 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
-    """Return the tokens of a sentence in as few parts of similar length as ``longest`` allows, mostly one."""
-    return in_parts(tokens, 1 if longest is None else max(1, -(-len(tokens) // longest)))
+    """Return the tokens of a sentence in parts of similar length, none above ``longest``; mostly one.
+
+    Parts end between words, and after a clause if one ends in their second half.
+    """
+    parts, first = [], 0
+    while longest is not None and len(tokens) - first > longest:
+        left = len(tokens) - first
+        last = first + -(-left // -(-left // longest))
+        last = _end_of_words(tokens, first, last)
+        parts.append(tokens[first:last])
+        first = last
+    return [*parts, tokens[first:]]
+
+
+def _end_of_words(tokens: list[str], first: int, last: int) -> int:
+    """Return where ``tokens[first:last]`` is to end: after a clause in its second half, else after a word, else there."""
+    pieces = any(token.startswith(WORD_BEGIN) for token in tokens)
+    ends = [
+        at
+        for at in range(first + 1, last + 1)
+        if (tokens[at].startswith(WORD_BEGIN) if pieces else not tokens[at - 1].endswith(CONTINUED))
+    ]
+    clauses = [at for at in ends if 2 * at > first + last and tokens[at - 1][-1:] in CLAUSE_ENDS]
+    return (clauses or ends or [last])[-1]
 
 
 def in_parts(tokens: list[str], count: int) -> list[list[str]]:
@@ -199,6 +225,42 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
         raise UserError(f"{name}: has more lines than the text; give a line for each line")
 
 
+@dataclass
+class Remarks:
+    """What a user should know about a translated text: sentences cut in parts, and words that the model does not know.
+
+    ``known``: the words of the source's dictionary.
+    """
+
+    known: Container[str]
+    cut: list[str] = field(default_factory=list)
+    tokens: int = 0
+    unknown: int = 0
+    first_unknown: str = ""
+
+    def add(self, line: InputLine) -> None:
+        """Count a line."""
+        where = f"sentence {line.position.sentences} of document {line.position.documents}"
+        unknown = [token for part in line.tokens for token in part if token not in self.known]
+        self.cut += [where] if line.was_cut else []
+        self.tokens += sum(map(len, line.tokens))
+        self.unknown += len(unknown)
+        if unknown:
+            self.first_unknown = self.first_unknown or f"{unknown[0]!r} in {where}"
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the remarks, a sentence each."""
+        if self.cut:
+            named = ", ".join(self.cut[:5]) + (", ..." if len(self.cut) > 5 else "")
+            why = "had more tokens than the model has positions or a window holds"
+            yield f"{len(self.cut)} sentences {why}; they were cut in parts ({named})"
+        if self.unknown >= MANY_UNKNOWN * self.tokens > 0:
+            yield (
+                f"{self.unknown} of {self.tokens} source tokens are unknown to the model (first {self.first_unknown}); "
+                "check the language and form of the text"
+            )
+
+
 Reference = tuple[int, int]  # line of the window, sentence of the line
 
 
@@ -227,14 +289,18 @@ class Window:
 
 
 def windows(
-    lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: float, max_sents: int | None = None
+    lines: Iterable[InputLine],
+    max_instance_tokens: float,
+    window_tokens: float,
+    max_sents: int | None = None,
+    boundary_tokens: int = BOUNDARY_TOKENS,
 ) -> Iterator[Window]:
     """Divide a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines); the last may be shorter.
 
     The beginnings of windows and instances depend only on the text before them, and each window begins with an
     instance. So a text that is resumed after a window has the same translation as without an interruption.
 
-    Instances are filled by source length as in ``data.instances.Filling``; a sentence counts its tokens and two
+    Instances are filled by source length as in ``data.instances.Filling``; a sentence counts its tokens and its
     boundary tokens. A full window ends at the next end of both an instance and a line. With infinitely many tokens an
     instance is a document.
     """
@@ -244,7 +310,7 @@ def windows(
     for line in lines:
         if line.breaks:
             filling.close()
-        costs = [len(sentence) + BOUNDARY_TOKENS for sentence in line.tokens]
+        costs = [len(sentence) + boundary_tokens for sentence in line.tokens]
         begins = not filling.joins(costs[0]) if costs else not filling.sentences
         if begins and window.lines and (tokens >= window_tokens or len(window.lines) >= MOST_LINES):
             yield window
@@ -265,13 +331,13 @@ def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]
     return [one[max(0, last - count) : last + 1] for one in instances for last in range(len(one))]
 
 
-def in_equal_parts(window: Window, most: int) -> Window:
+def in_equal_parts(window: Window, most: int, boundary_tokens: int = BOUNDARY_TOKENS) -> Window:
     """Divide the documents of a window into parts of similar source length (``data.instances.parts``).
 
     ``most``: tokens of a part, with boundary tokens.
     """
     found = []
     for document in window.instances:
-        lengths = np.array([len(window.tokens(reference)) + BOUNDARY_TOKENS for reference in document])
+        lengths = np.array([len(window.tokens(reference)) + boundary_tokens for reference in document])
         found += [document[first:last] for first, last in parts(lengths, most)]
     return Window(window.lines, found)

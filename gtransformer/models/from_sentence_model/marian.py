@@ -20,6 +20,7 @@ import yaml
 from torch import Tensor
 
 from gtransformer.data.dictionaries import NEVER
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import (
     ZERO,
@@ -362,11 +363,27 @@ def _find_vocabularies(folder: Path, target_lang: str) -> list[Path]:
                 return named[:1] if len(set(named)) == 1 else named
     for pattern in ("*vocab*.yml", "*vocab*.spm"):
         found = sorted(folder.glob(pattern))
-        if len(found) == 2:  # as Bergamot names them, or by languages
-            found.sort(key=lambda one: ("src" not in one.name, target_lang in re.split(r"[\W_]", one.name)))
+        if len(found) == 2:
+            return _source_first(found, target_lang)
         if found:
             return found
     return []
+
+
+def _source_first(files: Sequence[Path], target_lang: str) -> list[Path]:
+    """Return two vocabularies, the source's first, by names as srcvocab (of Bergamot) or vocab.en-de.de.
+
+    Raises UserError if the names do not tell.
+    """
+    last = plain_language(target_lang)
+    sources = [file for file in files if re.search("src|source", file.name)]
+    targets = [file for file in files if re.search("trg|tgt|target", file.name)]
+    targets = targets or [file for file in files if last in re.split(r"[\W_]", file.stem)[-1:]]
+    sources = sources or [file for file in files if targets and file not in targets]
+    if len(sources) != 1:
+        names = " and ".join(file.name for file in files)
+        raise UserError(f"{files[0].parent}: which of {names} is the source's? Name both: --vocab SOURCE TARGET")
+    return sorted(files, key=lambda file: file != sources[0])
 
 
 def _load_texts(file: Path) -> Any:

@@ -118,7 +118,7 @@ def test_no_more_rows_than_asked_for(dictionary, documents, monkeypatch):
 
 def test_what_fairseqs_loop_is_for(dictionary):
     model = tiny_model(dictionary)
-    for options in ({"sampling": True}, {"no_repeat_ngram_size": 2}, {"diverse_beam_groups": 2}):
+    for options in ({"sampling": True}, {"no_repeat_ngram_size": 2}):
         assert not Translator(dictionary, [model], beam=4, **options).generator.fast
     full = tiny_model(dictionary, doc_mode="full")
     assert not Translator(dictionary, [full], {"doc_mode": "full"}, beam=4).generator.fast

@@ -19,7 +19,6 @@ SEARCHES = {
     "sampling": {"beam": 3, "sampling": True},
     "top k": {"beam": 2, "sampling": True, "sampling_topk": 5},
     "top p": {"beam": 2, "sampling": True, "sampling_topp": 0.8},
-    "diverse beams": {"beam": 4, "diverse_beam_groups": 2},
     "diverse siblings": {"beam": 3, "diversity_rate": 0.5},
     "temperature": {"beam": 2, "temperature": 2.0},
     "unknown words": {"beam": 3, "unkpen": -2.0},

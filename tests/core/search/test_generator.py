@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from gtransformer.errors import UserError
 from gtransformer.search.beam import BeamSearch, decodes_stepwise
 from tests.core.search.conftest import Translator
 from tests.core.search.test_beam import assert_same
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.slow
 WAYS = {
     "ours": {},
     "fairseq's loop": {"no_repeat_ngram_size": 4},
-    "diverse beams": {"diverse_beam_groups": 2},
+    "diverse beams": {"doc_mode": "full", "diverse_beam_groups": 2},
     "full mode": {"doc_mode": "full"},
 }
 
@@ -39,6 +40,12 @@ def test_a_batch_leaves_no_trace(dictionary, documents, way):
         assert_same(translate(batch), expected)
     for batch, expected in zip(batches, found, strict=True):  # each by a generator of its own
         assert_same(translator(dictionary, way)(batch), expected)
+
+
+def test_diverse_beams_under_the_rule(dictionary):
+    """They would charge each forced <s>."""
+    with pytest.raises(UserError, match="--diverse-beam-groups"):
+        Translator(dictionary, [tiny_model(dictionary)], beam=4, diverse_beam_groups=2)
 
 
 @torch.no_grad()

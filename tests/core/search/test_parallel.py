@@ -248,6 +248,18 @@ def test_words_that_are_given_need_positions(dictionary, documents, size):
     assert_same(at_once(dictionary, [model], batch, beam=1), expected)
 
 
+@torch.no_grad()
+def test_words_that_are_given_count_in_fairseqs_loop(dictionary, documents):
+    """Every sentence as long as its limit allows, so that the document is as long as possible, too."""
+    model = tiny_model(dictionary, 1, target_prefix="w0").double()
+    batch = documents(random.Random(50), [[1] * 6])
+    options = {"beam": 2, "max_len_a": 0, "max_len_b": 3, "min_len": 3}
+    (expected,) = Translator(dictionary, [model], {"sentence_rule": "on"}, **options)(batch)
+    (found,) = Translator(dictionary, [model], {"sentence_rule": "on"}, no_repeat_ngram_size=9, **options)(batch)
+    assert found[0]["tokens"].tolist() == expected[0]["tokens"].tolist()
+    assert expected[0]["tokens"].tolist().count(dictionary.eos()) == 6
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

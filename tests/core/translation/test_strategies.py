@@ -118,14 +118,32 @@ def test_a_sentence_longer_than_a_window_that_nobody_chose(saved_model, model, t
     assert len(found) == 3 and all(found)
     lines = [line for window in small.translate_lines([long], SearchOptions(strategy="sliding")) for line in window]
     parts = [len(part) + 2 for line in lines for part in line.line.tokens]
-    assert 36 <= max(parts) <= 39 < sum(parts)
+    assert 20 < max(parts) <= 39 < sum(parts)
     with pytest.raises(UserError, match="more than --window-tokens 39: give"):
         small.translate([long], strategy="sliding", window_tokens=39)
     (tmp_path / "text").write_text(f"{SENTENCES[0]}\n{long}\n", encoding="utf-8")
     line = ["--model", saved_model, "--cpu", "--strategy", "sliding", tmp_path / "text", "-o", tmp_path / "out"]
     assert translate([str(word) for word in line]) == 0
     assert len((tmp_path / "out").read_text(encoding="utf-8").splitlines()) == 2
-    assert "1 sentences had more tokens than the model has positions or a window holds" in capsys.readouterr().err
+    assert "they were cut in parts (sentence 2 of document 1)" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="cut in parts"):
+        small.translate([long], strategy="sliding")
+
+
+def test_a_prefix_counts_in_windows(model, monkeypatch):
+    """The word that a model puts before each source sentence."""
+    monkeypatch.setattr(model.engine, "prefix", [model.engine.source.index("the")])
+    longest = max(len(tokens) for one in DOCUMENTS for tokens in model.chain.encode(one))
+    model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 3)
+    with pytest.raises(UserError, match="of document [0-9]+ has .* --window-tokens"):
+        model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 2)
+
+
+def test_text_that_the_model_cannot_read(model, recwarn):
+    model.translate(SENTENCES[:2])
+    assert not any("unknown" in str(one.message) for one in recwarn)
+    with pytest.warns(UserWarning, match=r"source tokens are unknown .* in sentence 2 of document 1\)"):
+        model.translate([SENTENCES[0], "Привет, мир"])
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,12 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
         parts = cut(tokens, longest)
         assert [token for part in parts for token in part] == tokens and len(parts) == -(-23 // longest)
         assert max(map(len, parts)) <= longest and max(map(len, parts)) - min(map(len, parts)) <= 1
+    subwords = "a@@ b c@@ d@@ e f g@@ h".split()
+    assert cut(subwords, 5) == [["a@@", "b"], ["c@@", "d@@", "e"], ["f", "g@@", "h"]]
+    assert cut(subwords, 2)[1] == ["c@@", "d@@"], "part of a word that is too long"
+    assert cut("▁a b ▁c d , ▁e f ▁g h".split(), 7) == ["▁a b ▁c d ,".split(), "▁e f ▁g h".split()]
     lines = list(read_text(["a b c", "d e f g h", ""], words, longest=3))
-    assert [line.tokens for line in lines] == [[["a", "b", "c"]], [["d", "e"], ["f", "g", "h"]], []]
+    assert [line.tokens for line in lines] == [[["a", "b", "c"]], [["d", "e", "f"], ["g", "h"]], []]
     assert [line.was_cut for line in lines] == [False, True, False] and lines[1].sentences == ["d e f g h"]
     (window,) = windows(lines, 6, 1000)
     assert window.instances == [[(0, 0)], [(1, 0)], [(1, 1)]]

@@ -163,15 +163,19 @@ def test_vocabularies_that_are_named(tmp_path):
     assert np.abs(np.array(scores) - wanted).max() < 1e-8
 
 
-def test_vocabularies_by_languages(tmp_path):
+@pytest.mark.parametrize("pair", [("en", "de"), ("en_XX", "de_DE")])
+@pytest.mark.parametrize("name", ["vocab", "vocab.en-de"])
+def test_vocabularies_by_languages(tmp_path, name, pair, capsys):
     """The target's comes first by its name."""
     saved = save(tmp_path / "given", embeddings="none")
     for side, lang in (("src", "en"), ("trg", "de")):
-        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / f"vocab.{lang}.spm")
-    assert model_convert([str(saved.path), str(tmp_path / "model"), "-s", "en", "-t", "de"]) == 0
-    for name, lang in (("sentencepiece.model", "en"), ("sentencepiece.target.model", "de")):
-        given = saved.path.parent / f"vocab.{lang}.spm"
-        assert (tmp_path / "model" / name).read_bytes() == given.read_bytes()
+        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / f"{name}.{lang}.spm")
+    assert model_convert([str(saved.path), str(tmp_path / "other"), "-s", "eng", "-t", "deu"]) == 1
+    assert "Name both" in only_error(capsys.readouterr().err)
+    assert model_convert([str(saved.path), str(tmp_path / "model"), "-s", pair[0], "-t", pair[1]]) == 0
+    for file, lang in (("sentencepiece.model", "en"), ("sentencepiece.target.model", "de")):
+        given = saved.path.parent / f"{name}.{lang}.spm"
+        assert (tmp_path / "model" / file).read_bytes() == given.read_bytes()
 
 
 @pytest.fixture(scope="module")

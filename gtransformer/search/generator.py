@@ -47,8 +47,8 @@ class DocumentGenerator(SequenceGenerator):
         parallel: search all sentences of a document at a time (``parallel.py``). Greedy search does so anyway if no
             sentence depends on another one.
 
-    Raises UserError if ``sampling`` or ``parallel`` is not possible with these models and options, and for diverse beams
-    under the rule: fairseq charges a group for what an earlier one has written too, also where nothing else is possible.
+    Raises UserError if ``sampling`` or ``parallel`` is not possible with these models and options, and for diverse
+    beams under the rule: fairseq charges a group for what an earlier one has written, also where nothing else can be.
     """
 
     def __init__(

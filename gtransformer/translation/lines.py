@@ -177,7 +177,7 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
 
 
 def _end_of_words(tokens: list[str], first: int, last: int) -> int:
-    """Return where ``tokens[first:last]`` is to end: after a clause in its second half, else after a word, else there."""
+    """Return where ``tokens[first:last]`` is to end: after a clause in its second half, else a word, else there."""
     pieces = any(token.startswith(WORD_BEGIN) for token in tokens)
     ends = [
         at

@@ -70,7 +70,6 @@ LAB = {
     ),
     "Measure and report": (
         Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding"),
-        Command("lab benchmark-commits", "lab.cli.benchmark_commits", "speed of two checkouts, in turn"),
         Command("lab gpu-check", "lab.cli.gpu_check", "tests, benchmark and a short training on a GPU"),
         Command("lab report", "lab.cli.report", "write the pages of results from their files"),
     ),

@@ -60,7 +60,6 @@ LAB = {
         Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
         Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
         Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
-        Command("lab lengths", "lab.cli.lengths", "score one model over test lengths"),
     ),
     "Look into a model": (
         Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),

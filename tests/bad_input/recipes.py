@@ -1,4 +1,4 @@
-"""Recipes, --set, and what goes with them on the command line of run.sh, compare.sh, study.sh, lengths.sh."""
+"""Recipes, --set, and what goes with them on the command lines of run, compare, study and arena."""
 
 from __future__ import annotations
 
@@ -110,5 +110,4 @@ ROWS = [
         "train.max-epoch is 3, but training validates by updates here"),
     Row("study: no jobs", f"{STUDY} --jobs 0", "--jobs 0: give at least 1"),
     Row("arena: an unknown system", "arena demo {out} --systems concatentation", "concatentation"),
-    Row("lengths: none", "lengths cpu_tiny {place}/raw {out}", "--tokens", raw),
 ]  # fmt: skip

@@ -145,34 +145,25 @@ def training(run: PlannedRun) -> Stage:
 
 @dataclass(frozen=True)
 class Translation:
-    """A measure: fairseq-generate with a run's model.
+    """A measure: fairseq-generate with a run's model on its test set.
 
     Attributes:
-        name: of the stage; ``{}`` is the run's.
-        folder: directory of SPLIT.jsonl; None: the run's.
-        prepared: a prepared corpus other than the run's.
         changes: ``SECTION.OPTION=VALUE`` in addition to the run's.
         after: stages whose results it reads, in addition to the training.
     """
 
-    name: str = "translate-{}"
-    folder: Path | None = None
-    prepared: Path | None = None
-    split: str = "test"
     changes: Sequence[str] = ()
     after: Sequence[str] = ()
 
     def __call__(self, run: PlannedRun) -> Stage:
         """Return the stage of a run."""
-        folder, changes = self.folder or run.folder, [*run.changes, *BATCHES, *self.changes]
-        options = {"output": folder, "prepared": self.prepared or run.prepared}
-        options |= {"checkpoint": run.model, "split": self.split}
-        log = folder / f"generate.{self.split}.log"
+        folder, changes = run.folder, [*run.changes, *BATCHES, *self.changes]
+        options = {"output": folder, "prepared": run.prepared, "checkpoint": run.model, "split": "test"}
+        log = folder / "generate.test.log"
         command = run_command(run.argument, run.raw, "generate", options, changes)
         work = Program(command, log, partial(batch_status, log))
-        outputs = [folder / f"{self.split}.jsonl", folder / f"generate.{self.split}.json"]
-        after = [f"train-{run.name}", *self.after]
-        return Stage(self.name.format(run.name), run.recipe.options("generate"), outputs, work, after)
+        outputs, after = [folder / "test.jsonl", folder / "generate.test.json"], [f"train-{run.name}", *self.after]
+        return Stage(f"translate-{run.name}", run.recipe.options("generate"), outputs, work, after)
 
 
 def model_measure(

@@ -100,8 +100,6 @@ ROWS = [
     Row("compare: an unknown recipe", f"{COMPARE},bsae", "unknown recipe 'bsae'", raw),
     Row("compare: a recipe twice", f"{COMPARE},cpu_small", "cpu_small", raw),
     Row("compare: no jobs", f"{COMPARE} --jobs 0", "--jobs 0", raw),
-    Row("compare: every none", f"{COMPARE} --every 0", "--every 0", raw),
-    Row("compare: another corpus without a name", f"{COMPARE} --also x", "--also", raw),
     Row("study: an unknown figure", STUDY.replace("figure2", "figure99"), "figure99"),
     Row("study: a seed", f"{STUDY} --set train.seed=4", "a study trains with several seeds; list them in its file"),
     Row("study: a log that is not read", f"{STUDY} --set train.log_format=simple",

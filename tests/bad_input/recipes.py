@@ -63,7 +63,7 @@ CHANGES = [
     ("windows of no size", "generate.strategy=sliding", "needs --window-tokens"),
 ]
 COMPARE = "compare {place}/raw {out} --minutes 1 --recipes cpu_small"
-STUDY = "study figure2 demo {out} --miniature"
+STUDY = "study figure7 demo {out} --miniature"
 ROWS = [
     *(Row(name, run("", "{place}/bad.yaml"), says, recipe(text)) for name, text, says in BAD),
     *(Row(f"--set: {name}", run(f"--set '{change}'"), says, raw) for name, change, says in CHANGES),
@@ -100,7 +100,7 @@ ROWS = [
     Row("compare: an unknown recipe", f"{COMPARE},bsae", "unknown recipe 'bsae'", raw),
     Row("compare: a recipe twice", f"{COMPARE},cpu_small", "cpu_small", raw),
     Row("compare: no jobs", f"{COMPARE} --jobs 0", "--jobs 0", raw),
-    Row("study: an unknown figure", STUDY.replace("figure2", "figure99"), "figure99"),
+    Row("study: an unknown figure", STUDY.replace("figure7", "figure99"), "figure99"),
     Row("study: a seed", f"{STUDY} --set train.seed=4", "a study trains with several seeds; list them in its file"),
     Row("study: a log that is not read", f"{STUDY} --set train.log_format=simple",
         "--set train.log_format=simple: a study reads its curves from the log"),

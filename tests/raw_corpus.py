@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 from gtransformer.cli.prepare import main
+from gtransformer.preprocess.corpus import document_lines
 
 WORDS = {
     "en": "the a house houses garden it is was very old new and Berlin Anna saw sees green light lights red of".split(),
@@ -16,6 +18,13 @@ WORDS = {
 def sentence(lang: str, draw: random.Random) -> str:
     words = [draw.choice(WORDS[lang]) for _ in range(draw.randint(2, 14))]
     return f"{words[0][0].upper()}{' '.join(words)[1:]}{draw.choice(['.', '!', '?', ', [de].', ' (so).'])}"
+
+
+def write_documents(path: Path, documents: Iterable[Iterable[str]]) -> Path:
+    """Write one side of documents, and its folder; returns the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(document_lines(documents)), encoding="utf-8")
+    return path
 
 
 def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:

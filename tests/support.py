@@ -106,12 +106,12 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
 
 
 def drawn(
-    dictionary: Dictionary, kind: type[DocumentModel], config: type = DocumentModelConfig, **options
+    dictionary: Dictionary, kind: type[DocumentModel], config: type = DocumentModelConfig, seed: int = 1, **options
 ) -> DocumentModel:
     """A model of the sizes of ``tiny_config``, in float64 and evaluation mode, its weights drawn wide."""
     shared = {field.name for field in fields(DocumentModelConfig)}
     sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     model = kind.build_model(config(**{**sizes, **options}), task)
     with torch.no_grad():

@@ -60,7 +60,6 @@ LAB = {
         Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
         Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
         Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
-        Command("lab lengths", "lab.cli.lengths", "score one model over test lengths"),
     ),
     "Look into a model": (
         Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),
@@ -70,7 +69,6 @@ LAB = {
     ),
     "Measure and report": (
         Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding"),
-        Command("lab benchmark-commits", "lab.cli.benchmark_commits", "speed of two checkouts, in turn"),
         Command("lab gpu-check", "lab.cli.gpu_check", "tests, benchmark and a short training on a GPU"),
         Command("lab report", "lab.cli.report", "write the pages of results from their files"),
     ),

@@ -15,13 +15,13 @@ from pathlib import Path
 PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
 
-def current_commit(checkout: Path | None = None) -> str | None:
+def current_commit() -> str | None:
     """Return the commit of this package's checkout, with ``+changes`` if tracked files differ from it.
 
     None if the package is not in its own checkout (an installed package may be inside another repository), if nothing
-    is committed yet, or if there is no git. ``checkout``: the root of another checkout.
+    is committed yet, or if there is no git.
     """
-    root = checkout.resolve() if checkout else Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[2]
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root:
             return None

@@ -1,7 +1,7 @@
 """Plan experiments: a list of runs (recipe, changes, measures) becomes the stages of one pipeline.
 
-The demonstration, comparisons, the arena and measurements of lengths differ in their runs and tables. Trainings,
-translations and measures are defined here for all of them.
+The demonstration, comparisons and the arena differ in their runs and tables. Trainings, translations and measures are
+defined here for all of them.
 """
 
 from __future__ import annotations
@@ -145,39 +145,25 @@ def training(run: PlannedRun) -> Stage:
 
 @dataclass(frozen=True)
 class Translation:
-    """A measure: fairseq-generate with a run's model.
+    """A measure: fairseq-generate with a run's model on its test set.
 
     Attributes:
-        name: of the stage; ``{}`` is the run's.
-        folder: directory of SPLIT.jsonl; None: the run's.
-        prepared: a prepared corpus other than the run's.
         changes: ``SECTION.OPTION=VALUE`` in addition to the run's.
         after: stages whose results it reads, in addition to the training.
-        settings: what identifies it; None: the recipe's section ``generate``.
-        checkpoint: an existing model, instead of the run's.
     """
 
-    name: str = "translate-{}"
-    folder: Path | None = None
-    prepared: Path | None = None
-    split: str = "test"
     changes: Sequence[str] = ()
     after: Sequence[str] = ()
-    settings: Any = None
-    checkpoint: Path | None = None
 
     def __call__(self, run: PlannedRun) -> Stage:
         """Return the stage of a run."""
-        folder, changes = self.folder or run.folder, [*run.changes, *BATCHES, *self.changes]
-        options = {"output": folder, "prepared": self.prepared or run.prepared}
-        options |= {"checkpoint": self.checkpoint or run.model, "split": self.split}
-        log = folder / f"generate.{self.split}.log"
+        folder, changes = run.folder, [*run.changes, *BATCHES, *self.changes]
+        options = {"output": folder, "prepared": run.prepared, "checkpoint": run.model, "split": "test"}
+        log = folder / "generate.test.log"
         command = run_command(run.argument, run.raw, "generate", options, changes)
-        settings = run.recipe.options("generate") if self.settings is None else self.settings
-        after = self.after if self.checkpoint else [f"train-{run.name}", *self.after]
         work = Program(command, log, partial(batch_status, log))
-        outputs = [folder / f"{self.split}.jsonl", folder / f"generate.{self.split}.json"]
-        return Stage(self.name.format(run.name), settings, outputs, work, after)
+        outputs, after = [folder / "test.jsonl", folder / "generate.test.json"], [f"train-{run.name}", *self.after]
+        return Stage(f"translate-{run.name}", run.recipe.options("generate"), outputs, work, after)
 
 
 def model_measure(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, sha256
-from gtransformer.preprocess.corpus import Pair, document_lines, find_splits
+from gtransformer.files import sha256
+from gtransformer.preprocess.corpus import find_splits
 from gtransformer.run.recipe import FILES, Options, Recipe, load_recipe
 
 RAW = {"train": "train", "valid": "dev", "test": "test"}  # the name of a split in a prepared directory -> its raw name
-PREPARED = {raw: prepared for prepared, raw in RAW.items()}
 
 
 class RecipeSet:
@@ -105,15 +104,6 @@ def raw_digests(directory: Path, pair: tuple[str, str]) -> dict[str, str]:
     """Return the SHA-256 of the files of all splits, by name. Raises UserError if the corpus lacks one."""
     files = [path for split in RAW.values() for path in split_files(directory, pair, split)]
     return {path.name: sha256(path) for path in files}
-
-
-def write_split(documents: Iterable[list[Pair]], output: Path, pair: tuple[str, str], split: str) -> None:
-    """Write one split of a raw corpus: documents of (source, target) sentences."""
-    names = [output / f"concatenated_{pair[0]}2{pair[1]}_{split}_{lang}.txt" for lang in pair]
-    with atomic_write(names[0]) as source, atomic_write(names[1]) as target:
-        for document in documents:
-            for side, stream in enumerate((source, target)):
-                stream.writelines(document_lines([[sentences[side] for sentences in document]]))
 
 
 def outside_files(options: Options) -> dict[str, str | None]:

@@ -11,7 +11,6 @@ import hashlib
 import io
 import lzma
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -23,18 +22,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, read_lines, sha256
+from gtransformer.files import atomic_write, sha256
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.corpus import (
-    SPLITS,
-    Pair,
-    document_lines,
-    fault,
-    is_document_mark,
-    raw_file,
-    read_pairs,
-    write_pairs,
-)
+from gtransformer.preprocess.corpus import SPLITS, Pair, document_lines, raw_file, write_pairs
 from gtransformer.preprocess.download import file_names, known_sums, read_counts, verify_known, write_sums
 
 LIBREOFFICE = "libreoffice"
@@ -310,51 +300,5 @@ def split_documents(documents: dict[str, Document]) -> tuple[dict[str, list[str]
 
 def _long_texts(document: Document) -> set[tuple[int, str]]:
     """The texts of more than ``SHORT`` words with their side; upper and lower case are the same."""
-    return {
-        (side, text.lower()) for pair in document.values() for side, text in enumerate(pair) if _words(text) > SHORT
-    }
-
-
-def _words(text: str) -> int:
-    return len(text.split())
-
-
-def read_paragraphs(corpus: Path, langs: Sequence[str], ids: Iterable[str] | None = None) -> dict[str, Pair]:
-    """Return paragraphs by id: those asked for, in that order, or all, in the order of pages.
-
-    Args:
-        corpus: a directory that ``get_help`` wrote.
-
-    Raises UserError where ids and texts differ in length, and for an id that the corpus does not have.
-    """
-    pages: dict[str, list[tuple[str, Pair]]] = defaultdict(list)
-    for split in SPLITS:
-        names, sides = ids_file(corpus, split), [raw_file(corpus, langs, split, lang) for lang in langs]
-        lines, pairs = list(read_lines(names)), list(read_pairs(*sides))
-        if len(lines) != len(pairs):
-            raise fault(names, min(len(lines), len(pairs)), f"as many lines as {sides[0]} has are expected")
-        for name, pair in zip(lines, pairs, strict=True):
-            if not is_document_mark(name):
-                pages[name.partition("#")[0]].append((name, pair))
-    found = {name: pair for page in sorted(pages) for name, pair in pages[page]}
-    if ids is None:
-        return found
-    ids = list(ids)
-    if missing := [name for name in ids if name not in found]:
-        raise UserError(
-            f"{corpus}: {len(missing)} of {len(ids)} paragraphs are not there, as {missing[0]}; get the version of the "
-            "packages that they were taken from"
-        )
-    return {name: found[name] for name in ids}
-
-
-def draw_sample(paragraphs: dict[str, Pair], count: int = 150, seed: int = 1) -> list[str]:
-    """Draw ids of paragraphs with 6 to 40 source words, a source unlike the target, and a source that is new there."""
-    seen: set[str] = set()
-    allowed = []
-    for name, (source, target) in paragraphs.items():
-        if source not in seen and source != target and 6 <= _words(source) <= 40:
-            allowed.append(name)
-        seen.add(source)
-    chosen = set(random.Random(seed).sample(allowed, min(count, len(allowed))))
-    return [name for name in allowed if name in chosen]
+    texts = ((side, text.lower()) for pair in document.values() for side, text in enumerate(pair))
+    return {(side, text) for side, text in texts if len(text.split()) > SHORT}

@@ -121,13 +121,13 @@ def translate_line(given: Path, output: Path) -> list[str]:
 
 
 def make_demo(given: Path) -> None:
-    assert demo_corpus.main(["--output", str(given / "demo"), "--documents", "6", "--test-documents", "2"]) == 0
+    assert demo_corpus.main(["--output", str(given / "demo"), "--documents", "3", "--test-documents", "2"]) == 0
     for path in (given / "demo").glob("*_dev_*.txt"):  # two of its sixteen documents are enough
         path.write_text("<d>".join(path.read_text(encoding="utf-8").split("<d>")[:3]), encoding="utf-8")
 
 
 def compare_line(given: Path, output: Path) -> list[str]:
-    line = [given / "demo", output, "--recipes", "cpu_small,cpu_small_doc", "--minutes", "50", "--every", "2"]
+    line = [given / "demo", output, "--recipes", "cpu_small,cpu_small_doc", "--minutes", "50"]
     return [*line, *changed({key: value for key, value in COMPARED.items() if "ctxlayers" not in key})]
 
 

@@ -11,7 +11,7 @@ from gtransformer.files import atomic_write
 from gtransformer.lab.report.pages.colours import families, system_looks
 
 
-def new_figure(width: float, height: float, dpi: int = 130) -> Any:
+def new_figure(width: float, height: float) -> Any:
     """Return an empty matplotlib figure with a size in inches; matplotlib is imported here, as that is slow."""
     # fairseq enables all libraries' logs; matplotlib would list the machine's fonts, PIL the file's chunks.
     for name in ("matplotlib", "PIL"):
@@ -19,7 +19,7 @@ def new_figure(width: float, height: float, dpi: int = 130) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

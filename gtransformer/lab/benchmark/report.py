@@ -1,17 +1,13 @@
-"""Tables and figures of the benchmark: time and memory per token, and their ratios between systems."""
+"""Tables of the benchmark: time and memory per token, and their ratios between systems."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
-from statistics import mean
 
 from gtransformer.evaluation.text_table import align
-from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
 from gtransformer.lab.benchmark.names import BATCHED, DOC_TRANSFORMER, DOCUMENT_TRANSFORMER, PSEUDO
 from gtransformer.lab.benchmark.systems import Setting
-from gtransformer.lab.report.pages.colours import system_looks
 
 # Keys of a row that are compared over lengths, and the names of their ratios.
 BY_LENGTH = {"seconds": "time", "cpu_seconds": "cpu", "kept_bytes": "kept", "peak_bytes": "peak"}
@@ -108,64 +104,3 @@ def length_table(systems: list[dict]) -> str:
             ratios = (one["ratios"].get(name) for name in BY_LENGTH.values())
             rows.append([*row, *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios)])
     return align(rows)
-
-
-def draw(rows: list[dict], folder: Path, name: str) -> None:
-    """Draw time and memory over document length, for training and for each number of decoded documents."""
-    for method, documents in sorted({(row["method"], row.get("documents")) for row in rows}, key=str):
-        chosen = [row for row in rows if (row["method"], row.get("documents")) == (method, documents)]
-        for kind, label in (("time", "milliseconds per token"), ("memory", "peak kilobytes per token")):
-            plot(chosen, kind, label, folder / f"{name}_{method}{documents or ''}_{kind}.png")
-
-
-def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
-    """Draw one curve per system over document length, both axes logarithmic."""
-    from matplotlib import ticker
-
-    figure = new_figure(7, 5, 150)
-    looks = system_looks(map(curve, rows))
-    axes = figure.add_subplot()
-    for name in dict.fromkeys(map(curve, rows)):
-        measured: dict[int, list[float]] = {}  # mean of several runs of the benchmark
-        for row in rows:
-            if curve(row) == name and "seconds" in row:
-                measured.setdefault(row["setting"]["tokens"], []).append(cost(row, kind))
-        if measured:
-            points = sorted((tokens, mean(amounts)) for tokens, amounts in measured.items())
-            axes.plot(*zip(*points, strict=True), label=name, **looks[name])
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="length of a document (tokens, logarithmic axis)",
-        ylabel=f"{label} (logarithmic axis)",
-    )
-    lengths = sorted({row["setting"]["tokens"] for row in rows})
-    axes.set_xticks(lengths, [str(length) for length in lengths])
-    axes.xaxis.set_minor_locator(ticker.NullLocator())
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
-    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-    axes.grid(alpha=0.3)
-    legend_below(axes)
-    method = rows[0]["method"].replace("_", " ")
-    axes.set_title(
-        f"{'Time' if kind == 'time' else 'Memory'} for a token by length of the document: {method}", fontsize=11
-    )
-    figure.supxlabel("Markers: mean of the measurements; no error bars.", fontsize=9)
-    save_figure(figure, path)
-
-
-def curve(row: dict) -> str:
-    """Return the label of a row's curve: the system, and non-default parts of its workload."""
-    usual, setting = Setting("", 0, 0), row["setting"]
-    parts = {
-        "sentence": f"sentences of {setting['sentence']}",
-        "vocabulary": f"{setting['vocabulary']} words",
-        "dropout": f"dropout {setting['dropout']}",
-    }
-    return ", ".join([row["name"], *(text for key, text in parts.items() if setting[key] != getattr(usual, key))])
-
-
-def cost(row: dict, kind: str) -> float:
-    """Return the milliseconds (``time``) or kilobytes (``memory``) per token."""
-    return 1000 / row["tokens_per_second"] if kind == "time" else row["peak_bytes"] / row["tokens"] / 1000

@@ -12,7 +12,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import read_json, write_json
+from gtransformer.files import write_json
 from gtransformer.lab.benchmark.names import (
     BATCHED,
     CTRANSLATE2,
@@ -65,10 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(name, default=default, **options)
 
     add("--output", "exp_logs/benchmark", type=Path, help="directory")
-    add("--name", "benchmark", help="name of its files")
-    parser.add_argument(
-        "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw these files' results in one figure"
-    )
+    add("--name", "benchmark", help="name of its file")
     add(
         "--what", "train,decode", type=names(("train", "decode", "profile")),
         help="of train, decode, profile; profile: what a step of decoding costs on a CPU, of G-Transformer",
@@ -120,18 +117,10 @@ def main(argv: list[str] | None = None) -> None:
     import torch
 
     from gtransformer.lab.benchmark.measure import alternate, machine, print_status
-    from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
+    from gtransformer.lab.benchmark.report import add_ratios, by_length, length_table, table
     from gtransformer.lab.benchmark.step_costs import cost_table
     from gtransformer.models.common.architectures import SIZES
 
-    if options.draw:
-        found = {path: read_json(path) for path in options.draw}
-        for path, one in found.items():
-            if not isinstance(one, dict) or "rows" not in one:
-                raise UserError(f"{path}: no result of the benchmark; give one to --draw")
-        options.output.mkdir(parents=True, exist_ok=True)
-        draw([row for one in found.values() for row in one["rows"]], options.output, options.name)
-        return
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
@@ -170,8 +159,6 @@ def main(argv: list[str] | None = None) -> None:
     profiles = [row for row in results["rows"] if "profile" in row]
     if profiles:
         print(align(cost_table(profiles)), flush=True)
-    if options.runs:
-        draw([row for row in results["rows"] if row not in profiles], options.output, options.name)
     print_status(f"written to {options.output}")
 
 

@@ -1,9 +1,9 @@
-"""Compare recipes on one corpus: each is trained for the same number of minutes, then translates the same texts.
+"""Compare recipes on one corpus: each is trained for the same number of minutes, then translates the test set.
 
-It prepares each needed corpus once, trains the recipes, N at a time, translates and scores the corpus's test set and
-further sets, and writes comparison.json and learning_curves.png. The same command resumes an interrupted run; a
-training then gets its remaining minutes. A recipe that starts from another recipe's model waits for it, and has its own
-minutes in addition; the other one may have more.
+It prepares each needed corpus once, trains the recipes, N at a time, translates and scores the corpus's test set, and
+writes comparison.json and learning_curves.png. The same command resumes an interrupted run; a training then gets its
+remaining minutes. A recipe that starts from another recipe's model waits for it, and has its own minutes in addition;
+the other one may have more.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--start-minutes", type=float, metavar="M", help=text)
     text = "trainings at a time, each with 1/N of the cores; the one that all others start from has all (%(default)s)"
     add("--jobs", type=int, default=1, metavar="N", help=text)
-    text = "also translate a split (train, dev, test) of another raw corpus; repeatable"
-    add("--also", action="append", default=[], metavar="NAME:SPLIT=DIR", help=text)
-    add("--every", type=int, default=1, metavar="N", help="train on every Nth training document only (%(default)s)")
     parser.add_changes("all recipes")
     return parser
 

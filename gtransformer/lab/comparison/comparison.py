@@ -1,13 +1,11 @@
-"""A comparison of recipes: each is trained for the same number of minutes, then translates the same texts."""
+"""A comparison of recipes: each is trained for the same number of minutes, then translates the test set."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from functools import partial
-from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER, reference_option
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import read_json, read_lines, sha256, write_json
+from gtransformer.files import read_json, read_lines, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
 from gtransformer.lab.planner import (
     UNLIMITED,
@@ -26,8 +24,7 @@ from gtransformer.lab.planner import (
     machine,
     stop_hours,
 )
-from gtransformer.lab.recipe_set import PREPARED, RAW, RecipeSet, outside_files, raw_digests, split_files, write_split
-from gtransformer.preprocess.corpus import read_documents
+from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import shares
 from gtransformer.run.paths import corpus_directory, model_file
@@ -36,33 +33,6 @@ from gtransformer.run.recipe import Recipe
 from gtransformer.run.recipe_check import check_recipe
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
-# Options of recipes that segment text with a pretrained model; further sets need a vocabulary of the own corpus.
-OWN_CUTTING = ("sentencepiece", "bpe-codes", "bert")
-
-
-@dataclass(frozen=True)
-class TextSet:
-    """A text to translate and score: one split of one raw corpus."""
-
-    corpus: str
-    split: str
-    directory: Path
-
-    @property
-    def name(self) -> str:
-        """The name in results: ``ted_dev``."""
-        return f"{self.corpus}_{self.split}"
-
-    @classmethod
-    def parse(cls, text: str) -> TextSet:
-        """Return the text set of a command line's ``ted:dev=DIR``."""
-        found = re.fullmatch(rf"([\w.-]+):({'|'.join(PREPARED)})=(.+)", text)
-        if not found:
-            raise UserError(
-                f"--also {text}: write NAME:SPLIT=DIRECTORY, as in ted:dev=data/ted, with a split of "
-                f"{', '.join(PREPARED)}"
-            )
-        return cls(found[1], found[2], Path(found[3]))
 
 
 class Comparison(Planner):
@@ -74,8 +44,8 @@ class Comparison(Planner):
             value = getattr(args, option)
             if value is not None and not value >= 0.01:
                 raise UserError(f"--{option.replace('_', '-')} {value:g}: give at least 0.01")
-        check_counts(args, "jobs", "every")
-        self.changes, self.every, self.minutes = list(args.set), args.every, args.minutes
+        check_counts(args, "jobs")
+        self.changes, self.minutes = list(args.set), args.minutes
         self.recipe_set = RecipeSet([name for name in args.recipes.split(",") if name], self.changes)
         self.recipes = self.recipe_set.recipes
         self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
@@ -86,86 +56,53 @@ class Comparison(Planner):
         for recipe in self.recipes.values():
             check_recipe(recipe, ["train", "generate"])
         self.raw = corpus_directory(args.corpus)
-        self.sets = [TextSet(self.raw.resolve().name, "test", self.raw), *map(TextSet.parse, args.also)]
-        self._check_sets()
+        self.corpus = self.raw.resolve().name
         self.at_once, self.threads = shares(args.jobs)
         alone = self.threads and self.recipe_set.common_start
         self.start_threads = available_cores() if alone else self.threads
         self.results, self.curves = args.output / "comparison.json", args.output / "learning_curves.png"
-        self._add_raw()
         self._add_prepared()
         self.runs = {name: self._run(name) for name in self.recipes}
         self.add_runs(list(self.runs.values()), by_step=True)
 
-    def _check_sets(self) -> None:
-        if len({one.name for one in self.sets}) < len(self.sets):
-            raise UserError(f"--also: {', '.join(one.name for one in self.sets[1:])}: give each a different name")
-        for (name, recipe), option in product(self.recipe_set.corpora.items(), OWN_CUTTING):
-            if self.sets[1:] and option in recipe.sections["prepare"]:
-                raise UserError(
-                    f"--also: recipe '{name}' segments text with a pretrained model ({option}); leave --also out"
-                )
-        for one in self.sets[1:]:
-            split_files(one.directory, self.recipe_set.languages, one.split)
-
     # Stages
 
-    def prepared(self, name: str, one: TextSet | None = None) -> Path:
-        """Return the corpus, or further set, prepared by recipe ``name``."""
-        flat = name.replace("/", "-")
-        return self.directory / "prepared" / (flat if one in (None, self.sets[0]) else f"{flat}.{one.name}")
+    def prepared(self, name: str) -> Path:
+        """Return the corpus prepared by recipe ``name``."""
+        return self.directory / "prepared" / name.replace("/", "-")
 
     def budget(self, name: str) -> float:
         """Return a recipe's minutes of training."""
         return self.start_minutes if name in self.recipe_set.starts else self.minutes
 
-    def _add_raw(self) -> None:
-        """Add the raw corpora: fewer training documents, and only one split of each further set."""
-        pair = self.recipe_set.languages
-        self.corpus = {"every": self.every, "files": raw_digests(self.raw, pair)}
-        self.training_corpus = self.directory / "corpus" if self.every > 1 else self.raw
-        if self.every > 1:
-            output = self.training_corpus
-            self.add("corpus", self.corpus, [output], partial(thin_corpus, self.raw, output, pair, self.every))
-        for one in self.sets[1:]:
-            files, output = split_files(one.directory, pair, one.split), self.directory / "sets" / one.name
-            settings = {"files": [sha256(path) for path in files], "split": one.split}
-            work = partial(copy_split, files, output, pair, one.split)
-            self.add(f"set-{one.name}", settings, [output], work)
-
     def _add_prepared(self) -> None:
-        """Add corpus and further sets, prepared by every preparing recipe."""
-        for (name, recipe), one in product(self.recipe_set.corpora.items(), self.sets):
-            first = one is self.sets[0]
-            lender = self.recipe_set.lender(name) if first else name
+        """Add the corpus, prepared by every preparing recipe."""
+        files = raw_digests(self.raw, self.recipe_set.languages)
+        for name, recipe in self.recipe_set.corpora.items():
             changes, after = list(self.changes), []
-            if lender:
+            if lender := self.recipe_set.lender(name):
                 changes.append(f"prepare.vocabulary={self.prepared(lender)}")
                 after.append(f"prepare-{self.prepared(lender).name}")
-            if first:
-                raw, options = self.training_corpus, recipe.options("prepare")
-                settings = {"corpus": self.corpus, "options": options, "task": recipe.options("task")}
-                settings["files"] = outside_files(options)
-                after += ["corpus"] if self.every > 1 else []
-            else:
-                raw, settings = self.directory / "sets" / one.name, {}  # prepared like the lender's
-                after.append(f"set-{one.name}")
-            self.add_corpus(self.recipe_set.arguments[name], raw, self.prepared(name, one), settings, after, changes)
+            options = recipe.options("prepare")
+            settings = {"corpus": files, "options": options, "task": recipe.options("task")}
+            settings |= {"files": outside_files(options)}
+            self.add_corpus(self.recipe_set.arguments[name], self.raw, self.prepared(name), settings, after, changes)
 
     def _run(self, name: str) -> PlannedRun:
         """Return a recipe's run; its training starts after all corpora are prepared."""
         recipe, first = self.recipes[name], self.recipe_set.start(self.recipes[name])
+        start = self.start_checkpoint(name)  # translating may make a first pass with it, too
         prepared = self.prepared(self.recipe_set.preparer(name))
         training = [*UNLIMITED, *self.changes, "train.log-format=json"]
         training.append(f"train.stop-time-hours={stop_hours(self.budget(name))}")
         if first:
-            training.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
+            training.append(f"train.finetune-from-model={start}")
         settings = {"options": recipe.options("task", "train"), "files": outside_files(recipe.options("train"))}
         return PlannedRun(
             name,
             recipe,
             self.recipe_set.arguments[name],
-            self.training_corpus,
+            self.raw,
             prepared,
             self.folder(name),
             self.changes,
@@ -175,7 +112,7 @@ class Comparison(Planner):
             waits_for=[stage for stage in self.pipeline.stages if stage.startswith("prepare-")],
             minutes=self.budget(name),
             alone=name == self.recipe_set.common_start,
-            measures=[partial(step, one=one) for step in (self._translate, self._score) for one in self.sets],
+            measures=[Translation([f"train.finetune-from-model={start}"] if start else ()), self._score],
         )
 
     def folder(self, name: str) -> Path:
@@ -190,31 +127,18 @@ class Comparison(Planner):
         outside = recipe.sections["train"].get("finetune-from-model")
         return Path(str(outside)) if outside else None
 
-    def translation(self, name: str, one: TextSet) -> Path:
-        """Return a recipe's translation of a set."""
-        return self.folder(name) / one.name / f"{PREPARED[one.split]}.jsonl"
-
-    def _translate(self, run: PlannedRun, one: TextSet) -> Stage:
-        prepared = self.prepared(self.recipe_set.preparer(run.name), one)
-        name, folder = f"generate-{{}}-{one.name}", self.translation(run.name, one).parent
-        start = self.start_checkpoint(run.name)  # it may make a first pass, too
-        changes = [f"train.finetune-from-model={start}"] if start else []
-        measure = Translation(name, folder, prepared, PREPARED[one.split], changes, [f"prepare-{prepared.name}"])
-        return measure(run)
-
-    def _score(self, run: PlannedRun, one: TextSet) -> Stage:
-        """Add the stage of a translation's BLEU against the untouched text, and as in the release if possible."""
-        output = self.translation(run.name, one).with_suffix(".scores.json")
+    def _score(self, run: PlannedRun) -> Stage:
+        """Return the stage of a translation's BLEU against the untouched text, and as in the release if possible."""
+        output = run.folder / "test.scores.json"
         # In the settings, so that an older version's scores against other references are recomputed.
-        settings, work = {"references": TOGETHER}, partial(self.score, run, one, output)
-        return Stage(f"score-{run.name}-{one.name}", settings, [output], work, [f"generate-{run.name}-{one.name}"])
+        settings, work = {"references": TOGETHER}, partial(self.score, run, output)
+        return Stage(f"score-{run.name}", settings, [output], work, [f"translate-{run.name}"])
 
-    def score(self, run: PlannedRun, one: TextSet, output: Path) -> None:
+    def score(self, run: PlannedRun, output: Path) -> None:
         """Run the score command; its references are known only after preparation."""
-        prepared, split = self.prepared(self.recipe_set.preparer(run.name), one), PREPARED[one.split]
-        reference = reference_option(prepared, split, run.recipe.pair[1])
-        options = {"hypotheses": self.translation(run.name, one), "split": split, "metrics": "bleu", "output": output}
-        call_quietly("score", prepared, options | {"reference": reference})
+        reference = reference_option(run.prepared, "test", run.recipe.pair[1])
+        options = {"hypotheses": run.folder / "test.jsonl", "split": "test", "metrics": "bleu", "output": output}
+        call_quietly("score", run.prepared, options | {"reference": reference})
 
     # Results
 
@@ -227,17 +151,15 @@ class Comparison(Planner):
             earlier = self.recipes[first]
         log = folder / "train.log"
         result = recipe_result(recipe, read_curve(log), count_parameters(log), self.budget(name), before)
-        for one in self.sets:
-            path = self.translation(name, one)
-            record = read_json(path.with_name(f"generate.{path.stem}.json"))
-            result["seconds"][f"generate {one.name}"] = record["seconds"]
-            result["scores"][one.name] = set_scores(read_json(path.with_suffix(".scores.json")))
+        test = f"{self.corpus}_test"
+        result["seconds"][f"generate {test}"] = read_json(folder / "generate.test.json")["seconds"]
+        result["scores"][test] = set_scores(read_json(folder / "test.scores.json"))
         return result
 
     def sizes(self) -> dict[str, Any]:
         """Return numbers of sentences, documents and instances in training and translation, by preparing recipe."""
         found = {}
-        for folder in (self.prepared(name, one) for name in self.recipe_set.corpora for one in self.sets):
+        for folder in map(self.prepared, self.recipe_set.corpora):
             found[folder.name] = {
                 split: {unit: counts[unit] for unit in ("documents", "sentences", "instances")}
                 for split, counts in read_json(folder / "manifest.json")["splits"].items()
@@ -248,13 +170,13 @@ class Comparison(Planner):
         """Write the results and the learning curves, and print the table."""
         recipes = {name: self.result(name) for name in self.recipes}
         curves = {name: read_curve(self.folder(name) / "train.log") for name in recipes}
-        title = f"{self.sets[0].corpus}: perplexity during {self.minutes:g} minutes of training each"
+        title = f"{self.corpus}: perplexity during {self.minutes:g} minutes of training each"
         if self.start_minutes != self.minutes:
             title += f", {self.start_minutes:g} minutes for the start"
         plot_learning_curves(curves, self.curves, title)
         result = {
             "version": 1,
-            "corpus": {"name": self.sets[0].corpus, "every": self.every},
+            "corpus": {"name": self.corpus},
             "minutes": self.minutes,
             "start_minutes": self.start_minutes if self.recipe_set.starts else None,
             "jobs": self.at_once,
@@ -262,25 +184,12 @@ class Comparison(Planner):
             "start_threads": self.start_threads,
             "changes": self.changes,
             "machine": machine(),
-            "sets": {one.name: {key: str(value) for key, value in asdict(one).items()} for one in self.sets},
             "sizes": self.sizes(),
             "recipes": recipes,
         }
         write_json(self.results, result | provenance("lab compare", argv))
-        print(f"\n{comparison_table(recipes, [one.name for one in self.sets])}\n")
+        print(f"\n{comparison_table(recipes)}\n")
         print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
-
-
-def thin_corpus(raw: Path, output: Path, pair: tuple[str, str], every: int) -> None:
-    """Write the corpus ``raw`` with every ``every``-th training document, from the first, and all other splits."""
-    for split in RAW.values():
-        documents = read_documents(*split_files(raw, pair, split))
-        write_split(islice(documents, 0, None, every if split == "train" else 1), output, pair, split)
-
-
-def copy_split(files: tuple[Path, Path], output: Path, pair: tuple[str, str], split: str) -> None:
-    """Write a raw corpus with one split."""
-    write_split(read_documents(*files), output, pair, split)
 
 
 def recipe_result(
@@ -335,8 +244,8 @@ def count_parameters(log: Path) -> int | None:
     return next((int(one[1].replace(",", "")) for one in found if one), None)
 
 
-def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
-    """Return a row per recipe: updates, validation perplexity, and s-BLEU and d-BLEU of each set against the raw text.
+def comparison_table(recipes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a row per recipe: updates, validation perplexity, and s-BLEU and d-BLEU against the raw text.
 
     Perplexity is over words, for the model that translated, if all have it but averages of checkpoints, which were not
     validated; else over all targets at the end of training.
@@ -344,15 +253,14 @@ def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[st
     words = [result.get("word_perplexity") for result in recipes.values() if not result.get("averaged")]
     by_words = bool(words) and all(words)
     header = ["recipe", "updates", "minutes", "validation ppl of words" if by_words else "validation ppl"]
-    rows = [[*header, *(f"{name} {kind}" for name in sets for kind in ("s-BLEU", "d-BLEU"))]]
-    scores = [result["scores"][one] for result in recipes.values() for one in sets]
-    for name, result in recipes.items():
+    rows = [[*header, "s-BLEU", "d-BLEU"]]
+    scores = [one for result in recipes.values() for one in result["scores"].values()]
+    for (name, result), found in zip(recipes.items(), scores, strict=True):
         perplexity = result["word_perplexity" if by_words else "validation_perplexity"]
         row = [name, str(result["updates"]), f"{result['seconds']['training'] / 60:.1f}"]
         row.append("-" if perplexity is None else f"{perplexity:.2f}")
-        for found in (result["scores"][one] for one in sets):
-            row.append(f"{found['raw']['s_bleu']['score']:.2f}" if found["aligned"] else "-")
-            row.append(f"{found['raw']['d_bleu']['score']:.2f}")
+        row.append(f"{found['raw']['s_bleu']['score']:.2f}" if found["aligned"] else "-")
+        row.append(f"{found['raw']['d_bleu']['score']:.2f}")
         rows.append(row)
     lines = align(rows).splitlines()
     lines.insert(1, "-" * len(lines[0]))

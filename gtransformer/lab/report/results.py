@@ -27,7 +27,7 @@ class Result:
     """Scores of one recipe's model on one set.
 
     Attributes:
-        corpus: the training corpus, or every ``every``-th document of it.
+        corpus: the training corpus.
         set: the translated set (``ted_test``).
         scores: by kind (s_bleu, d_bleu): (score, signature), against ``reference``.
         aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU is meaningful.
@@ -43,7 +43,6 @@ class Result:
     aligned: bool
     source: str
     updates: int
-    every: int = 1
     changes: tuple[str, ...] = ()
 
     def cells(self, logs: str) -> list[str]:
@@ -52,7 +51,7 @@ class Result:
         s_bleu, d_bleu = (f"{self.scores[kind][0]:.2f}{text}" for kind in KINDS)
         return [
             f"`{self.recipe}`" + (", changed" if self.changes else ""),
-            self.corpus + ("" if self.every == 1 else f", 1 of {self.every} documents"),
+            self.corpus,
             self.set,
             f"{self.updates:,}",
             s_bleu if self.aligned else "not aligned",
@@ -178,7 +177,6 @@ def comparison_results(content: dict[str, Any], source: str) -> list[Result]:
             scores["aligned"],
             source,
             int(of_recipe["updates"]),
-            int(content["corpus"]["every"]),
             real_changes(recipe, content.get("changes") or []),
         )
         for recipe, of_recipe in content["recipes"].items()

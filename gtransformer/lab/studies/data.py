@@ -15,9 +15,9 @@ from gtransformer.files import digest, read_json, read_lines, sha256
 from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
 from gtransformer.lab.planner import Planner, last_line
-from gtransformer.lab.recipe_set import write_split
 from gtransformer.lab.studies.study import Data
 from gtransformer.preprocess.corpus import BENCHMARKS, find_splits, read_documents
+from gtransformer.preprocess.formats import write_split
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
 from gtransformer.run.paths import corpus_directory
@@ -224,4 +224,4 @@ def write_part(prepared: Path, target: Path, pair: tuple[str, str], cuts: Cuts) 
         for number, document in documents
         for first, count in cuts.get(number, [])
     )
-    write_split(chosen, target, pair, "train")
+    write_split(target, "train", pair, chosen)

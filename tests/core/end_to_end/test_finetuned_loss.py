@@ -128,20 +128,6 @@ def started(words, sentence_model, **options):
     return model
 
 
-def test_with_gates_neutral_or_nearly_shut_it_starts_where_the_sentence_model_is(words, sentence_model):
-    """Within 0.01 nats a word; half open otherwise, what global attention says at random would be heard."""
-    own = validation_loss(sentence_model, words, documents(random.Random(9), words, 60 * SENTENCES, 1, 4))
-    pairs = documents(random.Random(9), words, 60, SENTENCES, 4)
-    starts = {
-        bias: validation_loss(started(words, sentence_model, positions="sentence", gate_bias=bias), words, pairs)
-        for bias in (3.0, 0.0)
-    }
-    neutral = started(words, sentence_model, positions="sentence", neutral_gates=True)
-    starts["neutral"] = validation_loss(neutral, words, pairs)
-    print(f"sentence model {own:.5f}, documents {starts}")
-    assert abs(starts["neutral"] - own) < 1e-5 < abs(starts[3.0] - own) < 0.01 < starts[0.0] - own
-
-
 def test_marks_in_the_loss_would_cost_words_first(words, sentence_model):
     """The sentence model has never predicted ``<s>``: learning to does harm to words, which else lose nothing."""
     pairs, highest = documents(random.Random(9), words, 60, SENTENCES, 4), {}

@@ -97,25 +97,6 @@ def test_finished_training_is_not_repeated_and_a_longer_one_goes_on(corpus: Path
     assert "Stopping training due to num_updates: 12" in longer.stdout
 
 
-def test_lengths(corpus: Path, finished, tmp_path: Path):
-    """The model of a run on other lengths than its own; what is done is kept, and a length is added."""
-    directory, _ = finished
-    line = [sys.executable, "-m", "gtransformer.lab.cli.lengths", "cpu_tiny", str(corpus), str(tmp_path / "lengths")]
-    line += ["--run", str(directory), "--jobs", "1", "--sentences", "1", "--set", "generate.beam=1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    first = run_group(line, env=environment)
-    assert first.returncode == 0, first.stdout[-3000:]
-    second = run_group([*line, "--tokens", "30"], env=environment)
-    assert second.returncode == 0 and "translate-1-sentences: done before, kept" in second.stdout
-    result = json.loads((tmp_path / "lengths" / "lengths.json").read_text())
-    single, longer = result["lengths"]["1 sentences"], result["lengths"]["30 tokens"]
-    assert single["instances"] == SENTENCES["test"] > longer["instances"] > SENTENCES["test"] // PER_DOCUMENT
-    for part in (single, longer):
-        assert part["sentences"] == part["scores"]["s_bleu"]["segments"] == SENTENCES["test"]
-        assert part["scores"]["s_bleu"]["signature"].endswith("|align:mwer") and part["seconds"] > 0
-    assert {"command", "commit", "checkpoint_sha256", "split"} <= result.keys() and "30 tokens" in second.stdout
-
-
 def test_failing_program(corpus: Path, finished, tmp_path: Path):
     directory, _ = finished
     arguments = (

@@ -44,13 +44,6 @@ def generate(checkpoint, tmp_path, monkeypatch):
     return run
 
 
-def test_sliding_with_a_window_longer_than_the_documents_is_full(generate):
-    full = generate(*WHOLE)
-    assert [len(one) for one in full] == COUNTS
-    assert generate("--strategy=sliding", "--window-tokens=100000") == full
-    assert generate("--strategy=sliding", "--window-tokens=60") != full
-
-
 @torch.no_grad()
 def test_sequential_is_the_slow_loop(generate, checkpoint, tmp_path):
     """Behind one previous sentence, with the options that a model with as much context was trained with; scored."""

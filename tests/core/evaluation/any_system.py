@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from dataclasses import fields
-
 import torch
 from fairseq.data import Dictionary
 
@@ -14,7 +11,7 @@ from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerConfig, LstTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
-from tests.support import tiny_config
+from tests.support import drawn
 
 SYSTEMS = {
     "transformer": (InstanceTransformerModel, DocumentModelConfig, {}),
@@ -22,26 +19,20 @@ SYSTEMS = {
     "lst by sentence": (LstTransformerModel, LstTransformerConfig, {"translation_locality": True}),
     "gtransformer": (GTransformerModel, GTransformerConfig, {"doc_mode": "partial"}),
     **{
-        f"window {alignment}": (WindowTransformerModel, WindowTransformerConfig, {"train_alignment": alignment})
+        f"window {alignment}": (
+            WindowTransformerModel,
+            WindowTransformerConfig,
+            {"window": 3, "length_ratio": 1.2, "train_alignment": alignment},
+        )
         for alignment in ("linear", "sentence", "one-to-one")
     },
 }
 
 
 def make_system(name: str, dictionary: Dictionary) -> DocumentModel:
-    """A model of ``SYSTEMS`` in float64 with weights drawn wide, so that sentences differ."""
+    """A model of ``SYSTEMS``."""
     kind, config, options = SYSTEMS[name]
-    known = {field.name for field in fields(config)}
-    sizes = {key: value for key, value in vars(tiny_config()).items() if key in known}
-    options = {**({"window": 3, "length_ratio": 1.2} if "window" in known else {}), **options}
-    torch.manual_seed(3)
-    model = kind.build_model(
-        config(**{**sizes, **options}), Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.double().eval()
+    return drawn(dictionary, kind, config, seed=3, **options)
 
 
 @torch.no_grad()

@@ -43,8 +43,12 @@ def case(request) -> Case:
     return Case(*request.param.split("-"))
 
 
-def test_group_tags(case):
+@pytest.mark.parametrize("name", CASES)
+def test_group_tags_and_names_of_parameters(name):
+    case = Case(name, "packed")
     assert torch.equal(case.model.encoder(case.source)["encoder_tags"][0], case["encoder_tags"])
+    saved = {key.removeprefix("state/") for key in case.arrays.files if key.startswith("state/")}
+    assert set(case.model.state_dict()) == saved
 
 
 def test_forward_loss_and_gradient(case):
@@ -69,8 +73,3 @@ def test_incremental_decoding(case):
     logits = torch.cat([case.model.decoder(case.previous[:, :n], encoder_out, state)[0] for n in steps], dim=1)
     real = case.real_target
     assert relative_error(logits[real], case["logits"][real]) < TOLERANCE
-
-
-def test_saved_state_has_the_names_of_the_release(case):
-    saved = {key.removeprefix("state/") for key in case.arrays.files if key.startswith("state/")}
-    assert set(case.model.state_dict()) == saved

@@ -8,8 +8,8 @@ import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.preprocess.augment import HeldOut, Selection, read_translated, select, with_observed_words
-from gtransformer.preprocess.corpus import document_lines
 from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed
+from tests.raw_corpus import write_documents
 
 LONG = ["The river near the house is old.", "Mary finds a red book there.", "She reads until the evening comes."]
 SHORT = ["Yes.", "No, thanks.", "Good!"]
@@ -20,23 +20,17 @@ COMMON = [f"Click the button {name} to continue." for name in ("Next", "Back", "
 TEXT = [[f"Sentence {one} of document {number} is here." for one in range(number % 3 + 1)] for number in range(11)]
 
 
-def write(path: Path, documents: list[list[str]]) -> Path:
-    path.write_text("".join(document_lines(documents)), encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def corpus(tmp_path) -> Path:
     """A raw corpus whose test set has a long and a short document and two pages, the dev set another."""
     folder = tmp_path / "corpus"
-    folder.mkdir()
     for split, documents in (
         ("test", [LONG, SHORT, PAGE + COMMON, COMMON + OTHER_PAGE]),
         ("dev", [["Some other text stands in the dev set."]]),
     ):
-        write(folder / f"concatenated_en2de_{split}_en.txt", documents)
+        write_documents(folder / f"concatenated_en2de_{split}_en.txt", documents)
         upper = [[f"Übersetzt: {sentence}" for sentence in document] for document in documents]
-        write(folder / f"concatenated_en2de_{split}_de.txt", upper)
+        write_documents(folder / f"concatenated_en2de_{split}_de.txt", upper)
     return folder
 
 
@@ -100,7 +94,7 @@ CHINESE = [
 def test_a_sentence_has_fewer_characters_in_chinese(tmp_path, sentences, found):
     """Ordinary ones tell, though they have fewer than twenty; greetings do not."""
     for lang, document in (("en", OTHER[: len(CHINESE) + 2]), ("zh", [*CHINESE, "你好吗？", "谢谢你们！"])):
-        write(tmp_path / f"concatenated_en2zh_test_{lang}.txt", [document])
+        write_documents(tmp_path / f"concatenated_en2zh_test_{lang}.txt", [document])
     where = HeldOut([tmp_path], ("en", "zh")).find(sentences)
     assert where is None if found is None else where.startswith(found)
 
@@ -129,7 +123,7 @@ def chosen(path: Path, held_out: HeldOut, **options) -> tuple[list[tuple[int, li
 
 
 def test_shards_are_the_whole(tmp_path, held_out):
-    path = write(tmp_path / "text", TEXT)
+    path = write_documents(tmp_path / "text", TEXT)
     whole, counts = chosen(path, held_out)
     assert whole == list(enumerate(TEXT)) and (counts.documents, counts.sentences) == (11, sum(map(len, TEXT)))
     shards = [chosen(path, held_out, share=(number, 4))[0] for number in range(4)]
@@ -138,17 +132,17 @@ def test_shards_are_the_whole(tmp_path, held_out):
 
 
 def test_a_held_out_document_is_refused_or_left_out(tmp_path, held_out):
-    path = write(tmp_path / "text", [*TEXT[:3], LONG, *TEXT[3:]])
+    path = write_documents(tmp_path / "text", [*TEXT[:3], LONG, *TEXT[3:]])
     with pytest.raises(UserError, match=r"text: document 4, which begins 'The river .* is document 1 of the test set"):
         chosen(path, held_out)
     found, counts = chosen(path, held_out, skip=True)
     assert [document for _, document in found] == TEXT and (counts.held_out, counts.documents) == (1, 11)
     with pytest.raises(UserError, match="no document is left"):
-        chosen(write(tmp_path / "alone", [LONG]), held_out, skip=True)
+        chosen(write_documents(tmp_path / "alone", [LONG]), held_out, skip=True)
 
 
 def test_sentences_with_our_signs_are_left_out_and_counted(tmp_path, held_out):
-    path = write(tmp_path / "text", [["A plain one.", f"One {SEPARATOR} two."], [f"{GAP}"]])
+    path = write_documents(tmp_path / "text", [["A plain one.", f"One {SEPARATOR} two."], [f"{GAP}"]])
     found, counts = chosen(path, held_out, plain=True)
     assert found == [(0, ["A plain one."])] and counts.with_signs == 2
     assert len(chosen(path, held_out)[0]) == 2
@@ -173,7 +167,7 @@ def test_an_augmentation_model_is_not_asked_what_it_was_trained_on():
 
 
 def test_a_translation_comes_back_line_by_line(tmp_path):
-    text = write(tmp_path / "text", [["a", "b"], ["c"]])
+    text = write_documents(tmp_path / "text", [["a", "b"], ["c"]])
     translation = tmp_path / "translation"
     translation.write_text("<d>\nA <d> x\n\n<d>\n<d>\n")
     assert list(read_translated(text, translation)) == [[("a", "A < d> x"), ("b", "")], [("c", "< d>")]]

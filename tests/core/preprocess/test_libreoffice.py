@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.download import main
-from gtransformer.preprocess import libreoffice
 from gtransformer.preprocess.corpus import find_splits, read_documents
-from gtransformer.preprocess.libreoffice import draw_sample, pair_pages, read_page, read_paragraphs, split_documents
+from gtransformer.preprocess.libreoffice import pair_pages, read_page, split_documents
+from tests.student import read_paragraphs
 
 EN, PT = ("en", "en-US"), ("pt", "pt-BR")
 NEWS = "The same long paragraph that stands in many pages"
-SAMPLE = Path(__file__).with_name("libreoffice_sample.txt")
 
 
 def package(path: Path, folder: str, pages: dict[str, str], compression: str = "xz") -> Path:
@@ -83,19 +82,11 @@ def test_corpus(tmp_path, packages, capsys):
     assert run(tmp_path / "data", packages) == 1 and "ids_test.txt: wrong checksum" in capsys.readouterr().err
 
 
-def test_paragraphs_by_id(tmp_path, packages, capsys):
+def test_paragraphs_by_id(tmp_path, packages):
     assert run(tmp_path / "data", packages) == 0
     folder = tmp_path / "data" / "libreoffice-en-pt"
-    everything = read_paragraphs(folder, ("en", "pt"))
-    assert list(everything)[:2] == ["swriter/01/00#par_0", "swriter/01/00#par_1"] and len(everything) == 108
-    wanted = ["swriter/01/07#par_3", "swriter/01/02#par_1"]
-    found = read_paragraphs(folder, ("en", "pt"), wanted)
-    assert list(found) == wanted and found[wanted[0]][1] == "pt page 7 says in its line 3 something"
-    with pytest.raises(libreoffice.UserError, match="1 of 2 paragraphs are not there, as x#y"):
-        read_paragraphs(folder, ("en", "pt"), [wanted[0], "x#y"])
-    (folder / "ids_dev.txt").write_text("<d>\n")
-    with pytest.raises(libreoffice.UserError, match="ids_dev.txt, line 1"):
-        read_paragraphs(folder, ("en", "pt"))
+    found = read_paragraphs(folder, [f"swriter/01/{number:02}#par_3" for number in range(18)])
+    assert [target for _, target in found] == [f"pt page {number} says in its line 3 something" for number in range(18)]
 
 
 def test_text_of_a_page():
@@ -128,17 +119,6 @@ def test_a_paragraph_shared_on_the_target_side_keeps_a_document_in_training():
     documents["0"]["0"] = (documents["0"]["0"][0], documents["1"]["1"][1].upper())
     split, candidates = split_documents(documents)
     assert candidates == 6 and {"0", "1"} < set(split["train"])
-
-
-def test_sample():
-    """By the rule: 6 to 40 words, unlike the target, the first of its source; the same each time."""
-    texts = {"short": "a b c d e", "copied": "a b c d e f", "first": "A b c d e f", "again": "A b c d e f"}
-    texts |= {"long": "a " * 41, **{str(number): f"{number} b c d e f" for number in range(30)}}
-    paragraphs = {name: (text, text if name == "copied" else "x") for name, text in texts.items()}
-    assert draw_sample(paragraphs) == ["first", *map(str, range(30))]
-    assert draw_sample(paragraphs, 5) == draw_sample(paragraphs, 5) != draw_sample(paragraphs, 5, seed=2)
-    ids = [line for line in SAMPLE.read_text().splitlines() if not line.startswith("#")]
-    assert len(ids) == len(set(ids)) == 150 and all(name.count("#") == 1 for name in ids)
 
 
 def test_what_users_run_into(tmp_path, packages, monkeypatch, capsys):

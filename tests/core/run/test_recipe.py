@@ -1,16 +1,13 @@
-"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones; their numbers are the papers'."""
+"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones."""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 from fairseq import options as fairseq_options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY
-from omegaconf import OmegaConf
 
 from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
@@ -27,44 +24,19 @@ from gtransformer.run.recipe import (
 )
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.stage import stage_changes
-from tests.core.run.paper_facts import FACTS, VARIATIONS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@cache
-def training_options(name: str) -> dict:
-    """All options of fairseq-train, sizes of the architecture and defaults filled in by its own configuration."""
-    line = ["data", *to_arguments(load_recipe(name).training())]
-    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
-    cfg = OmegaConf.structured(getattr(ARCH_MODEL_REGISTRY[parsed.arch], "__dataclass", None) or {})
-    return OmegaConf.to_container(cfg, enum_to_str=True) | vars(parsed)
-
-
-@pytest.mark.parametrize(("source", "recipes", "facts"), FACTS, ids=[str(number) for number in range(len(FACTS))])
-def test_recipes_have_the_papers_numbers(source, recipes, facts):
-    for name in recipes:
-        recipe, train = load_recipe(name), training_options(name)
-        for key, value in facts.items():
-            section, _, option = key.rpartition(" ")
-            found = recipe.options(*(["task"] if section == "generate" else []), section) if section else train
-            assert found.get(option) == value, (name, key, source)
-
-
-@pytest.mark.parametrize("name", VARIATIONS)
-def test_variations_differ_only_in_what_they_vary(name):
-    base, options = VARIATIONS[name]
-    one, other = (load_recipe(each).options("task", "train") for each in (base, name))
-    assert {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)} == options
-
-
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_option_is_known_to_its_program(name: str):
     """Each program's own parser accepts the section, so that no recipe holds a misspelt option."""
     recipe = load_recipe(name)
-    assert training_options(name)["arch"] == recipe.training()["arch"]
+    train = ["data", *to_arguments(recipe.training())]
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
+    assert parsed.arch == recipe.training()["arch"]
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
     assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])

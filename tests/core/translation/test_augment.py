@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.augment import main
-from gtransformer.preprocess.corpus import document_lines, read_documents
+from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed, without_observed
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.resumable import ResumableOutput
 from tests import saved_model as saved
 from tests.core.translation.test_resuming import stop_after
-
-Documents = list[list[str]]
+from tests.raw_corpus import write_documents
 
 
 def lines(lang: str, seed: int) -> Iterator[str]:
@@ -28,13 +27,6 @@ def lines(lang: str, seed: int) -> Iterator[str]:
     draw = random.Random(f"{lang}{seed}")
     while True:
         yield " ".join(draw.choices(saved.WORDS[lang][:16], k=draw.randint(5, 9))).capitalize()
-
-
-def write(folder: Path, split: str, lang: str, documents: Documents) -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / f"concatenated_en2de_{split}_{lang}.txt"
-    path.write_text("".join(document_lines(documents)), encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -45,7 +37,8 @@ def corpus(tmp_path) -> Path:
         lengths = [draw.randint(1, 6) for _ in range(count)]
         for lang in ("en", "de"):
             some = lines(lang, seed)
-            write(tmp_path / "corpus", split, lang, [[next(some) for _ in range(length)] for length in lengths])
+            documents = [[next(some) for _ in range(length)] for length in lengths]
+            write_documents(raw_file(tmp_path / "corpus", ("en", "de"), split, lang), documents)
     return tmp_path / "corpus"
 
 
@@ -170,8 +163,7 @@ def test_two_shards_at_a_time_in_one_directory(saved_model, corpus, tmp_path, mo
 
 def test_a_shard_may_begin_with_what_no_text_begins_with(saved_model, corpus, tmp_path):
     """Technical text quotes markup; it is refused at the beginning of a text, which a shard's beginning is not."""
-    text = tmp_path / "text"
-    text.write_text("".join(document_lines([["The old dog."], ['<?xml version="1.0"?> is the first line.']])))
+    text = write_documents(tmp_path / "text", [["The old dog."], ['<?xml version="1.0"?> is the first line.']])
     options = ["--model", saved_model, "--held-out", corpus, "--shard", "1/2"]
     augment("forward", text, tmp_path / "out", *options)
     found = training(tmp_path / "out", "en").read_text(encoding="utf-8")
@@ -236,8 +228,8 @@ def test_target_side_augmentation_is_equal_after_an_interruption(
 def test_equal_documents_are_drawn_apart(augmentation_model, tmp_path):
     """Of short sentences often nothing is observed, or all: even then copies and other documents differ."""
     for lang, text in (("en", "Dog."), ("de", "Hund.")):
-        write(tmp_path / "corpus", "train", lang, [[text]] * 3)
-        write(tmp_path / "corpus", "test", lang, [[f"Another {text}"]])
+        for split, documents in (("train", [[text]] * 3), ("test", [[f"Another {text}"]])):
+            write_documents(raw_file(tmp_path / "corpus", ("en", "de"), split, lang), documents)
     found = {}
     for shard in ("0/1", "0/2", "1/2"):
         out = tmp_path / shard.replace("/", "of")
@@ -271,8 +263,7 @@ def test_held_out_documents_are_refused_before_anything_is_written(saved_model, 
     """A test document among monolingual text, and among the training set of the corpus itself."""
     test = written(corpus, split="test")[1]
     english = [[source for source, _ in document] for document in written(corpus)]
-    text = tmp_path / "text.en"
-    text.write_text("".join(document_lines([*english, [source.upper() for source, _ in test]])), encoding="utf-8")
+    text = write_documents(tmp_path / "text.en", [*english, [source.upper() for source, _ in test]])
     options = ["--model", saved_model, "--held-out", corpus]
     augment("forward", text, tmp_path / "out", *options, status=1)
     message = f"error: {text}: document 15, which begins '{test[0][0].upper()[:40]}', is held out: it is document 2 of"
@@ -281,9 +272,9 @@ def test_held_out_documents_are_refused_before_anything_is_written(saved_model, 
     augment("forward", text, tmp_path / "out", *options, "--skip-held-out")
     assert "1 documents were left out" in capsys.readouterr().out
     assert [[source for source, _ in document] for document in written(tmp_path / "out")] == english
+    both = [*written(corpus), test]
     for lang, side in (("en", 0), ("de", 1)):
-        path = training(corpus, lang)
-        path.write_text(path.read_text() + "".join(document_lines([[pair[side] for pair in test]])), encoding="utf-8")
+        write_documents(training(corpus, lang), [[pair[side] for pair in document] for document in both])
     augment("observe", corpus, tmp_path / "observed", status=1)
     assert "is held out: it is document 2 of the test set" in capsys.readouterr().err
     assert not made(tmp_path / "observed")

@@ -14,7 +14,7 @@ from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.measure import alternate, machine
 from gtransformer.lab.benchmark.names import BATCHED, SYSTEMS
-from gtransformer.lab.benchmark.report import add_ratios, by_length, cost, curve, length_table, table
+from gtransformer.lab.benchmark.report import add_ratios, by_length, length_table, table
 from gtransformer.lab.benchmark.systems import Kept, Setting, System
 from gtransformer.lab.cli import benchmark as command
 from gtransformer.lab.cli.benchmark import build_parser, main, make_workloads
@@ -44,11 +44,6 @@ def test_trains_and_decodes_in_turn(tmp_path, capsys):
             assert row["tokens"] == 2 * row["setting"]["tokens"]
             assert row["peak_bytes_per_token"] == pytest.approx(row["peak_bytes"] / row["tokens"], abs=1)
     assert {"command", "commit", "versions", "device", "machine"} <= set(results)
-    methods = ("train_step", "decode2")
-    pictures = {f"try_{method}_{kind}.png" for method in methods for kind in ("time", "memory")}
-    assert {path.name for path in tmp_path.glob("*.png")} == pictures
-    assert main(["--draw", str(tmp_path / "try.json"), f"--output={tmp_path / 'again'}", "--name=both"]) == 0
-    assert {path.name for path in (tmp_path / "again").iterdir()} == {name.replace("try", "both") for name in pictures}
 
 
 @pytest.mark.usefixtures("forked_workers")
@@ -218,8 +213,6 @@ def test_ratios_are_of_like_with_like(other):
     assert fairseq["ratios"] == fairseq["cpu_ratios"] == {"packed 0 global float32": 1.5}
     assert packed["ratios"] == unlike["ratios"] == {}
     assert table(rows).count("1.50 x") == 1
-    assert len({curve(packed), curve(unlike)}) == 2
-    assert cost(packed | {"peak_bytes": 660_000, "tokens": 33}, "memory") == 20.0
 
 
 def test_ratios_over_lengths_are_of_a_token():

@@ -30,14 +30,14 @@ pretrained-from: cpu_small_doc
 
 @pytest.fixture(scope="module")
 def arguments(tmp_path_factory) -> list[str]:
-    """The command line: half of six documents of the demonstration corpus, a few updates of a tiny model."""
+    """The command line: three documents of the demonstration corpus, a few updates of a tiny model."""
     folder = tmp_path_factory.mktemp("compare")
-    assert demo_corpus.main(["--output", str(folder / "demo"), "--documents", "6", "--test-documents", "2"]) == 0
+    assert demo_corpus.main(["--output", str(folder / "demo"), "--documents", "3", "--test-documents", "2"]) == 0
     for path in (folder / "demo").glob("*_dev_*.txt"):  # two of its sixteen documents are enough
         path.write_text("<d>".join(path.read_text(encoding="utf-8").split("<d>")[:3]), encoding="utf-8")
     (folder / "tuned.yaml").write_text(TUNED)
     result = [str(folder / "demo"), str(folder / "out"), "--recipes", f"{folder / 'tuned.yaml'},cpu_small_doc"]
-    result += ["--minutes", "5", "--every", "2", "--jobs", "2"]  # one thread each, which a busy machine slows down less
+    result += ["--minutes", "5", "--jobs", "2"]  # one thread each, which a busy machine slows down less
     return result + [text for change in TINY for text in ("--set", change)]
 
 
@@ -74,7 +74,7 @@ def test_results(arguments, finished):
     result, output = finished
     assert list(result["recipes"]) == ["cpu_small_doc", "tuned"]
     assert {"command", "commit", "versions", "date", "machine", "changes"} <= set(result)
-    assert result["corpus"] == {"name": "demo", "every": 2}
+    assert result["corpus"] == {"name": "demo"}
     assert result["sizes"]["cpu_small"]["train"]["documents"] == 3
     for recipe in result["recipes"].values():
         assert recipe["updates"] == 3 and recipe["parameters"] > 1000 and 0 <= recipe["seconds"]["training"] < 300
@@ -97,6 +97,6 @@ def test_run_again_keeps_everything(arguments, finished, capsys):
     result, _ = finished
     assert main(arguments) == 0
     output = capsys.readouterr().out
-    assert output.count("done before, kept") == 1 + 1 + 2 + 2 + 2, "corpus, preparation, and each recipe's three stages"
+    assert output.count("done before, kept") == 1 + 2 + 2 + 2, "preparation, and each recipe's three stages"
     again = json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8"))
     assert again["recipes"] == result["recipes"]

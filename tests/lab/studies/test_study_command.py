@@ -69,7 +69,7 @@ def test_studies_are_listed(capsys):
     listed = capsys.readouterr().out
     assert all(re.search(rf"^  {name}  +\S", listed, re.MULTILINE) for name in study_names())
     with pytest.raises(SystemExit):
-        main(["figure2"])
+        main(["figure7"])
     assert "the following arguments are required: corpus, output" in capsys.readouterr().err
 
 

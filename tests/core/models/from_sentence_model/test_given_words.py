@@ -28,18 +28,10 @@ from tests.core.models.from_sentence_model.hf_folders import (
     TEXT,
     load,
     many_languages,
-    skip_without_transformers,
-    train_pieces,
 )
 from tests.core.models.from_sentence_model.test_hugging_face import write_raw
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def pieces(tmp_path_factory) -> Path:
-    skip_without_transformers()
-    return train_pieces(tmp_path_factory.mktemp("pieces"))
 
 
 @pytest.fixture(scope="module")

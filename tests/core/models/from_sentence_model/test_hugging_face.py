@@ -40,8 +40,6 @@ from tests.core.models.from_sentence_model.hf_folders import (
     load,
     many_languages,
     marian,
-    skip_without_transformers,
-    train_pieces,
     write_json,
 )
 from tests.saved_model import make_checkpoint
@@ -68,12 +66,6 @@ MAKERS = {
     "mbart-bin": partial(many_languages, kind="mbart", form="bin"),
     "mbart-sharded": partial(many_languages, kind="mbart", form="sharded"),
 }
-
-
-@pytest.fixture(scope="module")
-def pieces(tmp_path_factory) -> Path:
-    skip_without_transformers()
-    return train_pieces(tmp_path_factory.mktemp("pieces"))
 
 
 def sentences(folder: Folder, side: int, count: int, draw: random.Random, most: int = 9) -> list[list[str]]:
@@ -509,11 +501,9 @@ def test_a_search_that_it_cannot_do(option: str, message: str, whole, tmp_path: 
     assert message in refused(whole["m2m"].path, tmp_path / "model", whole["m2m"].pair, capsys, option)
 
 
-def test_a_piece_that_looks_like_a_language_is_text(tmp_path: Path):
-    skip_without_transformers()
-    train_pieces(tmp_path)
+def test_a_piece_that_looks_like_a_language_is_text(pieces: Path, tmp_path: Path):
     SentencePieceTrainer.train(
-        input=str(tmp_path / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60, minloglevel=2,
+        input=str(pieces / "both.txt"), model_prefix=str(tmp_path / "both"), vocab_size=60, minloglevel=2,
         hard_vocab_limit=False, user_defined_symbols=["ab_Cd", "__x"],
     )  # fmt: skip
     for kind in ("m2m", "nllb"):

@@ -23,7 +23,7 @@ from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OF
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, ATTENTION, COMBINED, attention_kinds
 from gtransformer.modules.attention import stays_shut
-from gtransformer.tasks.accepted_options import FUSED
+from gtransformer.tasks.accepted_options import FUSED, option_of
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
     as_given,
@@ -40,6 +40,7 @@ from gtransformer.tasks.options import Rows, refuse
 logger = logging.getLogger(__name__)
 
 
+LOADING = ("load_partial", "load_partial_global_from_local")
 MASKING = ("doc_noise_mask", "coword_dropout")
 LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
@@ -64,6 +65,10 @@ BEGINNING: Rows = (
         lambda c: c.whole and c.neutral and not (goes_on(c.whole) or (c.loads and pretrained_path(c.whole))),
         "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with --sentence-model, or "
         "with --finetune-from-model and --load-partial, or leave the option out",
+    ),
+    (
+        lambda c: c.whole and c.loads and not (goes_on(c.whole) or pretrained_path(c.whole)),
+        "{loads}: there is no model to load; name one with --finetune-from-model, or leave the option out",
     ),
     (
         # --sentence-model sets the option whatever the layers are
@@ -130,7 +135,7 @@ def check_combinations(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) 
         whole=whole,
         bias=getattr(model_cfg, "gate_bias", None),
         neutral=getattr(model_cfg, "neutral_gates", False),
-        loads=getattr(model_cfg, "load_partial", False) or getattr(model_cfg, "load_partial_global_from_local", False),
+        loads=next((option_of(name) for name in LOADING if getattr(model_cfg, name, False)), None),
         classifier=getattr(model_cfg, "batch_classifier", False),
     )
 

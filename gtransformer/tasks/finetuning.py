@@ -266,22 +266,20 @@ def _gone_on_from(whole: DictConfig) -> Path | None:
 
 
 def pretrained_path(whole: DictConfig | None) -> Path | None:
-    """The checkpoint that this training will load, if it is not its own last one."""
+    """The checkpoint that this training will load, if it is not its own last one. UserError if it is missing."""
     if whole is None:
         return None
-    options = whole.checkpoint
-    last = Path(options.save_dir) / LAST
-    if options.restore_file != LAST:
-        path = Path(options.restore_file)
-    elif getattr(options, "continue_once", None) and not last.is_file():
-        path = Path(options.continue_once)
-    elif options.finetune_from_model and not last.is_file():
-        path = Path(options.finetune_from_model)
-        if not path.is_file():
-            raise UserError(f"--finetune-from-model {path}: no such checkpoint; train or fetch it first")
-    else:
+    options, name = whole.checkpoint, "restore_file"
+    if options.restore_file == LAST:
+        own = (Path(options.save_dir) / LAST).is_file()
+        named = [one for one in ("continue_once", "finetune_from_model") if getattr(options, one, None)]
+        name = None if own or not named else named[0]
+    if name is None:
         return None
-    return path if path.is_file() else None
+    path = Path(getattr(options, name))
+    if not path.is_file():  # fairseq would train from random parameters
+        raise UserError(f"{option_of(name)} {path}: no such checkpoint; train or fetch it first")
+    return path
 
 
 def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary) -> None:

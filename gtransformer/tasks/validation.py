@@ -149,10 +149,10 @@ def log_bleu(logging_outputs: list[dict]) -> None:
         return sum(float(log.get(key, 0)) for log in logging_outputs)
 
     for level in LEVELS:
+        if not any(f"_{level}_totals_0" in log for log in logging_outputs):
+            continue
         counts = np.array([total(f"_{level}_counts_{order}") for order in ORDERS])
         totals = np.array([total(f"_{level}_totals_{order}") for order in ORDERS])
-        if totals.max() == 0:
-            continue
         metrics.log_scalar(f"_{level}_counts", counts)
         metrics.log_scalar(f"_{level}_totals", totals)
         metrics.log_scalar(f"_{level}_sys_len", total(f"_{level}_sys_len"))

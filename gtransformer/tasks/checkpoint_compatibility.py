@@ -108,6 +108,17 @@ BEGINNING: Rows = (
 )
 
 
+# Options of what a training starts from that exclude each other.
+STARTING: Rows = (
+    (
+        lambda c: c.restored and c.saved.get("reset_optimizer") and (Path(c.saved.save_dir) / LAST).is_file(),
+        "--restore-file {saved.restore_file} with --reset-optimizer would begin again and overwrite the training in "
+        "--save-dir {saved.save_dir}; to resume that, give --finetune-from-model in place of the two; to begin again, "
+        "another --save-dir, or delete this one",
+    ),
+)
+
+
 def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> None:
     """Raise UserError for a beginning that training cannot have, or a checkpoint that is of another kind.
 
@@ -119,6 +130,7 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_combinations(model_cfg, task_cfg, whole)
     if whole is None:
         return
+    refuse(STARTING, saved=whole.checkpoint, restored=whole.checkpoint.restore_file != LAST)
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
     check_system(model_cfg, whole)
     check_reading(model_cfg, read_settings(path), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -22,9 +23,10 @@ def begin(tmp_path):
     """Begins a training with a model's options from a checkpoint with others, named by an option, or from none."""
 
     def beginning(
-        ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", reset=False, **task_options
+        ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", reset=False, own=False, **of_task
     ):
-        (tmp_path / LAST).unlink(missing_ok=True)  # it would go before others
+        if not own:  # it would go before others
+            (tmp_path / LAST).unlink(missing_ok=True)
         path = tmp_path / (LAST if naming == LAST else "other.pt")
         task = {"_name": "translation_doc", "decoder_start": "bos", "doc_mode": doc_mode}
         task |= {"source_lang": "en", "target_lang": "de"}
@@ -34,7 +36,7 @@ def begin(tmp_path):
         options = {"finetune_from_model": None, "continue_once": None, "restore_file": LAST, "save_dir": str(tmp_path)}
         options["reset_optimizer"] = reset
         whole = OmegaConf.create({"checkpoint": options | ({} if naming in (LAST, None) else {naming: str(path)})})
-        check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**task_options), whole)
+        check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**of_task), whole)
 
     return beginning
 
@@ -122,6 +124,15 @@ def test_a_training_does_not_go_on_as_another_model(begin, system):
             begin(same | {name: value}, theirs, system=system, reset=True)
         with pytest.raises(UserError, match="to resume it, or it as --finetune-from-model"):
             begin(same | {name: value}, theirs, "restore_file", system=system)
+
+
+def test_a_training_that_began_from_another_model_is_not_overwritten(begin, tmp_path):
+    """By the command that began it. --finetune-from-model resumes, and so does --restore-file with the optimizer."""
+    begin({}, {}, "restore_file", reset=True)
+    (tmp_path / LAST).touch()
+    for naming, reset in (("finetune_from_model", False), ("restore_file", False), ("restore_file", True)):
+        with pytest.raises(UserError, match="--finetune-from-model") if reset else nullcontext():
+            begin({}, {}, naming, reset=reset, own=True)
 
 
 def test_a_training_does_not_go_on_in_another_direction(begin):

@@ -27,6 +27,7 @@ from gtransformer.tasks.accepted_options import FUSED, option_of
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
     as_given,
+    check_optimizer,
     check_same,
     check_system,
     check_words,
@@ -135,6 +136,7 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_system(model_cfg, whole)
     check_reading(model_cfg, read_settings(path), path)
     check_same(model_cfg, task_cfg, whole)
+    check_optimizer(whole)
     keep_given(whole)
 
 

@@ -104,6 +104,7 @@ class Done(NamedTuple):
         task_state: state of the task; None if not known.
         metric: the metric that selects the best checkpoint; None if not known.
         schedule: state of the learning rate's schedule; empty if not known.
+        optimizer: whether the optimizer's state is there.
     """
 
     updates: int
@@ -111,6 +112,7 @@ class Done(NamedTuple):
     task_state: Any = None
     metric: str | None = None
     schedule: Mapping[str, Any] = MappingProxyType({})
+    optimizer: bool = False
 
 
 def training_done(path: Path) -> Done:
@@ -138,6 +140,7 @@ def training_done(path: Path) -> Done:
         recorded(lambda state: state, None, "task_state"),
         recorded(lambda metric: metric, None, "cfg", "checkpoint", "best_checkpoint_metric"),
         recorded(dict, {}, "optimizer_history", -1, "lr_scheduler_state"),
+        recorded(lambda state: state is not None, False, "last_optimizer_state"),
     )
 
 

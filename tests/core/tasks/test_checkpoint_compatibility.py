@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -140,6 +141,27 @@ def test_a_training_does_not_go_on_in_another_direction(begin):
     for naming in (LAST, "restore_file"):
         with pytest.raises(UserError, match="trained with --source-lang en, this training is with --source-lang de"):
             begin({}, {}, naming, source_lang="de", target_lang="en")
+
+
+@pytest.mark.parametrize("naming", ["save_dir", "restore_file", "continue_once"])
+def test_a_training_does_not_go_on_without_its_optimizer(tmp_path, naming):
+    """It would make all updates once more, with another warm-up; a complete one makes none."""
+    path = tmp_path / LAST
+    options = {"save_dir": "nowhere", "restore_file": LAST, "continue_once": None, "reset_optimizer": False}
+    options[naming] = str(tmp_path if naming == "save_dir" else path)
+    whole = OmegaConf.create({"checkpoint": options, "optimization": {"stop_min_lr": -1.0}})
+    empty = SimpleNamespace(), SimpleNamespace()
+    state = {"optimizer_history": [{"num_updates": 7}]}
+    torch.save(state | {"last_optimizer_state": {}}, path)
+    check_beginning(*empty, whole)
+    for without in (state, state | {"last_optimizer_state": None}):
+        torch.save(without, path)
+        with pytest.raises(UserError, match="--reset-optimizer"):
+            check_beginning(*empty, whole)
+    for section, option, value in (("optimization", "stop_min_lr", math.inf), ("checkpoint", "reset_optimizer", True)):
+        changed = whole.copy()
+        changed[section][option] = value
+        check_beginning(*empty, changed)
 
 
 @pytest.mark.parametrize("name", ["adam", "fused_adam", "adam_two_rates"])

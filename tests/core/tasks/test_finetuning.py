@@ -130,7 +130,11 @@ def test_two_rates_refused(prepared, tmp_path, options, message):
 )
 @pytest.mark.parametrize(
     "naming",
-    [["--finetune-from-model"], ["--load-partial", "--finetune-from-model"], ["--load-partial", "--restore-file"]],
+    [
+        ["--finetune-from-model"],
+        ["--load-partial", "--finetune-from-model"],
+        ["--load-partial", "--reset-optimizer", "--restore-file"],
+    ],
 )
 def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):
     with pytest.raises(UserError, match=f"{sentence_model}: {message}"):

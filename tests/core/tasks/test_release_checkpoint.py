@@ -36,5 +36,5 @@ def test_a_checkpoint_of_the_release_loads(tmp_path):
     model, task = load_trained(tmp_path / "release.pt", data=str(tmp_path))
     assert task.cfg.decoder_start == "bos" and model.cfg.encoder_ctxlayers == 1
     options = {"save_dir": str(tmp_path / "run"), "restore_file": str(tmp_path / "release.pt")}
-    options |= {"finetune_from_model": None, "continue_once": None}
+    options |= {"finetune_from_model": None, "continue_once": None, "reset_optimizer": True}
     check_beginning(Namespace(), Namespace(), OmegaConf.create({"checkpoint": options}))

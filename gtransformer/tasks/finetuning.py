@@ -187,12 +187,12 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
 def check_pretrained(
     model_cfg: DictConfig, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
 ) -> None:
-    """Does the checkpoint that training is about to start from fit in what its parameters do not show?
+    """Does the checkpoint that training is about to load, its own last one too, fit in what parameters do not show?
 
     Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale; and
     its dictionaries, where they can still be found. Raises UserError with the first difference.
     """
-    path = pretrained_path(whole)
+    path = None if whole is None else _gone_on_from(whole) or pretrained_path(whole)
     if path is None:
         return
     settings = read_settings(path)
@@ -316,5 +316,5 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
         if theirs != ours:
             raise UserError(
                 f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
-                "fine-tuning needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
+                "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
             )

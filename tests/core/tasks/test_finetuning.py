@@ -146,22 +146,40 @@ def test_fitting_model_is_accepted(prepared, sentence_model, tmp_path):
     model.load_state_dict(torch.load(sentence_model)["model"])
 
 
-@pytest.mark.parametrize("joined", [True, False])
-def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path, joined):
-    """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
-    shutil.copytree(prepared, tmp_path / "other")
-    for lang in ("en", "de") if joined else ("de",):
-        path = tmp_path / "other" / f"dict.{lang}.txt"
+def swapped(prepared, folder, *languages):
+    """The same data with another dictionary of the same size."""
+    shutil.copytree(prepared, folder)
+    for lang in languages:
+        path = folder / f"dict.{lang}.txt"
         lines = path.read_text().splitlines()
         lines[0], lines[3] = lines[3], lines[0]
         path.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path, joined):
+    """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
+    other = swapped(prepared, tmp_path / "other", *(("en", "de") if joined else ("de",)))
     arguments = ["--load-partial", f"--finetune-from-model={sentence_model}"]
     arguments += ["--share-all-embeddings"] if joined else []
-    line = [tmp_path / "other", tmp_path, "gtransformer_mini", *SIZES, *arguments]
-    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': fine-tuning needs the same"):
+    line = [other, tmp_path, "gtransformer_mini", *SIZES, *arguments]
+    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': the model needs the same"):
         loaded.built(*line)
     shutil.rmtree(prepared)  # where the old data are gone, there is nothing to compare
     loaded.built(*line)
+
+
+def test_a_training_is_not_resumed_with_another_dictionary(prepared, tmp_path):
+    model, cfg = build(prepared, tmp_path)
+    (tmp_path / "save").mkdir()
+    torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
+    build(prepared, tmp_path)
+    other = swapped(prepared, tmp_path / "other", "en", "de")
+    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3'"):
+        build(other, tmp_path)
+    shutil.rmtree(prepared)
+    build(other, tmp_path)
 
 
 def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):

@@ -138,11 +138,8 @@ ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # values 
 FUSED = "fused_label_smoothed_cross_entropy"
 WORDS = ("word_nll_loss", "word_ppl")
 # fairseq's losses that need only a source, a target and the model's output; what each does not log of LOGGED.
-LOSSES = {
-    "label_smoothed_cross_entropy": WORDS,
-    "cross_entropy": (*WORDS, "accuracy"),
-    "label_smoothed_cross_entropy_with_rdrop": WORDS,
-}
+LOSSES = {"label_smoothed_cross_entropy": WORDS, "cross_entropy": (*WORDS, "accuracy")}
+RDROP = "label_smoothed_cross_entropy_with_rdrop"
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
@@ -387,6 +384,8 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
     if program not in used:
         programs = " and ".join(f"fairseq-{one}" for one in used)
         return f"is for {programs}, not for fairseq-{program}; leave it out"
+    if name == "criterion" and value == RDROP:
+        return f"doubles the batches of validation, too, which spoils its numbers; give {FUSED}"
     module = getattr(CRITERION_REGISTRY.get(str(value)), "__module__", "") if name == "criterion" else ""
     if module.startswith("fairseq.") and value not in LOSSES:
         return f"is for other models, or for more than pairs of documents; give {' or '.join((FUSED, *LOSSES))}"

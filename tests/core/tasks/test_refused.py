@@ -109,6 +109,7 @@ def test_generation(dictionary, option, options, args):
         ("train", "--context-loss off", "--context-loss"),
         ("train", "--criterion label_smoothed_cross_entropy_with_alignment", "--criterion"),
         ("train", "--criterion nat_loss", "--criterion"),
+        ("train", "--criterion label_smoothed_cross_entropy_with_rdrop", "--criterion"),
         ("train", "--ddp-backend slowmo", "--ddp-backend"),
         ("train", "--optimizer-overrides weight_decay=0.1", "--optimizer-overrides"),
         ("train", "--max-tokens 0", "--max-tokens"),

@@ -212,6 +212,14 @@ def check_numbers(args: Namespace) -> None:
         )
     if getattr(args, "lr_scheduler", None) == "inverse_sqrt" and not float(args.warmup_updates):
         raise UserError("--lr-scheduler inverse_sqrt: begins at --warmup-updates; give 1 or more")
+    begin = getattr(args, "warmup_init_lr", None)
+    if begin is not None and float(args.warmup_updates) > 0 and args.stop_min_lr >= 0:
+        begin = begin if begin >= 0 else getattr(args, "min_lr", 0.0)
+        if begin <= args.stop_min_lr:
+            raise UserError(
+                f"--stop-min-lr {args.stop_min_lr:g}: the warm-up begins at {begin:g}, so training would end before "
+                "its first update; leave it out, or give a larger --warmup-init-lr"
+            )
     betas = getattr(args, "adam_betas", "(0.9, 0.98)")
     try:
         first, second = map(float, ast.literal_eval(str(betas)))

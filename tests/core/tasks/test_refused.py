@@ -120,6 +120,8 @@ def test_generation(dictionary, option, options, args):
         ("train", "--eval-bleu-remove-bpe x", "--eval-bleu-remove-bpe"),
         ("generate", "--post-process x", "--post-process"),
         ("train", "--lr-scheduler inverse_sqrt --warmup-updates 0", "--lr-scheduler"),
+        ("train", "--lr-scheduler inverse_sqrt --stop-min-lr 1e-9", "--stop-min-lr"),
+        ("train", "--lr-scheduler inverse_sqrt --stop-min-lr 1e-6 --warmup-init-lr 1e-7", "--stop-min-lr"),
         ("train", "--label-smoothing=-0.5", "--label-smoothing"),
         ("train", "--label-smoothing 1", "--label-smoothing"),
         ("train", "--adam-betas 0.9", "--adam-betas"),
@@ -140,6 +142,10 @@ def test_generation(dictionary, option, options, args):
 def test_on_the_command_line(program, words, option):
     with expect(option):
         parsed(program, *words.split())
+
+
+def test_a_warm_up_from_above_the_least_rate():
+    parsed("train", *"--lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --stop-min-lr 1e-9".split())
 
 
 @pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])

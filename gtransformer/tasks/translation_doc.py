@@ -124,6 +124,7 @@ class TranslationDocTask(FairseqTask):
             check_generation(args, options)
         elif program == TRAIN:
             options.check_training()
+            options.check_effects()
             check_sizes(args)
             check_limits(args)
 

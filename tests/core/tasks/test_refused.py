@@ -122,6 +122,9 @@ def test_generation(dictionary, option, options, args):
         ("train", "--lr-scheduler inverse_sqrt --warmup-updates 0", "--lr-scheduler"),
         ("train", "--lr-scheduler inverse_sqrt --stop-min-lr 1e-9", "--stop-min-lr"),
         ("train", "--lr-scheduler inverse_sqrt --stop-min-lr 1e-6 --warmup-init-lr 1e-7", "--stop-min-lr"),
+        ("train", "--lr-scale-pretrained 0.05", "--lr-scale-pretrained"),
+        ("train", "--weight-decay-randinit 0.5", "--weight-decay-randinit"),
+        ("train", "--doc-noise-epochs 5", "--doc-noise-epochs"),
         ("train", "--label-smoothing=-0.5", "--label-smoothing"),
         ("train", "--label-smoothing 1", "--label-smoothing"),
         ("train", "--adam-betas 0.9", "--adam-betas"),
@@ -144,8 +147,17 @@ def test_on_the_command_line(program, words, option):
         parsed(program, *words.split())
 
 
-def test_a_warm_up_from_above_the_least_rate():
-    parsed("train", *"--lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --stop-min-lr 1e-9".split())
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --stop-min-lr 1e-9",
+        "--doc-double-lr --lr-scale-pretrained 0.05 --weight-decay-randinit 0.5",
+        "--doc-noise-mask 0.1 --doc-noise-epochs 5",
+        "--lr-scale-pretrained 0.2 --weight-decay-randinit 0 --doc-noise-epochs 0",  # nothing is asked for
+    ],
+)
+def test_what_goes_together(words):
+    parsed("train", *words.split())
 
 
 @pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])

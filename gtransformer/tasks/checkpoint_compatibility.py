@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 LOADING = ("load_partial", "load_partial_global_from_local")
+RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 MASKING = ("doc_noise_mask", "coword_dropout")
 LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
@@ -112,6 +113,15 @@ BEGINNING: Rows = (
 # Options of what a training starts from that exclude each other.
 STARTING: Rows = (
     (
+        lambda c: c.saved.finetune_from_model and c.restored,
+        "--finetune-from-model and --restore-file name two models to start from; leave one of them out",
+    ),
+    (
+        lambda c: c.saved.finetune_from_model and c.reset,
+        "--finetune-from-model takes another model's parameters alone, so {reset} has nothing to do; leave it out, or, "
+        "to resume a training with it, leave --finetune-from-model out",
+    ),
+    (
         lambda c: c.restored and c.saved.get("reset_optimizer") and (Path(c.saved.save_dir) / LAST).is_file(),
         "--restore-file {saved.restore_file} with --reset-optimizer would begin again and overwrite the training in "
         "--save-dir {saved.save_dir}; to resume that, give --finetune-from-model in place of the two; to begin again, "
@@ -131,8 +141,10 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_combinations(model_cfg, task_cfg, whole)
     if whole is None:
         return
-    refuse(STARTING, saved=whole.checkpoint, restored=whole.checkpoint.restore_file != LAST)
-    path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
+    saved = whole.checkpoint
+    reset = next((option_of(name) for name in RESETS if saved.get(name)), None)
+    refuse(STARTING, saved=saved, restored=saved.restore_file != LAST, reset=reset)
+    path = pretrained_path(whole) or Path(saved.save_dir) / LAST
     check_system(model_cfg, whole)
     check_reading(model_cfg, read_settings(path), path)
     check_same(model_cfg, task_cfg, whole)

@@ -136,6 +136,16 @@ def test_a_training_that_began_from_another_model_is_not_overwritten(begin, tmp_
             begin({}, {}, naming, reset=reset, own=True)
 
 
+@pytest.mark.parametrize("option", ["reset_optimizer", "reset_dataloader", "restore_file"])
+def test_a_start_that_is_named_twice_or_reset(tmp_path, option):
+    path = tmp_path / "other.pt"
+    torch.save({}, path)
+    saved = {"finetune_from_model": str(path), "restore_file": LAST, "save_dir": str(tmp_path)}
+    saved[option] = str(path) if option == "restore_file" else True
+    with pytest.raises(UserError, match=f"--finetune-from-model .*--{option.replace('_', '-')}"):
+        check_beginning(SimpleNamespace(), SimpleNamespace(), OmegaConf.create({"checkpoint": saved}))
+
+
 def test_a_training_does_not_go_on_in_another_direction(begin):
     begin({}, {}, source_lang="en", target_lang="de")
     for naming in (LAST, "restore_file"):
@@ -147,7 +157,7 @@ def test_a_training_does_not_go_on_in_another_direction(begin):
 def test_a_training_does_not_go_on_without_its_optimizer(tmp_path, naming):
     """It would make all updates once more, with another warm-up; a complete one makes none."""
     path = tmp_path / LAST
-    options = {"save_dir": "nowhere", "restore_file": LAST, "continue_once": None, "reset_optimizer": False}
+    options = {"save_dir": "nowhere", "restore_file": LAST, "continue_once": None, "finetune_from_model": None}
     options[naming] = str(tmp_path if naming == "save_dir" else path)
     whole = OmegaConf.create({"checkpoint": options, "optimization": {"stop_min_lr": -1.0}})
     empty = SimpleNamespace(), SimpleNamespace()

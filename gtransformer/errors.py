@@ -136,6 +136,12 @@ def _unfit_checkpoint(error: BaseException) -> str | None:
             f"checkpoint {last_checkpoint} was trained with another --{found[1].lower()} ({found[2]}, not {found[3]}); "
             "give that, or --reset-optimizer to start from its parameters only"
         )
+    if isinstance(error, ValueError) and str(error).startswith("loaded state dict "):  # PyTorch's, of an optimizer
+        return (
+            f"checkpoint {last_checkpoint}: its optimizer has other groups of parameters; give the options that it was "
+            "trained with (--doc-double-lr, --load-partial-global-from-local), or --reset-optimizer to start from its "
+            "parameters only"
+        )
     if not str(error).startswith("Error(s) in loading state_dict for"):
         return None
     reasons, different = [], []

@@ -136,8 +136,10 @@ _REFUSED = {
 REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # values that are the case for documents
 FUSED = "fused_label_smoothed_cross_entropy"
-# fairseq's losses that need only a source, a target and the model's output.
-LOSSES = ("label_smoothed_cross_entropy", "cross_entropy", "label_smoothed_cross_entropy_with_rdrop")
+WORDS = ("word_nll_loss", "word_ppl")
+# fairseq's losses that need only a source, a target and the model's output; what each does not log of LOGGED.
+LOSSES = {"label_smoothed_cross_entropy": WORDS, "cross_entropy": (*WORDS, "accuracy")}
+RDROP = "label_smoothed_cross_entropy_with_rdrop"
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
@@ -151,7 +153,7 @@ BACKENDS = ("fully_sharded", "slowmo")
 JOINED = ("sentencepiece", "wordpiece", "letter", "silence", "_EOW", "subword_nmt", "@@ ", "@@", "none")
 HIGHER_IS_BETTER = ("s_bleu", "d_bleu", "bleu", "accuracy")
 # What the criteria log of validation, for --best-checkpoint-metric.
-LOGGED = ("loss", "nll_loss", "ppl", "word_nll_loss", "word_ppl", *HIGHER_IS_BETTER)
+LOGGED = ("loss", "nll_loss", "ppl", *WORDS, *HIGHER_IS_BETTER)
 PACKAGES = {
     "wandb_project": ("wandb",),
     "aim_repo": ("aim",),
@@ -210,6 +212,14 @@ def check_numbers(args: Namespace) -> None:
         )
     if getattr(args, "lr_scheduler", None) == "inverse_sqrt" and not float(args.warmup_updates):
         raise UserError("--lr-scheduler inverse_sqrt: begins at --warmup-updates; give 1 or more")
+    begin = getattr(args, "warmup_init_lr", None)
+    if begin is not None and float(args.warmup_updates) > 0 and args.stop_min_lr >= 0:
+        begin = begin if begin >= 0 else getattr(args, "min_lr", 0.0)
+        if begin <= args.stop_min_lr:
+            raise UserError(
+                f"--stop-min-lr {args.stop_min_lr:g}: the warm-up begins at {begin:g}, so training would end before "
+                "its first update; leave it out, or give a larger --warmup-init-lr"
+            )
     betas = getattr(args, "adam_betas", "(0.9, 0.98)")
     try:
         first, second = map(float, ast.literal_eval(str(betas)))
@@ -329,8 +339,13 @@ def check_best_metric(whole: DictConfig) -> None:
     if whole.dataset.disable_validation:
         return
     loss, accuracy = whole.criterion, getattr(whole.criterion, "report_accuracy", False)
-    if str(loss._name) == FUSED and metric not in LOGGED and not metric.startswith("entropy_"):
-        raise UserError(f"{said}: validation has no such number; give one of {', '.join(LOGGED)}")
+    lacking = LOSSES.get(str(loss._name), ())
+    if loss._name == "cross_entropy" and not whole.optimization.sentence_avg:
+        lacking += ("nll_loss",)  # which is its loss
+    logged = [one for one in LOGGED if one not in lacking]
+    # the losses of a --user-dir log what they will, and each model its entropies
+    if loss._name in (FUSED, *LOSSES) and metric not in logged and not metric.startswith("entropy_"):
+        raise UserError(f"{said}: validation has no such number with this loss; give one of {', '.join(logged)}")
     for option, there, numbers in (
         ("--eval-bleu", whole.task.eval_bleu, ("s_bleu", "d_bleu", "bleu")),
         ("--doc-attn-entropy", whole.task.doc_attn_entropy, (metric,) if metric.startswith("entropy_") else ()),
@@ -377,9 +392,11 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
     if program not in used:
         programs = " and ".join(f"fairseq-{one}" for one in used)
         return f"is for {programs}, not for fairseq-{program}; leave it out"
+    if name == "criterion" and value == RDROP:
+        return f"doubles the batches of validation, too, which spoils its numbers; give {FUSED}"
     module = getattr(CRITERION_REGISTRY.get(str(value)), "__module__", "") if name == "criterion" else ""
     if module.startswith("fairseq.") and value not in LOSSES:
-        return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"
+        return f"is for other models, or for more than pairs of documents; give {' or '.join((FUSED, *LOSSES))}"
     if name == "ddp_backend" and value in BACKENDS:
         return _NOT_SHARDED
     packages = SCORERS.get(str(value), ()) if name == "scoring" else PACKAGES.get(name, ())

@@ -180,7 +180,8 @@ def without_long_sentences(
 
 Batches = list[np.ndarray]
 # Keys in a checkpoint. READ: (processes, batches that each has read), in order. BATCHES: number of the epoch's batches.
-READ, BATCHES = "read_by_processes", "batches_of_epoch"
+# SEED: that of their order.
+READ, BATCHES, SEED = "read_by_processes", "batches_of_epoch", "seed_of_epoch"
 
 
 class EpochIterator(EpochBatchIterator):
@@ -206,15 +207,21 @@ class EpochIterator(EpochBatchIterator):
         before = self._before if state["epoch"] == self._resumed else []
         if before or state["iterations_in_epoch"]:
             state[READ] = [*map(list, before), [self.num_shards, state["iterations_in_epoch"]]]
-            state[BATCHES] = len(self._undivided)
+            state[BATCHES], state[SEED] = len(self._undivided), self.seed
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Resume where this number of processes stopped, or with the batches that another number has left.
 
         The remaining batches are counted from 0. Checkpoints without the number of processes are taken to be of this
-        number. Raises UserError if the epoch had other batches.
+        number. Raises UserError if the epoch had other batches, or another order.
         """
+        seed = state_dict.get(SEED, self.seed)
+        if seed != self.seed:
+            raise UserError(
+                f"--seed {self.seed}: the training stopped in the middle of an epoch whose batches are in the order of "
+                f"--seed {seed}; give that, or --reset-dataloader to start a new epoch"
+            )
         batches = state_dict.get(BATCHES, len(self._undivided))
         if batches != len(self._undivided):
             raise UserError(

@@ -23,10 +23,11 @@ from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OF
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, ATTENTION, COMBINED, attention_kinds
 from gtransformer.modules.attention import stays_shut
-from gtransformer.tasks.accepted_options import FUSED
+from gtransformer.tasks.accepted_options import FUSED, option_of
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
     as_given,
+    check_optimizer,
     check_same,
     check_system,
     check_words,
@@ -40,6 +41,8 @@ from gtransformer.tasks.options import Rows, refuse
 logger = logging.getLogger(__name__)
 
 
+LOADING = ("load_partial", "load_partial_global_from_local")
+RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 MASKING = ("doc_noise_mask", "coword_dropout")
 LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
@@ -64,6 +67,10 @@ BEGINNING: Rows = (
         lambda c: c.whole and c.neutral and not (goes_on(c.whole) or (c.loads and pretrained_path(c.whole))),
         "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with --sentence-model, or "
         "with --finetune-from-model and --load-partial, or leave the option out",
+    ),
+    (
+        lambda c: c.whole and c.loads and not (goes_on(c.whole) or pretrained_path(c.whole)),
+        "{loads}: there is no model to load; name one with --finetune-from-model, or leave the option out",
     ),
     (
         # --sentence-model sets the option whatever the layers are
@@ -103,6 +110,26 @@ BEGINNING: Rows = (
 )
 
 
+# Options of what a training starts from that exclude each other.
+STARTING: Rows = (
+    (
+        lambda c: c.saved.finetune_from_model and c.restored,
+        "--finetune-from-model and --restore-file name two models to start from; leave one of them out",
+    ),
+    (
+        lambda c: c.saved.finetune_from_model and c.reset,
+        "--finetune-from-model takes another model's parameters alone, so {reset} has nothing to do; leave it out, or, "
+        "to resume a training with it, leave --finetune-from-model out",
+    ),
+    (
+        lambda c: c.restored and c.saved.get("reset_optimizer") and (Path(c.saved.save_dir) / LAST).is_file(),
+        "--restore-file {saved.restore_file} with --reset-optimizer would begin again and overwrite the training in "
+        "--save-dir {saved.save_dir}; to resume that, give --finetune-from-model in place of the two; to begin again, "
+        "another --save-dir, or delete this one",
+    ),
+)
+
+
 def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> None:
     """Raise UserError for a beginning that training cannot have, or a checkpoint that is of another kind.
 
@@ -114,10 +141,14 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_combinations(model_cfg, task_cfg, whole)
     if whole is None:
         return
-    path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
+    saved = whole.checkpoint
+    reset = next((option_of(name) for name in RESETS if saved.get(name)), None)
+    refuse(STARTING, saved=saved, restored=saved.restore_file != LAST, reset=reset)
+    path = pretrained_path(whole) or Path(saved.save_dir) / LAST
     check_system(model_cfg, whole)
     check_reading(model_cfg, read_settings(path), path)
     check_same(model_cfg, task_cfg, whole)
+    check_optimizer(whole)
     keep_given(whole)
 
 
@@ -130,7 +161,7 @@ def check_combinations(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) 
         whole=whole,
         bias=getattr(model_cfg, "gate_bias", None),
         neutral=getattr(model_cfg, "neutral_gates", False),
-        loads=getattr(model_cfg, "load_partial", False) or getattr(model_cfg, "load_partial_global_from_local", False),
+        loads=next((option_of(name) for name in LOADING if getattr(model_cfg, name, False)), None),
         classifier=getattr(model_cfg, "batch_classifier", False),
     )
 

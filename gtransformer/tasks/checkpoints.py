@@ -104,6 +104,7 @@ class Done(NamedTuple):
         task_state: state of the task; None if not known.
         metric: the metric that selects the best checkpoint; None if not known.
         schedule: state of the learning rate's schedule; empty if not known.
+        optimizer: whether the optimizer's state is there.
     """
 
     updates: int
@@ -111,6 +112,7 @@ class Done(NamedTuple):
     task_state: Any = None
     metric: str | None = None
     schedule: Mapping[str, Any] = MappingProxyType({})
+    optimizer: bool = False
 
 
 def training_done(path: Path) -> Done:
@@ -138,6 +140,7 @@ def training_done(path: Path) -> Done:
         recorded(lambda state: state, None, "task_state"),
         recorded(lambda metric: metric, None, "cfg", "checkpoint", "best_checkpoint_metric"),
         recorded(dict, {}, "optimizer_history", -1, "lr_scheduler_state"),
+        recorded(lambda state: state is not None, False, "last_optimizer_state"),
     )
 
 
@@ -180,7 +183,7 @@ def model_in(folder: Path) -> Path:
 
 
 def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Path]:
-    """Return the last numbered checkpoints of a training (those with most updates), in order.
+    """Return the last numbered checkpoints of a training, in order.
 
     ``fewer``: accept fewer, at least one.
 
@@ -230,17 +233,19 @@ def average(paths: Sequence[Path], output: Path) -> None:
 def is_outdated(folder: Path) -> bool:
     """Return whether a training's mean of checkpoints lacks its last numbered checkpoint."""
     mean = folder / AVERAGE
-    return mean.is_file() and _updates(mean) < max(_numbered(folder), default=0)
+    return mean.is_file() and _place(mean) < max(_numbered(folder), default=(0, 0))
 
 
-def _numbered(folder: Path) -> dict[int, Path]:
-    """Return the numbered checkpoints of a training by their updates."""
-    return {_updates(path): path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)}
+def _numbered(folder: Path) -> dict[tuple[int, int], Path]:
+    """Return the numbered checkpoints of a training by their place in it."""
+    return {_place(path): path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)}
 
 
-def _updates(path: Path) -> int:
+def _place(path: Path) -> tuple[int, int]:
+    """Return which start of the training a checkpoint is of, and its updates: with a new optimizer they begin at 0."""
     try:
-        return int(read_state(path)["optimizer_history"][-1]["num_updates"])
+        history = read_state(path)["optimizer_history"]
+        return len(history), int(history[-1]["num_updates"])
     except (KeyError, IndexError, TypeError):
         raise UserError(f"{path}: does not record its number of updates; name the files to average") from None
 

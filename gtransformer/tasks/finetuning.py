@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import math
 import re
 from argparse import Namespace
 from collections.abc import Mapping
@@ -29,7 +30,15 @@ from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.accepted_options import option_of
-from gtransformer.tasks.checkpoints import LANGUAGES, LAST, STRUCTURE, difference, other_language, read_settings
+from gtransformer.tasks.checkpoints import (
+    LANGUAGES,
+    LAST,
+    STRUCTURE,
+    difference,
+    other_language,
+    read_settings,
+    training_done,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -178,12 +187,12 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
 def check_pretrained(
     model_cfg: DictConfig, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
 ) -> None:
-    """Does the checkpoint that training is about to start from fit in what its parameters do not show?
+    """Does the checkpoint that training is about to load, its own last one too, fit in what parameters do not show?
 
     Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale; and
     its dictionaries, where they can still be found. Raises UserError with the first difference.
     """
-    path = pretrained_path(whole)
+    path = None if whole is None else _gone_on_from(whole) or pretrained_path(whole)
     if path is None:
         return
     settings = read_settings(path)
@@ -232,8 +241,6 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
     Parameters need not show it: gates that are continuous or discrete, say, are as many.
     """
     path = _gone_on_from(whole)
-    if path is None and whole.checkpoint.restore_file == LAST and getattr(whole.checkpoint, "continue_once", None):
-        path = pretrained_path(whole)
     again = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
     if path is None or (whole.checkpoint.restore_file != LAST and again):  # a training of its own, from another's model
         return
@@ -251,6 +258,18 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
         )
 
 
+def check_optimizer(whole: DictConfig) -> None:
+    """Raise UserError where a training would be taken up without its optimizer, and so count its updates from 0."""
+    path = None if whole.checkpoint.get("reset_optimizer") else _gone_on_from(whole)
+    done = path and training_done(path)
+    # a complete training, as check_end leaves it, makes no update
+    if done and done.updates and not done.optimizer and whole.optimization.stop_min_lr != math.inf:
+        raise UserError(
+            f"{path}: holds no optimizer's state (as with --no-save-optimizer-state), so updates and learning rate "
+            "would begin at 0 again; give --reset-optimizer if that is wanted, or another checkpoint"
+        )
+
+
 def as_given(name: str, value: Any) -> str:
     """An option and its value, in a sentence."""
     if isinstance(value, bool) or value is None:
@@ -259,29 +278,28 @@ def as_given(name: str, value: Any) -> str:
 
 
 def _gone_on_from(whole: DictConfig) -> Path | None:
-    """The checkpoint whose training is taken up: its own last one, or that of --restore-file."""
-    name = whole.checkpoint.restore_file
-    path = Path(whole.checkpoint.save_dir) / name if name == LAST else Path(name)
-    return path if path.is_file() else None
+    """The checkpoint whose training is taken up: its own last one, or that of --restore-file or --continue-once."""
+    if goes_on(whole):
+        return Path(whole.checkpoint.save_dir) / LAST
+    named = whole.checkpoint.restore_file != LAST or getattr(whole.checkpoint, "continue_once", None)
+    return pretrained_path(whole) if named else None
 
 
 def pretrained_path(whole: DictConfig | None) -> Path | None:
-    """The checkpoint that this training will load, if it is not its own last one."""
+    """The checkpoint that this training will load, if it is not its own last one. UserError if it is missing."""
     if whole is None:
         return None
-    options = whole.checkpoint
-    last = Path(options.save_dir) / LAST
-    if options.restore_file != LAST:
-        path = Path(options.restore_file)
-    elif getattr(options, "continue_once", None) and not last.is_file():
-        path = Path(options.continue_once)
-    elif options.finetune_from_model and not last.is_file():
-        path = Path(options.finetune_from_model)
-        if not path.is_file():
-            raise UserError(f"--finetune-from-model {path}: no such checkpoint; train or fetch it first")
-    else:
+    options, name = whole.checkpoint, "restore_file"
+    if options.restore_file == LAST:
+        own = (Path(options.save_dir) / LAST).is_file()
+        named = [one for one in ("continue_once", "finetune_from_model") if getattr(options, one, None)]
+        name = None if own or not named else named[0]
+    if name is None:
         return None
-    return path if path.is_file() else None
+    path = Path(getattr(options, name))
+    if not path.is_file():  # fairseq would train from random parameters
+        raise UserError(f"{option_of(name)} {path}: no such checkpoint; train or fetch it first")
+    return path
 
 
 def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary) -> None:
@@ -298,5 +316,5 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
         if theirs != ours:
             raise UserError(
                 f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
-                "fine-tuning needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
+                "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
             )

@@ -367,8 +367,7 @@ def weighted(group: Grouped, weight: float, draw: np.random.RandomState | None) 
     """
     copies, part = divmod(weight, 1)
     found = [group] * int(copies)
-    if part:
-        total = len(group.source)
+    if part and (total := len(group.source)):
         index = np.sort(draw.choice(total, max(1, round(part * total)), replace=False))
         source, target = (one and Chosen(one, index) for one in (group.source, group.target))
         columns = (one if one is None else one[index] for one in (group.context, group.documents, group.numbers))

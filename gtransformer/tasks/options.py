@@ -131,6 +131,23 @@ TRAINING: Rows = (
         "numbers",
     ),
 )
+# Checked on the command line only: the options of a checkpoint are taken as they are.
+WITHOUT_EFFECT: Rows = (
+    (
+        lambda c: not c.cfg.doc_double_lr and c.cfg.lr_scale_pretrained != TranslationDocConfig.lr_scale_pretrained,
+        "--lr-scale-pretrained {cfg.lr_scale_pretrained:g}: all parameters learn at --lr; give --doc-double-lr, too, "
+        "or leave it out",
+    ),
+    (
+        lambda c: not c.cfg.doc_double_lr and c.cfg.weight_decay_randinit,
+        "--weight-decay-randinit {cfg.weight_decay_randinit:g}: all parameters have --weight-decay; give "
+        "--doc-double-lr, too, or leave it out",
+    ),
+    (
+        lambda c: not c.cfg.doc_noise_mask and c.cfg.doc_noise_epochs not in (0, TranslationDocConfig.doc_noise_epochs),
+        "--doc-noise-epochs {cfg.doc_noise_epochs}: no word is masked; give --doc-noise-mask, too, or leave it out",
+    ),
+)
 GENERATION: Rows = (
     (
         lambda c: c.options.rule == OFF and (c.options.has_strategy or c.cfg.first_pass or c.cfg.doc_constraint),
@@ -278,6 +295,10 @@ class Options:
     def check_training(self) -> None:
         """Raise UserError for options that training does not support."""
         self._refuse(TRAINING, weights=self.weights, corpora=1 + len(self.further))
+
+    def check_effects(self) -> None:
+        """Raise UserError for an option of training that would have no effect."""
+        self._refuse(WITHOUT_EFFECT)
 
     def check_generation(self, score_reference: bool = False) -> None:
         """Raise UserError for options that generation does not support. ``score_reference``: it scores references."""

@@ -119,9 +119,14 @@ def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
 
 
 def should_save(trainer: Any, iterator: Any, updates: int) -> bool:
-    """Return whether to write a checkpoint in addition to fairseq's: not if fairseq is about to write one."""
-    cfg, every = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates
-    soon = iterator.end_of_epoch() or (every > 0 and updates % every == 0)
+    """Return whether to write a checkpoint in addition to fairseq's: not if fairseq is about to write one.
+
+    After the last update fairseq validates before it saves. With a checkpoint of that update, a training interrupted in
+    this validation would be taken for complete.
+    """
+    cfg, every, most = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates, trainer.cfg.optimization
+    complete = 0 < most.max_update <= updates or 0 < most.stop_time_hours * 3600 < trainer.cumulative_training_time()
+    soon = complete or iterator.end_of_epoch() or (every > 0 and updates % every == 0)
     return not (cfg.no_save or cfg.no_last_checkpoints or soon)
 
 

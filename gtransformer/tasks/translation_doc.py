@@ -62,7 +62,14 @@ from gtransformer.tasks.training import (
     count_own_hours,
     used_patience,
 )
-from gtransformer.tasks.validation import BleuValidation, generator_options, log_bleu, log_entropy, measured
+from gtransformer.tasks.validation import (
+    BleuValidation,
+    check_entropy_metric,
+    generator_options,
+    log_bleu,
+    log_entropy,
+    measured,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +124,7 @@ class TranslationDocTask(FairseqTask):
             check_generation(args, options)
         elif program == TRAIN:
             options.check_training()
+            options.check_effects()
             check_sizes(args)
             check_limits(args)
 
@@ -237,6 +245,7 @@ class TranslationDocTask(FairseqTask):
         if not from_checkpoint:
             self.options.check_batches(model, training=True)
             if whole is not None:
+                check_entropy_metric(whole.checkpoint.best_checkpoint_metric, model)
                 if whole.checkpoint.restore_file == LAST:
                     finish_interrupted_save(whole.checkpoint.save_dir)
                 self.seconds_before = count_own_hours(whole)

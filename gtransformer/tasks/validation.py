@@ -26,7 +26,7 @@ from gtransformer.data.translations import align_sentences
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import EntropyMeter
-from gtransformer.models.common.watching import can_be_watched
+from gtransformer.models.common.watching import can_be_watched, kinds_of_attention
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.options import Options
@@ -149,10 +149,10 @@ def log_bleu(logging_outputs: list[dict]) -> None:
         return sum(float(log.get(key, 0)) for log in logging_outputs)
 
     for level in LEVELS:
+        if not any(f"_{level}_totals_0" in log for log in logging_outputs):
+            continue
         counts = np.array([total(f"_{level}_counts_{order}") for order in ORDERS])
         totals = np.array([total(f"_{level}_totals_{order}") for order in ORDERS])
-        if totals.max() == 0:
-            continue
         metrics.log_scalar(f"_{level}_counts", counts)
         metrics.log_scalar(f"_{level}_totals", totals)
         metrics.log_scalar(f"_{level}_sys_len", total(f"_{level}_sys_len"))
@@ -174,6 +174,7 @@ def _score(meters, level: str) -> BLEUScore:
     )
 
 
+ENDS = ("", "_flat")  # of attention as it is, and of uniform attention
 QUERIES = re.compile(r"_entropy_(\w+)_queries")  # group 1: PART_REACH
 
 
@@ -197,6 +198,16 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
         }
 
 
+def check_entropy_metric(metric: str, model: nn.Module) -> None:
+    """Raise UserError for an entropy as metric of the best checkpoint that validation of this model does not log."""
+    names = [f"entropy_{part}_{reach}{end}" for part, reach in sorted(kinds_of_attention(model)) for end in ENDS]
+    if metric.startswith("entropy_") and names and metric not in names:
+        raise UserError(
+            f"--best-checkpoint-metric {metric}: validation of this model has no such number; give one of "
+            f"{', '.join(names)}"
+        )
+
+
 def log_entropy(logging_outputs: list[dict]) -> None:
     """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of uniform attention."""
     kinds = {match[1] for log in logging_outputs for match in map(QUERIES.fullmatch, log) if match}
@@ -205,6 +216,6 @@ def log_entropy(logging_outputs: list[dict]) -> None:
         queries = sum(float(log.get(f"{key}_queries", 0)) for log in logging_outputs)
         if queries == 0:
             continue
-        for end in ("", "_flat"):
+        for end in ENDS:
             total = sum(float(log.get(f"{key}{end}", 0)) for log in logging_outputs)
             metrics.log_scalar(f"entropy_{kind}{end}", total / queries, queries, round=4)

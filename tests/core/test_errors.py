@@ -27,6 +27,16 @@ def test_a_checkpoint_that_another_criterion_has_trained():
     assert explain(AssertionError("something else")) is None
 
 
+@pytest.mark.parametrize("groups", [[1, 2], [2, 1, 1], [4]])
+def test_an_optimizer_of_other_parameters(groups):
+    """As if global attention was new, and is pretrained now, with two learning rates; the error is PyTorch's."""
+    new, old = ([{"params": [torch.zeros(1) for _ in range(size)]} for size in sizes] for sizes in ([2, 1], groups))
+    with pytest.raises(ValueError) as error:
+        torch.optim.SGD(new, lr=1.0).load_state_dict(torch.optim.SGD(old, lr=1.0).state_dict())
+    assert "--doc-double-lr" in explain(error.value)
+    assert explain(ValueError("something else")) is None
+
+
 def test_exit_status_of_commands(capsys):
     assert cli_main(lambda argv: None)([]) == 0
     assert cli_main(lambda argv: 3)([]) == 3

@@ -126,5 +126,5 @@ def test_a_checkpoint_of_the_release(tmp_path, case):
     logits = loaded(source, None, previous)[0]
     assert relative_error(logits[real], torch.from_numpy(arrays["logits"])[real]) < 1e-5
     beginning = {"save_dir": str(tmp_path / "run"), "restore_file": str(tmp_path / "checkpoint_best.pt")}
-    beginning |= {"finetune_from_model": None, "continue_once": None}
+    beginning |= {"finetune_from_model": None, "continue_once": None, "reset_optimizer": True}
     check_beginning(Namespace(), Namespace(), OmegaConf.create({"checkpoint": beginning}))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -22,9 +24,10 @@ def begin(tmp_path):
     """Begins a training with a model's options from a checkpoint with others, named by an option, or from none."""
 
     def beginning(
-        ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", reset=False, **task_options
+        ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", reset=False, own=False, **of_task
     ):
-        (tmp_path / LAST).unlink(missing_ok=True)  # it would go before others
+        if not own:  # it would go before others
+            (tmp_path / LAST).unlink(missing_ok=True)
         path = tmp_path / (LAST if naming == LAST else "other.pt")
         task = {"_name": "translation_doc", "decoder_start": "bos", "doc_mode": doc_mode}
         task |= {"source_lang": "en", "target_lang": "de"}
@@ -34,7 +37,7 @@ def begin(tmp_path):
         options = {"finetune_from_model": None, "continue_once": None, "restore_file": LAST, "save_dir": str(tmp_path)}
         options["reset_optimizer"] = reset
         whole = OmegaConf.create({"checkpoint": options | ({} if naming in (LAST, None) else {naming: str(path)})})
-        check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**task_options), whole)
+        check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**of_task), whole)
 
     return beginning
 
@@ -124,11 +127,51 @@ def test_a_training_does_not_go_on_as_another_model(begin, system):
             begin(same | {name: value}, theirs, "restore_file", system=system)
 
 
+def test_a_training_that_began_from_another_model_is_not_overwritten(begin, tmp_path):
+    """By the command that began it. --finetune-from-model resumes, and so does --restore-file with the optimizer."""
+    begin({}, {}, "restore_file", reset=True)
+    (tmp_path / LAST).touch()
+    for naming, reset in (("finetune_from_model", False), ("restore_file", False), ("restore_file", True)):
+        with pytest.raises(UserError, match="--finetune-from-model") if reset else nullcontext():
+            begin({}, {}, naming, reset=reset, own=True)
+
+
+@pytest.mark.parametrize("option", ["reset_optimizer", "reset_dataloader", "restore_file"])
+def test_a_start_that_is_named_twice_or_reset(tmp_path, option):
+    path = tmp_path / "other.pt"
+    torch.save({}, path)
+    saved = {"finetune_from_model": str(path), "restore_file": LAST, "save_dir": str(tmp_path)}
+    saved[option] = str(path) if option == "restore_file" else True
+    with pytest.raises(UserError, match=f"--finetune-from-model .*--{option.replace('_', '-')}"):
+        check_beginning(SimpleNamespace(), SimpleNamespace(), OmegaConf.create({"checkpoint": saved}))
+
+
 def test_a_training_does_not_go_on_in_another_direction(begin):
     begin({}, {}, source_lang="en", target_lang="de")
     for naming in (LAST, "restore_file"):
         with pytest.raises(UserError, match="trained with --source-lang en, this training is with --source-lang de"):
             begin({}, {}, naming, source_lang="de", target_lang="en")
+
+
+@pytest.mark.parametrize("naming", ["save_dir", "restore_file", "continue_once"])
+def test_a_training_does_not_go_on_without_its_optimizer(tmp_path, naming):
+    """It would make all updates once more, with another warm-up; a complete one makes none."""
+    path = tmp_path / LAST
+    options = {"save_dir": "nowhere", "restore_file": LAST, "continue_once": None, "finetune_from_model": None}
+    options[naming] = str(tmp_path if naming == "save_dir" else path)
+    whole = OmegaConf.create({"checkpoint": options, "optimization": {"stop_min_lr": -1.0}})
+    empty = SimpleNamespace(), SimpleNamespace()
+    state = {"optimizer_history": [{"num_updates": 7}]}
+    torch.save(state | {"last_optimizer_state": {}}, path)
+    check_beginning(*empty, whole)
+    for without in (state, state | {"last_optimizer_state": None}):
+        torch.save(without, path)
+        with pytest.raises(UserError, match="--reset-optimizer"):
+            check_beginning(*empty, whole)
+    for section, option, value in (("optimization", "stop_min_lr", math.inf), ("checkpoint", "reset_optimizer", True)):
+        changed = whole.copy()
+        changed[section][option] = value
+        check_beginning(*empty, changed)
 
 
 @pytest.mark.parametrize("name", ["adam", "fused_adam", "adam_two_rates"])

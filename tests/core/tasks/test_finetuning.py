@@ -60,8 +60,8 @@ def test_a_sentence_model_without_load_partial(prepared, sentence_model, tmp_pat
     assert "it lacks" in said and ("--load-partial starts a document model" in said) == given
 
 
-def test_of_another_structure_one_parameter_is_named(prepared, tmp_path):
-    model, _ = build(prepared, tmp_path, "--load-partial")
+def test_of_another_structure_one_parameter_is_named(prepared, sentence_model, tmp_path):
+    model, _ = build(prepared, tmp_path, "--load-partial", f"--finetune-from-model={sentence_model}")
     state = model.state_dict()
     too_much = {f"{name}_x": value for name, value in state.items() if "self_attn_global" in name}
     with pytest.raises(UserError) as error:
@@ -87,10 +87,11 @@ def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_what_learns_at_the_full_rate(prepared, tmp_path, copied):
+def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, copied):
     """As in the release: gates, and global attention unless it is copied; without weight decay, which the rest has."""
-    start = "--load-partial-global-from-local" if copied else "--load-partial"
-    model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", start, "--positions=sentence")
+    start = ["--load-partial-global-from-local" if copied else "--load-partial", "--positions=sentence"]
+    start += [f"--finetune-from-model={sentence_model}"]
+    model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", *start)
     trained = optim.build_optimizer(cfg.optimizer, list(model.parameters()))
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     fresh, rest = ([names[id(p)] for p in group["params"]] for group in trained.param_groups)
@@ -129,7 +130,11 @@ def test_two_rates_refused(prepared, tmp_path, options, message):
 )
 @pytest.mark.parametrize(
     "naming",
-    [["--finetune-from-model"], ["--load-partial", "--finetune-from-model"], ["--load-partial", "--restore-file"]],
+    [
+        ["--finetune-from-model"],
+        ["--load-partial", "--finetune-from-model"],
+        ["--load-partial", "--reset-optimizer", "--restore-file"],
+    ],
 )
 def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):
     with pytest.raises(UserError, match=f"{sentence_model}: {message}"):
@@ -141,22 +146,40 @@ def test_fitting_model_is_accepted(prepared, sentence_model, tmp_path):
     model.load_state_dict(torch.load(sentence_model)["model"])
 
 
-@pytest.mark.parametrize("joined", [True, False])
-def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path, joined):
-    """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
-    shutil.copytree(prepared, tmp_path / "other")
-    for lang in ("en", "de") if joined else ("de",):
-        path = tmp_path / "other" / f"dict.{lang}.txt"
+def swapped(prepared, folder, *languages):
+    """The same data with another dictionary of the same size."""
+    shutil.copytree(prepared, folder)
+    for lang in languages:
+        path = folder / f"dict.{lang}.txt"
         lines = path.read_text().splitlines()
         lines[0], lines[3] = lines[3], lines[0]
         path.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path, joined):
+    """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
+    other = swapped(prepared, tmp_path / "other", *(("en", "de") if joined else ("de",)))
     arguments = ["--load-partial", f"--finetune-from-model={sentence_model}"]
     arguments += ["--share-all-embeddings"] if joined else []
-    line = [tmp_path / "other", tmp_path, "gtransformer_mini", *SIZES, *arguments]
-    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': fine-tuning needs the same"):
+    line = [other, tmp_path, "gtransformer_mini", *SIZES, *arguments]
+    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': the model needs the same"):
         loaded.built(*line)
     shutil.rmtree(prepared)  # where the old data are gone, there is nothing to compare
     loaded.built(*line)
+
+
+def test_a_training_is_not_resumed_with_another_dictionary(prepared, tmp_path):
+    model, cfg = build(prepared, tmp_path)
+    (tmp_path / "save").mkdir()
+    torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
+    build(prepared, tmp_path)
+    other = swapped(prepared, tmp_path / "other", "en", "de")
+    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3'"):
+        build(other, tmp_path)
+    shutil.rmtree(prepared)
+    build(other, tmp_path)
 
 
 def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
@@ -168,15 +191,17 @@ def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
 def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
     """Its own last one comes first, as with fairseq; a --restore-file before all."""
 
-    def found(restore="checkpoint_last.pt", finetune=str(sentence_model)):
-        checkpoint = SimpleNamespace(save_dir=str(tmp_path), restore_file=restore, finetune_from_model=finetune)
-        return pretrained_path(SimpleNamespace(checkpoint=checkpoint))
+    def found(restore="checkpoint_last.pt", finetune=str(sentence_model), other=None):
+        names = {"restore_file": restore, "continue_once": other, "finetune_from_model": finetune}
+        return pretrained_path(SimpleNamespace(checkpoint=SimpleNamespace(save_dir=str(tmp_path), **names)))
 
     assert found() == sentence_model and found(finetune=None) is None
     assert found(restore=str(sentence_model), finetune=None) == sentence_model
-    assert found(restore="nowhere.pt", finetune=None) is None  # fairseq says what it makes of that
+    for missing in ({"restore": "nowhere.pt"}, {"other": "nowhere.pt"}, {"finetune": "nowhere.pt"}):
+        with pytest.raises(UserError, match="nowhere.pt"):
+            found(**missing)
     (tmp_path / "checkpoint_last.pt").touch()
-    assert found() is None
+    assert found() is found(other="nowhere.pt") is found(finetune="nowhere.pt") is None
     assert pretrained_path(None) is None
 
 
@@ -244,6 +269,16 @@ def test_what_is_trained_by_the_option(prepared, sentence_model, tmp_path):
     torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
     with pytest.raises(UserError, match="trained with --trained-parameters new, so its optimizer is of other"):
         build(prepared, tmp_path, *start, *rates)
+
+
+@pytest.mark.parametrize("option", ["--load-partial", "--load-partial-global-from-local"])
+def test_nothing_to_load(prepared, tmp_path, option):
+    """Unless the training is resumed."""
+    with pytest.raises(UserError, match=f"{option}: "):
+        build(prepared, tmp_path, option)
+    (tmp_path / "save").mkdir()
+    torch.save({}, tmp_path / "save" / "checkpoint_last.pt")
+    build(prepared, tmp_path, option)
 
 
 def test_nothing_to_train(dictionary, prepared, tmp_path):

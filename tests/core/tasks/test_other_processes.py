@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from fairseq.data.iterators import CountingIterator, GroupedIterator
 
-from gtransformer.tasks.batches import READ
+from gtransformer.errors import UserError
+from gtransformer.tasks.batches import READ, SEED
 from tests.core.tasks.loaded import load, read
 
 pytestmark = pytest.mark.slow
@@ -25,12 +26,12 @@ def loaded(request):
     return load(**ORDERS[request.param])
 
 
-def iterators(loaded, processes, state=None):
+def iterators(loaded, processes, state=None, seed=1):
     """Of all processes, as fairseq's trainer makes and resumes them in epoch 2."""
     task, dataset = loaded
     made = [
         task.get_batch_iterator(
-            dataset, max_tokens=30, max_positions=(1000, 1000), seed=1, num_shards=processes, shard_id=number,
+            dataset, max_tokens=30, max_positions=(1000, 1000), seed=seed, num_shards=processes, shard_id=number,
             epoch=2, disable_iterator_cache=True,
         )
         for number in range(processes)
@@ -119,3 +120,16 @@ def test_the_same_number_goes_on_as_ever(loaded):
     for resumed in (state, {name: value for name, value in state.items() if name != READ}):
         assert [ids(one.next_epoch_itr(shuffle=True)) for one in iterators(loaded, 2, resumed)] == rest
     assert READ not in made[0].state_dict()  # the epoch has ended
+
+
+def test_another_seed_does_not_go_on_in_the_middle_of_an_epoch(loaded):
+    """Some batches would come twice, some never. Checkpoints from before do not say theirs."""
+    (made,) = iterators(loaded, 1)
+    running = made.next_epoch_itr(shuffle=True)
+    next(running)
+    state = made.state_dict()
+    with pytest.raises(UserError, match="--seed 1"):
+        iterators(loaded, 1, state, seed=2)
+    iterators(loaded, 1, {name: value for name, value in state.items() if name != SEED}, seed=2)
+    list(running)
+    iterators(loaded, 1, made.state_dict(), seed=2)  # the next epoch

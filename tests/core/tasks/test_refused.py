@@ -109,6 +109,7 @@ def test_generation(dictionary, option, options, args):
         ("train", "--context-loss off", "--context-loss"),
         ("train", "--criterion label_smoothed_cross_entropy_with_alignment", "--criterion"),
         ("train", "--criterion nat_loss", "--criterion"),
+        ("train", "--criterion label_smoothed_cross_entropy_with_rdrop", "--criterion"),
         ("train", "--ddp-backend slowmo", "--ddp-backend"),
         ("train", "--optimizer-overrides weight_decay=0.1", "--optimizer-overrides"),
         ("train", "--max-tokens 0", "--max-tokens"),
@@ -119,6 +120,11 @@ def test_generation(dictionary, option, options, args):
         ("train", "--eval-bleu-remove-bpe x", "--eval-bleu-remove-bpe"),
         ("generate", "--post-process x", "--post-process"),
         ("train", "--lr-scheduler inverse_sqrt --warmup-updates 0", "--lr-scheduler"),
+        ("train", "--lr-scheduler inverse_sqrt --stop-min-lr 1e-9", "--stop-min-lr"),
+        ("train", "--lr-scheduler inverse_sqrt --stop-min-lr 1e-6 --warmup-init-lr 1e-7", "--stop-min-lr"),
+        ("train", "--lr-scale-pretrained 0.05", "--lr-scale-pretrained"),
+        ("train", "--weight-decay-randinit 0.5", "--weight-decay-randinit"),
+        ("train", "--doc-noise-epochs 5", "--doc-noise-epochs"),
         ("train", "--label-smoothing=-0.5", "--label-smoothing"),
         ("train", "--label-smoothing 1", "--label-smoothing"),
         ("train", "--adam-betas 0.9", "--adam-betas"),
@@ -139,6 +145,19 @@ def test_generation(dictionary, option, options, args):
 def test_on_the_command_line(program, words, option):
     with expect(option):
         parsed(program, *words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--lr-scheduler inverse_sqrt --warmup-init-lr 1e-7 --stop-min-lr 1e-9",
+        "--doc-double-lr --lr-scale-pretrained 0.05 --weight-decay-randinit 0.5",
+        "--doc-noise-mask 0.1 --doc-noise-epochs 5",
+        "--lr-scale-pretrained 0.2 --weight-decay-randinit 0 --doc-noise-epochs 0",  # nothing is asked for
+    ],
+)
+def test_what_goes_together(words):
+    parsed("train", *words.split())
 
 
 @pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])
@@ -194,6 +213,9 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--patience 3 --validate-interval-updates 5", "--validate-interval-updates"),
         ("--patience 3 --validate-interval-updates 5 --save-interval-updates 10", "--validate-interval-updates"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
+        ("--best-checkpoint-metric los --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
+        ("--best-checkpoint-metric word_ppl --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
+        ("--best-checkpoint-metric nll_loss --criterion cross_entropy", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric bleu --maximize-best-checkpoint-metric", "--eval-bleu"),
         ("--best-checkpoint-metric d_bleu --eval-bleu", "--maximize-best-checkpoint-metric"),
         ("--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric", "--report-accuracy"),
@@ -206,6 +228,9 @@ def test_validations_that_would_fail_or_mislead(words, option):
     for right in (
         "--best-checkpoint-metric d_bleu --eval-bleu --maximize-best-checkpoint-metric",
         "--best-checkpoint-metric entropy_cross_group --doc-attn-entropy",
+        "--best-checkpoint-metric nll_loss --criterion label_smoothed_cross_entropy",
+        "--best-checkpoint-metric nll_loss --criterion cross_entropy --sentence-avg",
+        "--best-checkpoint-metric ppl --criterion cross_entropy",
         "--train-subset valid --disable-validation",
         "--patience 3 --validate-interval-updates 20 --save-interval-updates 10",
         "--validate-interval-updates 5",

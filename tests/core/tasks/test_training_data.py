@@ -126,3 +126,5 @@ def test_a_limit_that_leaves_nothing():
         UserError, match=r"bin: no instance is left of the train set; give more than --max-pair-tokens 1"
     ):
         load(max_pair_tokens=1, **SINGLE)
+    with pytest.raises(UserError, match="--max-pair-tokens 1"):
+        load(max_pair_tokens=1, training_weights="0.5", **SINGLE)

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.tasks import training as training_end
-from gtransformer.tasks.training import GPU_PEAK, check_end, check_limits, count_own_hours
+from gtransformer.tasks.training import GPU_PEAK, check_end, check_limits, count_own_hours, should_save
 from tests.support import tiny_task
 
 
@@ -159,6 +159,19 @@ def test_hours_of_a_training_that_is_resumed(tmp_path, task):
     again = timed(tmp_path, finetune_from_model=start)
     count_own_hours(again)
     assert again.optimization.stop_time_hours == pytest.approx(0.75) and again.lr_scheduler.decay_hours == 0.5
+
+
+@pytest.mark.parametrize(
+    ("updates", "hours", "saves"), [(99, 0.0, True), (99, 1.0, True), (100, 0.0, False), (99, 0.2, False)]
+)
+def test_the_last_update_is_saved_after_its_validation(updates, hours, saves):
+    """By fairseq; else a training that is interrupted in it would seem complete."""
+    saved = {"save_interval_updates": 0, "no_save": False, "no_last_checkpoints": False}
+    limits = {"max_update": 100, "stop_time_hours": hours}
+    trainer = SimpleNamespace(
+        cfg=OmegaConf.create({"checkpoint": saved, "optimization": limits}), cumulative_training_time=lambda: 1800.0
+    )
+    assert should_save(trainer, SimpleNamespace(end_of_epoch=lambda: False), updates) == saves
 
 
 def test_peak_memory(monkeypatch, task):

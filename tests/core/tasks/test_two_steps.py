@@ -114,7 +114,7 @@ def interrupted(tmp_path):
 def test_its_own_last_checkpoint_is_no_start_where_another_is_named(tmp_path, interrupted):
     """fairseq says only in the log that a --restore-file is not there, and trains from random parameters."""
     build(tmp_path, *interrupted)
-    with pytest.raises(UserError, match="is the second step of training, but there is nothing to start from"):
+    with pytest.raises(UserError, match="mistyped.pt"):
         build(tmp_path, *interrupted, "--restore-file=mistyped.pt")
 
 

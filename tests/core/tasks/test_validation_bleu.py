@@ -56,6 +56,14 @@ def test_counts_add_up_to_sacrebleu(tokenize):
     assert "s_bleu" not in found.get_smoothed_values()
 
 
+def test_translations_without_a_word_score_zero():
+    """A metric that is not logged ends the training."""
+    with metrics.aggregate() as found:
+        log_bleu([bleu_counts([[""]], [["der Hund ."]], "none")])
+    values = found.get_smoothed_values()
+    assert values["s_bleu"] == values["d_bleu"] == values["bleu"] == 0
+
+
 def test_options_of_the_generator():
     assert vars(generator_options(None)) == vars(generator_options("{}")) == {"max_len_a": 1.2, "max_len_b": 10}
     assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {"max_len_a": 1.2, "max_len_b": 3, "beam": 2}

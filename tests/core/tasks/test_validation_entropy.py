@@ -15,7 +15,8 @@ from torch import nn
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from gtransformer.tasks.validation import measured
+from gtransformer.tasks.validation import check_entropy_metric, measured
+from tests.core.tasks import loaded
 from tests.support import fairseqs_model, pad_batch, random_document, task_config, tiny_config, tiny_model, tiny_task
 
 
@@ -70,7 +71,17 @@ def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, mod
     assert len(expected) == (12 if mode == "partial" else 6)
     for key, value in expected.items():
         assert logged[key] == pytest.approx(value, abs=1e-4), key
+        check_entropy_metric(key, model)
     assert "loss" in logged
+    check_entropy_metric("loss", model)
+    with pytest.raises(UserError, match="--best-checkpoint-metric entropy_cross: "):
+        check_entropy_metric("entropy_cross", model)
+
+
+def test_what_a_model_does_not_have_selects_no_checkpoint(tmp_path):
+    options = ["--doc-attn-entropy", "--doc-mode=full", "--best-checkpoint-metric=entropy_cross_group"]
+    with pytest.raises(UserError, match="entropy_cross_global"):
+        loaded.built(loaded.LEN48 / "bin", tmp_path, "gtransformer_mini", *options)
 
 
 def test_it_changes_nothing_else(dictionary, batches):

@@ -9,6 +9,7 @@ import pytest
 from gtransformer.cli.translate import main
 from gtransformer.preprocess.formats import read
 from gtransformer.preprocess.formats.documents import Reading, Side
+from gtransformer.preprocess.formats.tables import add_translation
 from tests.core.translation.test_resuming import stop_after
 
 pytestmark = pytest.mark.slow
@@ -116,3 +117,17 @@ def test_what_users_run_into(translate, tmp_path, write, monkeypatch, text, opti
     monkeypatch.chdir(tmp_path)
     assert said in translate(write("in", text), "--format=input", *options, status=1)
     assert {one.name for one in tmp_path.iterdir()} == {"in"}
+
+
+def test_what_is_written_back_stays_as_it_was(write):
+    """Numbers, escapes and half characters of other keys, too; texts are found by the keys of the first line."""
+    lines = [
+        r'{"docid": "a", "en": "One.", "score": 1.50, "n": 12345678901234567890.1, "meta": "\ud83d"} ',
+        r'{"docid": "a", "de": "x", "en": "\u0032.", "docid": "a"}',
+        '{"de": ["a", "b"], "docid": "a", "en": "Three."}',
+    ]
+    made = "".join(add_translation(write("in", "\n".join(lines)), [["Eins „1“.", "Zwei.", "Drei."]], True))
+    assert made.splitlines() == [
+        f'{line.rstrip()[:-1]}, "hyp": "{text}"}}'
+        for line, text in zip(lines, ("Eins „1“.", "Zwei.", "Drei."), strict=True)
+    ]

@@ -13,7 +13,7 @@ from gtransformer.lab.arena.table import arena_text
 from tests.support import ROOT
 
 RECORDED = ROOT / "exp_logs" / "arena" / "arena.json"
-TERMS = ("corpus", "seeds", "updates", "start", "baseline", "changes")
+TERMS = ("corpus", "seeds", "tokens", "start", "baseline", "changes")
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_where_they_come_from_is_not_lost_on_the_way(result, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "option"), [({"updates": 5}, "--updates"), ({"seeds": [1]}, "--seeds"), ({"changes": []}, "--set")]
+    ("change", "option"), [({"tokens": 5}, "--tokens"), ({"seeds": [1]}, "--seeds"), ({"changes": []}, "--set")]
 )
 def test_other_terms(result, tmp_path, change, option):
     path = split(result | change, tmp_path, "sentences", "lst")
@@ -75,7 +75,7 @@ def test_other_terms(result, tmp_path, change, option):
 
 @pytest.mark.parametrize("change", [{"jobs": 9}, {"threads": 9}, {"machine": {"processor": "x", "device": "CPU"}}])
 def test_minutes_are_of_one_machine(result, tmp_path, change):
-    result |= {"updates": None, "minutes": 5, "threads": 1}
+    result |= {"tokens": None, "minutes": 5, "threads": 1}
     clock, wanted = {key: result[key] for key in SPEED_SETTINGS}, terms(result, minutes=5)
     assert read_others([split(result, tmp_path, "sentences", "lst")], wanted, ["sentences"], clock)
     path = split(result | change, tmp_path, "sentences", "lst")
@@ -88,7 +88,7 @@ def test_minutes_are_of_one_machine(result, tmp_path, change):
 def test_files_that_cannot_be_used(result, tmp_path):
     paths = [split(result, tmp_path, "sentences", "window", "lst"), split(result, tmp_path, "sentences", "window")]
     with pytest.raises(UserError, match="window.json: 'window'"):
-        read_others(paths, {}, ["sentences"])
+        read_others(paths, terms(result), ["sentences"])
     for text in ("[]", '{"systems": {}}'):
         (tmp_path / "x.json").write_text(text, encoding="utf-8")
         with pytest.raises(UserError, match="x.json"):

@@ -99,7 +99,7 @@ def add_model_options(parser: CommandParser) -> None:
     add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
     add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     add("--restart", action="store_true", help="discard an interrupted run and start again")
-    add("--quiet", action="store_true", help="no progress on standard error")
+    add("--quiet", action="store_true", help="no progress on standard error, only errors and remarks on the text")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -43,14 +43,15 @@ MARKUP = tuple(
         r"\d+:\d\d:\d\d[,.]\d+ --> \d": "subtitles",
     }.items()
 )
+_COLUMN = "doc(ument)?[-_]?(id)?|src|source|ref(erence)?|target|tgt"
 _XML = "markup (XML or HTML; gtransformer corpus convert opus reads that of OPUS)"
 OPENINGS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in {
-        r"<\?xml\b|<!DOCTYPE\b|<!--|<(?!d>)\w[^>]*>\s*(<\w|$)": _XML,
-        r"<(html|head|body|div|h[1-6]|ul|ol|table)\b[^>]*>|<p\b.*</p>": _XML,
+        r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+(\s+[\w:.-]+\s*=\s*[\"'][^>]*)>": _XML,
+        r"<(html|head|body|div|table|ul|ol|resources)>\s*(<|$)|<(?P<tag>h[1-6]|p|li|td)>.*</(?P=tag)>": _XML,
         r'\{\s*"[^"]*"\s*:.*\}\s*$|[\[{]\s*$|\[\s*\{': "markup (JSON)",
-        r'(?i)("?(doc(ument)?[-_]?(id)?|src|source|ref(erence)?|target|tgt)"?, *)+"?\w+"?\s*$': "columns (CSV)",
+        rf'(?i)"?({_COLUMN})"?,"?({_COLUMN}|[a-z]{{2}})"?(,"?[\w-]+"?)*\s*$': "columns (CSV)",
         r"WEBVTT\b": "markup (subtitles)",
         r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
     }.items()

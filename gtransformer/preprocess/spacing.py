@@ -18,8 +18,9 @@ STOPS = ".,;:!?…"
 OPENING, CLOSING = "([{¿¡", ")]}"
 QUOTES = "\"'“”„‘’‚«»‹›"
 WIDE = "。，、；：！？（）［］｛｝「」『』《》〈〉【】〔〕～"  # of Chinese and Japanese: without blanks on either side
-DOT = "·"  # such a mark in these two, a stop in Greek, elsewhere a sign (col·legi)
-FOREIGN_STOPS = "،؛؟।॥։።"  # of Arabic, Hindi, Armenian, Amharic; signs of the word before, but for quotation marks
+DOT = "·"  # such a mark in these two, elsewhere a sign (col·legi)
+# Stops of Arabic, Hindi, Armenian, Amharic and Greek stay with the word before; as tokens they may follow a quotation.
+SIGN_STOPS = "،؛؟।॥։።·"
 JOINTS = "/–—"
 ASCII = ",:;!?\"'"  # such marks among Chinese or Japanese have blanks or not, as in other languages
 FRENCH = "?!:;»"  # with a blank in front; « with one behind
@@ -69,7 +70,7 @@ class KeptTogether:
 
     def __init__(self, lang: str, alnum: str):
         letters = ranges(alnum)
-        marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE + (DOT if lang in (*UNSPACED, "el") else ""))
+        marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE + (DOT if lang in UNSPACED else ""))
         a, sign = f"[{letters}]", f"[^{letters}{marks}`\\s-]"
         either = f"[^{marks}`\\s-]"
         # Possessive, and tried only at the beginning of a word: input may have words of any length.
@@ -93,7 +94,7 @@ class KeptTogether:
         self._acronym = '[א-ת]+"[א-ת]+' if lang == "he" else None
         inner = f"{a}+(?:[{'’' if lang == 'en' else QUOTED}]{a}+)+"  # English has own rules for the straight apostrophe
         if lang in ("ca", "ga"):  # one letter is elided; sacremoses does not know these
-            one = f"(?<!{a})(?i:[bdlmnst])['’]"
+            one = f"(?<!{a})(?<!['‘’])(?i:[bdlmnst])['’]"
             self._elided = re.compile(f"({one})(?={a})")
             self._apostrophes += [f"{one}(?=\\s)", inner]
         elif lang in ELIDING:
@@ -150,8 +151,7 @@ class Spacing:
         self.lang = lang = lang.partition("_")[0]  # mBART's de_DE is de
         self._spaced = frozenset(FRENCH if lang == "fr" else "")
         wide = WIDE + DOT if lang in UNSPACED else WIDE
-        stops = STOPS + FOREIGN_STOPS + (DOT if lang == "el" else "")
-        self._left = frozenset((*stops, *CLOSING, *wide)) - self._spaced
+        self._left = frozenset((*STOPS, *CLOSING, *wide)) - self._spaced
         self._right = frozenset((*OPENING, *wide))
         joints = JOINTS + ASCII if lang in UNSPACED else JOINTS
         # Token of a joint -> its sign, and whether it touches the token before and after it.
@@ -186,6 +186,8 @@ class Spacing:
             return not other_opens and not (self.lang == "fr" and other in "»›")
         if other in self._left:
             return True
+        if other in SIGN_STOPS:
+            return one_opens is False or one in CLOSING
         head = other[0]
         if head in self._spaced:
             return one in "?!" and head in "?!"

@@ -145,7 +145,8 @@ WITHOUT_EFFECT: Rows = (
     ),
     (
         lambda c: not c.cfg.doc_noise_mask and c.cfg.doc_noise_epochs not in (0, TranslationDocConfig.doc_noise_epochs),
-        "--doc-noise-epochs {cfg.doc_noise_epochs}: no word is masked; give --doc-noise-mask, too, or leave it out",
+        "--doc-noise-epochs {cfg.doc_noise_epochs}: no word is masked; give --doc-noise-mask, too, or leave it out "
+        "(in a recipe: --set train.doc-noise-epochs=null)",
     ),
 )
 GENERATION: Rows = (

@@ -19,8 +19,10 @@ HALF = re.compile("[\ud800-\udfff]")  # surrogates, after lax decoding
 CHUNK = 256  # lines that are encoded together
 MOST_LINES = 10_000  # of a window, also of blank lines
 
-WORD_BEGIN, CONTINUED = "\u2581", "@@"  # of SentencePiece, BPE
-CLAUSE_ENDS = frozenset(",;:.!?…。，；：！？、")
+WORD_BEGIN, CONTINUED, CONTINUING = "\u2581", "@@", "##"  # of SentencePiece, BPE, wordpieces
+WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
+CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
+FEW_UNKNOWN = 5  # a name or an emoji is no reason to doubt a text
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -166,26 +168,32 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
 
     Parts end between words, and after a clause if one ends in their second half.
     """
+    if longest is None or len(tokens) <= longest:
+        return [tokens]
+    pieces = any(token.startswith(WORD_BEGIN) for token in tokens)
     parts, first = [], 0
-    while longest is not None and len(tokens) - first > longest:
-        left = len(tokens) - first
-        last = first + -(-left // -(-left // longest))
-        last = _end_of_words(tokens, first, last)
+    while (left := len(tokens) - first) > longest:
+        equal = first + -(-left // -(-left // longest))
+        last = _end_of_words(tokens, first, equal, first + longest, pieces)
         parts.append(tokens[first:last])
         first = last
     return [*parts, tokens[first:]]
 
 
-def _end_of_words(tokens: list[str], first: int, last: int) -> int:
-    """Return where ``tokens[first:last]`` is to end: after a clause in its second half, else a word, else there."""
-    pieces = any(token.startswith(WORD_BEGIN) for token in tokens)
-    ends = [
-        at
-        for at in range(first + 1, last + 1)
-        if (tokens[at].startswith(WORD_BEGIN) if pieces else not tokens[at - 1].endswith(CONTINUED))
-    ]
+def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: bool) -> int:
+    """Return where a part from ``first`` is to end: after a clause in the second half of ``tokens[first:last]``, else
+    after a word of it, else after a word up to ``most``, else at ``last``. ``pieces``: they are SentencePiece's.
+    """
+
+    def ends_at(at: int) -> bool:
+        if pieces:
+            return tokens[at].startswith(WORD_BEGIN) or tokens[at - 1][-1:] in WIDE_ENDS
+        return not (tokens[at - 1].endswith(CONTINUED) or tokens[at].startswith(CONTINUING))
+
+    ends = list(filter(ends_at, range(first + 1, last + 1)))
     clauses = [at for at in ends if 2 * at > first + last and tokens[at - 1][-1:] in CLAUSE_ENDS]
-    return (clauses or ends or [last])[-1]
+    later = next(filter(ends_at, range(last + 1, most + 1)), last)
+    return (clauses or ends or [later])[-1]
 
 
 def in_parts(tokens: list[str], count: int) -> list[list[str]]:
@@ -252,9 +260,9 @@ class Remarks:
         """Yield the remarks, a sentence each."""
         if self.cut:
             named = ", ".join(self.cut[:5]) + (", ..." if len(self.cut) > 5 else "")
-            why = "had more tokens than the model has positions or a window holds"
-            yield f"{len(self.cut)} sentences {why}; they were cut in parts ({named})"
-        if self.unknown >= MANY_UNKNOWN * self.tokens > 0:
+            sentences = "1 sentence" if len(self.cut) == 1 else f"{len(self.cut)} sentences"
+            yield f"{sentences} had too many tokens for the model or a window and were cut in parts ({named})"
+        if self.unknown >= max(FEW_UNKNOWN, MANY_UNKNOWN * self.tokens):
             yield (
                 f"{self.unknown} of {self.tokens} source tokens are unknown to the model (first {self.first_unknown}); "
                 "check the language and form of the text"

@@ -36,7 +36,7 @@ ROWS = [
         lambda place: (place / "text.gz").write_bytes(gzip.compress(b"The dog.\n" * 999)[:30])),
     Row("output onto input", T.replace("{out}", "{text}"), "input and output are the same file"),
     Row("a new start of nothing", "translate --model {model} {text} --restart", "name it with -o"),
-    Row("a directory as output", T.replace("{out}", "{place}"), "{place}: is a directory; name a file"),
+    Row("the directory of the text as output", T.replace("{out}", "{place}"), "text: its translation would take the"),
     Row("output through a file", T.replace("{out}", "{text}/out"), "{text}/out: cannot be written"),
     Row("two texts, one output", f"{T} {{place}}/other/text", "2 files: their translations need a directory; give",
         lambda place: (other_text(place), (place / "out").write_text(""))),

@@ -378,7 +378,9 @@ def _source_first(files: Sequence[Path], target_lang: str) -> list[Path]:
     last = plain_language(target_lang)
     sources = [file for file in files if re.search("src|source", file.name)]
     targets = [file for file in files if re.search("trg|tgt|target", file.name)]
-    targets = targets or [file for file in files if last in re.split(r"[\W_]", file.stem)[-1:]]
+    words = {file: re.split(r"[\W_]", file.stem) for file in files}
+    targets = targets or [file for file in files if words[file][-1] == last]
+    targets = targets or [file for file in files if last in words[file]]
     sources = sources or [file for file in files if targets and file not in targets]
     if len(sources) != 1:
         names = " and ".join(file.name for file in files)

@@ -103,7 +103,8 @@ def _tsv_rows(path: Path, reading: Reading) -> Iterator[Row]:
             continue
         if len(cells) != len(names):
             raise fault(path, number, f"{len(cells)} columns, but {len(names)} are expected ({', '.join(names)})")
-        quoted = next((cell for cell in cells if '""' in cell and _QUOTED.fullmatch(cell)), None)
+        texts = (cell for name, cell in zip(names, cells, strict=True) if name in found)
+        quoted = next((cell for cell in texts if '""' in cell and cell.strip('"') and _QUOTED.fullmatch(cell)), None)
         if quoted:
             raise fault(path, number, f"{quoted[:30]!r} is quoted as in CSV; write fields without quotes")
         yield _row(number, dict(zip(names, cells, strict=True)), found)

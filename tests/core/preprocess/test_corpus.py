@@ -171,6 +171,17 @@ def test_text_about_markup_is_text(write):
     assert list(text_lines(write("en", "\n".join(lines)))) == lines
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "<URL>", "<music> <laughter>", "<F1> <F2> keys", "<https://a.b>", "<div> is an element of HTML", "<p> opens it",
+        "Doc, please", "Source, Reuters", "REF,LEVEL", "{name} is a placeholder",
+    ],
+)  # fmt: skip
+def test_a_first_line_that_only_resembles_markup(write, first):
+    assert list(text_lines(write("en", f"{first}\n"))) == [first]
+
+
 def test_real_text_is_no_markup(shared):
     for path in sorted(shared.glob("*/concatenated_*_dev_*.xz")) + sorted(shared.glob("techdocs/*_test_*.xz")):
         assert sum(1 for _ in text_lines(path)) > 100

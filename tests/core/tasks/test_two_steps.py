@@ -116,6 +116,11 @@ def test_its_own_last_checkpoint_is_no_start_where_another_is_named(tmp_path, in
     build(tmp_path, *interrupted)
     with pytest.raises(UserError, match="mistyped.pt"):
         build(tmp_path, *interrupted, "--restore-file=mistyped.pt")
+    build(tmp_path, *interrupted, f"--restore-file={tmp_path / 'save' / 'checkpoint_last.pt'}")
+    (tmp_path / "save" / "checkpoint_last.pt").unlink()
+    start = ["--finetune-from-model=nowhere.pt", f"--restore-file={tmp_path / 'save' / 'checkpoint_last.pt'}"]
+    with pytest.raises(UserError, match="nowhere.pt"):
+        build(tmp_path, *interrupted, *start)
 
 
 def test_what_is_frozen_is_not_rounded(tmp_path, interrupted, monkeypatch):

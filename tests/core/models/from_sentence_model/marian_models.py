@@ -74,7 +74,7 @@ def save(
             words = ["</s>", "<unk>", *words, *(["no"] * (seed and not one))]
             vocabularies.append(words)
             lines = (f"{json.dumps(word, ensure_ascii=False)}: {row}\n" for row, word in enumerate(words))
-            (folder / f"{'st'[seed]}.vocab.yml").write_text("".join(lines), encoding="utf-8")
+            (folder / f"{('src', 'trg')[seed]}.vocab.yml").write_text("".join(lines), encoding="utf-8")
     elif one:
         vocabularies = [words_of(train_pieces(folder / "vocab.ende.spm", 46, 1, symbols))] * 2
     else:

@@ -75,11 +75,11 @@ def no_cutter(path):
 
 
 def gaps_in_numbers(path):
-    (path.parent / "s.vocab.yml").write_text("</s>: 0\n<unk>: 7\n")
+    (path.parent / "src.vocab.yml").write_text("</s>: 0\n<unk>: 7\n")
 
 
 def words_like_dates(path):
-    (path.parent / "s.vocab.yml").write_text("</s>: 0\n2001-99-99: 7\n")
+    (path.parent / "src.vocab.yml").write_text("</s>: 0\n2001-99-99: 7\n")
 
 
 def compressed_otherwise(path):
@@ -107,8 +107,8 @@ WRONG = [
     (no_vocabulary, {}, "--vocab"),
     (vocabulary_of_text, {}, "vocab.ende.spm"),
     (no_cutter, {"numbered": True}, "source.spm"),
-    (gaps_in_numbers, {"numbered": True}, "s.vocab.yml"),
-    (words_like_dates, {"numbered": True}, "s.vocab.yml"),
+    (gaps_in_numbers, {"numbered": True}, "src.vocab.yml"),
+    (words_like_dates, {"numbered": True}, "src.vocab.yml"),
     (compressed_otherwise, {}, "model.npz.*compression"),
     (changed({"encoder_l1_self_bq": np.full((1, 16), np.nan)}), {}, "self_attn_local.q_proj.bias are not all finite"),
     (second_model, {}, "model.npz, second.bin|second.bin, model.npz"),
@@ -164,17 +164,17 @@ def test_vocabularies_that_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("pair", [("en", "de"), ("en_XX", "de_DE")])
-@pytest.mark.parametrize("name", ["vocab", "vocab.en-de"])
+@pytest.mark.parametrize("name", ["vocab.{}", "vocab.en-de.{}", "{}.vocab", "vocab.{}-X.32k"])
 def test_vocabularies_by_languages(tmp_path, name, pair, capsys):
     """The target's comes first by its name."""
     saved = save(tmp_path / "given", embeddings="none")
     for side, lang in (("src", "en"), ("trg", "de")):
-        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / f"{name}.{lang}.spm")
+        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / f"{name.format(lang)}.spm")
     assert model_convert([str(saved.path), str(tmp_path / "other"), "-s", "eng", "-t", "deu"]) == 1
     assert "Name both" in only_error(capsys.readouterr().err)
     assert model_convert([str(saved.path), str(tmp_path / "model"), "-s", pair[0], "-t", pair[1]]) == 0
     for file, lang in (("sentencepiece.model", "en"), ("sentencepiece.target.model", "de")):
-        given = saved.path.parent / f"{name}.{lang}.spm"
+        given = saved.path.parent / f"{name.format(lang)}.spm"
         assert (tmp_path / "model" / file).read_bytes() == given.read_bytes()
 
 

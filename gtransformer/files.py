@@ -83,7 +83,7 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
 def _first_line(line: bytes, name: str | Path) -> bytes:
     """Return the first line without a byte order mark. Raise UserError if it shows that this is no UTF-8 text."""
     kind = next((what for begin, what in FOREIGN.items() if line.startswith(begin)), None)
-    blanks = line.count(b" ")
+    blanks = line.count(b" ")  # in UTF-16 most letters of Latin have a zero byte, and in all scripts the blanks
     if kind is None and (line.count(0) * 3 > len(line) or 0 < blanks in (line.count(b" \0"), line.count(b"\0 "))):
         kind = "UTF-16 text"
     if kind is not None:

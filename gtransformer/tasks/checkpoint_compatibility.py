@@ -33,7 +33,6 @@ from gtransformer.tasks.finetuning import (
     check_words,
     goes_on,
     keep_given,
-    names_another,
     pretrained_path,
 )
 from gtransformer.tasks.first_pass import check_sentence_model
@@ -144,7 +143,7 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
         return
     saved = whole.checkpoint
     reset = next((option_of(name) for name in RESETS if saved.get(name)), None)
-    refuse(STARTING, saved=saved, restored=names_another(saved), reset=reset)
+    refuse(STARTING, saved=saved, restored=saved.restore_file != LAST, reset=reset)
     path = pretrained_path(whole) or Path(saved.save_dir) / LAST
     check_system(model_cfg, whole)
     check_reading(model_cfg, read_settings(path), path)

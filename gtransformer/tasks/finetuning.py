@@ -145,14 +145,14 @@ def layer_of(name: str) -> str | None:
 
 def goes_on(whole: DictConfig | None) -> bool:
     """Whether training takes up its own last checkpoint, which has everything; another is named by --restore-file."""
-    own = whole is not None and not names_another(whole.checkpoint)
+    own = whole is not None and whole.checkpoint.restore_file == LAST
     return own and (Path(whole.checkpoint.save_dir) / LAST).is_file()
 
 
-def names_another(options: DictConfig) -> bool:
-    """Whether --restore-file names another checkpoint than the training's own last one."""
-    given, own = Path(options.restore_file), Path(options.save_dir) / LAST
-    return options.restore_file != LAST and given.resolve() != own.resolve()
+def name_own_last(options: DictConfig) -> None:
+    """Replace a path of the training's own last checkpoint in --restore-file by the default, which means the same."""
+    if Path(options.restore_file).resolve() == (Path(options.save_dir) / LAST).resolve():
+        options.restore_file = LAST
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:
@@ -287,7 +287,7 @@ def _gone_on_from(whole: DictConfig) -> Path | None:
     """The checkpoint whose training is taken up: its own last one, or that of --restore-file or --continue-once."""
     if goes_on(whole):
         return Path(whole.checkpoint.save_dir) / LAST
-    named = names_another(whole.checkpoint) or getattr(whole.checkpoint, "continue_once", None)
+    named = whole.checkpoint.restore_file != LAST or getattr(whole.checkpoint, "continue_once", None)
     return pretrained_path(whole) if named else None
 
 
@@ -296,7 +296,7 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     if whole is None:
         return None
     options, name = whole.checkpoint, "restore_file"
-    if not names_another(options):
+    if options.restore_file == LAST:
         own = (Path(options.save_dir) / LAST).is_file()
         named = [one for one in ("continue_once", "finetune_from_model") if getattr(options, one, None)]
         name = None if own or not named else named[0]

@@ -31,7 +31,7 @@ from gtransformer.tasks.batches import batch_iterator, filter_by_size
 from gtransformer.tasks.checkpoint_compatibility import check_beginning, start_from_sentence_model
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import name_own_last, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
@@ -229,6 +229,8 @@ class TranslationDocTask(FairseqTask):
             self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
+            if whole is not None:
+                name_own_last(whole.checkpoint)
             check_options(whole)
             start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:

@@ -15,7 +15,6 @@ from typing import Any, overload
 
 import torch
 
-from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
@@ -123,7 +122,7 @@ class GTransformer:
         # The context sentences of a sentence need positions, too.
         others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
         self.max_sentence_tokens = max(
-            1, min(engine.longest // (1 + others), engine.longest_sentence) - self._boundary_tokens
+            1, min(engine.longest // (1 + others), engine.longest_sentence) - engine.boundary_tokens
         )
 
     @classmethod
@@ -282,7 +281,7 @@ class GTransformer:
         return with_first(lines, first, self.chain.encode_target, name)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
-        strategy = options.decoding_strategy()
+        strategy, boundary = options.decoding_strategy(), self.engine.boundary_tokens
         many = (ON_CPU if self.engine.device.type == "cpu" else BATCHES) * options.max_tokens
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
@@ -290,22 +289,17 @@ class GTransformer:
             strategy.kind == SEQUENTIAL and strategy.tokens is None and strategy.context is None
         )
         if not within:  # search in the model's instances, as fairseq-generate does
-            return windows(map(partial(checked, strategy, self._boundary_tokens), lines), math.inf, many)
+            return windows(map(partial(checked, strategy, boundary), lines), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
-            return (in_equal_parts(window, most, self._boundary_tokens) for window in windows(lines, math.inf, many))
-        return windows(lines, self.max_instance_tokens, many, self.directory.max_sents, self._boundary_tokens)
-
-    @property
-    def _boundary_tokens(self) -> int:
-        """Tokens of a source sentence besides its words."""
-        return BOUNDARY_TOKENS + len(self.engine.prefix)
+            return (in_equal_parts(window, most, boundary) for window in windows(lines, math.inf, many))
+        return windows(lines, self.max_instance_tokens, many, self.directory.max_sents, boundary)
 
     def _longest_sentence(self, options: SearchOptions) -> int:
         """Return the maximum tokens of a sentence, also of a window that the model's instances decide."""
         if options.strategy != SLIDING or options.window_tokens is not None:
             return self.max_sentence_tokens
-        return max(1, min(self.max_sentence_tokens, self.max_instance_tokens - 1 - self._boundary_tokens))
+        return max(1, min(self.max_sentence_tokens, self.max_instance_tokens - 1 - self.engine.boundary_tokens))
 
     def _with_strategy(self, options: SearchOptions) -> SearchOptions:
         """Return the options, completed from the model's instances where the strategy needs more.

@@ -86,6 +86,11 @@ class Engine:
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], InstanceScheme(), ready=True)
 
+    @property
+    def boundary_tokens(self) -> int:
+        """Tokens of a source sentence besides its words."""
+        return BOUNDARY_TOKENS + len(self.prefix)
+
     def instance_tokens(self, instance: Instance) -> Tensor:
         """Return ``<s> a b </s> <s> c </s>`` as (length,) int64."""
         begin, eos = [self.source.bos(), *self.prefix], self.source.eos()
@@ -110,7 +115,7 @@ class Engine:
         tokens = [self.instance_tokens(instance) for instance in instances]
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
         strategy, generator = options.decoding_strategy(), self._generator(options)
-        boundary = BOUNDARY_TOKENS + len(self.prefix)
+        boundary = self.boundary_tokens
         costs = [strategy.cost([len(sentence) + boundary for sentence in instance]) for instance in instances]
         for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, positions):
             sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])

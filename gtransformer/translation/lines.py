@@ -11,15 +11,17 @@ import numpy as np
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
 from gtransformer.errors import UserError
+from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_document_mark
 from gtransformer.preprocess.manifest import MANY_UNKNOWN
+from gtransformer.preprocess.pieces import SPACE
 
 HALF = re.compile("[\ud800-\udfff]")  # surrogates, after lax decoding
 CHUNK = 256  # lines that are encoded together
 MOST_LINES = 10_000  # of a window, also of blank lines
 
-WORD_BEGIN, CONTINUED, CONTINUING = "\u2581", "@@", "##"  # of SentencePiece, BPE, wordpieces
+CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
 FEW_UNKNOWN = 5  # a name or an emoji is no reason to doubt a text
@@ -170,7 +172,7 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
     """
     if longest is None or len(tokens) <= longest:
         return [tokens]
-    pieces = any(token.startswith(WORD_BEGIN) for token in tokens)
+    pieces = any(token.startswith(SPACE) for token in tokens)
     parts, first = [], 0
     while (left := len(tokens) - first) > longest:
         equal = first + -(-left // -(-left // longest))
@@ -187,8 +189,8 @@ def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: b
 
     def ends_at(at: int) -> bool:
         if pieces:
-            return tokens[at].startswith(WORD_BEGIN) or tokens[at - 1][-1:] in WIDE_ENDS
-        return not (tokens[at - 1].endswith(CONTINUED) or tokens[at].startswith(CONTINUING))
+            return tokens[at].startswith(SPACE) or tokens[at - 1][-1:] in WIDE_ENDS
+        return not (tokens[at - 1].endswith(SEPARATOR) or tokens[at].startswith(CONTINUING))
 
     ends = list(filter(ends_at, range(first + 1, last + 1)))
     clauses = [at for at in ends if 2 * at > first + last and tokens[at - 1][-1:] in CLAUSE_ENDS]

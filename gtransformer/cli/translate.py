@@ -274,7 +274,7 @@ class Run:
                         stream.flush()
                     sentences += sum(not translated.line.breaks for translated in window)
                     for translated in window:
-                        remarks.add(translated.line)
+                        remarks.add(translated.line, translated.at_limit)
                     bar.update(len(window))
             if resumable:
                 back = partial(self._write_back, Path(name)) if self.args.format == "input" else None

@@ -60,11 +60,12 @@ class TranslatedLine:
     """A line of the input and its n best translations, best first; empty for a line that is not a sentence.
 
     The n-th translation of a line is its part of the n-th hypothesis of the instance. So the n-th translations of
-    neighbouring lines belong together.
+    neighbouring lines belong together. ``at_limit``: search had to end the best one, or a part of it.
     """
 
     line: InputLine
     translations: list[Translation]
+    at_limit: bool = False
 
     @property
     def _best(self) -> str:
@@ -162,8 +163,8 @@ class GTransformer:
         """Translate a document (a list of sentences) or several (a list of such lists).
 
         Sentences are plain text. The result has the shape of ``text``; a blank sentence gives an empty string.
-        Documents may have any length. A warning names sentences that were cut in parts, and tells if many tokens are
-        unknown to the model.
+        Documents may have any length. A warning names sentences that were cut in parts, and those whose translation
+        reached its length limit, and tells if many tokens are unknown to the model.
 
         Args: search: fields of SearchOptions (``beam=1``) that override the model directory's.
 
@@ -207,7 +208,7 @@ class GTransformer:
         remarks = self.remarks()
         for window in self._windows(lines, options):
             for translated in self._translate(window, options):
-                remarks.add(translated.line)
+                remarks.add(translated.line, translated.at_limit)
                 if translated.line.breaks:
                     results.append([])
                 else:
@@ -337,12 +338,16 @@ class GTransformer:
             found = self.engine.translate(tokens, options, positions)
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
+        at_limit = [False] * len(window.lines)
         for references, nbest in zip(written, found, strict=True):
             ranked = [[Translation(next(plain), score) for score in hypothesis.scores] for hypothesis in nbest]
-            for position, (line, _) in enumerate(references):
+            for position, reference in enumerate(references):
+                line, best = reference[0], nbest[0].sentences[position]
                 pieces[line].append([one[position] for one in ranked])
+                at_limit[line] |= self.engine.is_at_limit(window.tokens(reference), best, options)
         return [
-            TranslatedLine(line, join(parts, self._between)) for line, parts in zip(window.lines, pieces, strict=True)
+            TranslatedLine(line, join(parts, self._between), ended)
+            for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
         ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
@@ -237,22 +237,25 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
 
 @dataclass
 class Remarks:
-    """What a user should know about a translated text: sentences cut in parts, and words that the model does not know.
+    """What a user should know about a translated text: sentences cut in parts, translations that may be incomplete, and
+    words that the model does not know.
 
     ``known``: the words of the source's dictionary.
     """
 
     known: Container[str]
     cut: list[str] = field(default_factory=list)
+    at_limit: list[str] = field(default_factory=list)
     tokens: int = 0
     unknown: int = 0
     first_unknown: str = ""
 
-    def add(self, line: InputLine) -> None:
-        """Count a line."""
+    def add(self, line: InputLine, at_limit: bool) -> None:
+        """Count a line; ``at_limit``: its translation reached the length limit."""
         where = f"sentence {line.position.sentences} of document {line.position.documents}"
         unknown = [token for part in line.tokens for token in part if token not in self.known]
         self.cut += [where] if line.was_cut else []
+        self.at_limit += [where] if at_limit else []
         self.tokens += sum(map(len, line.tokens))
         self.unknown += len(unknown)
         if unknown:
@@ -261,14 +264,20 @@ class Remarks:
     def __iter__(self) -> Iterator[str]:
         """Yield the remarks, a sentence each."""
         if self.cut:
-            named = ", ".join(self.cut[:5]) + (", ..." if len(self.cut) > 5 else "")
-            sentences = "1 sentence" if len(self.cut) == 1 else f"{len(self.cut)} sentences"
-            yield f"{sentences} had too many tokens for the model or a window and were cut in parts ({named})"
+            yield f"too long for the model or a window, and cut in parts: {_named('sentence', self.cut)}"
+        if self.at_limit:
+            which = _named("translation", self.at_limit)
+            yield f"ended by the length limit, perhaps too early: {which}; if so, raise max-len-a or max-len-b"
         if self.unknown >= max(FEW_UNKNOWN, MANY_UNKNOWN * self.tokens):
             yield (
                 f"{self.unknown} of {self.tokens} source tokens are unknown to the model (first {self.first_unknown}); "
                 "check the language and form of the text"
             )
+
+
+def _named(what: str, places: Sequence[str]) -> str:
+    number = f"1 {what}" if len(places) == 1 else f"{len(places):,} {what}s"
+    return f"{number} ({', '.join(places[:5])}{', ...' if len(places) > 5 else ''})"
 
 
 Reference = tuple[int, int]  # line of the window, sentence of the line

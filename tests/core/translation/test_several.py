@@ -10,6 +10,7 @@ from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.translation.resumable import outputs_of
 from tests.core.translation.test_resuming import stop_after
+from tests.support import without_limit_remarks
 
 TEXT = "The old dog sleeps.\nMary finds her book.\n"
 
@@ -22,7 +23,7 @@ def translate(saved_model, tmp_path, capsys):
     def run(*options: str, status: int = 0) -> str:
         given = ["--model", str(saved_model), "--cpu", "--quiet", *names, "-o", str(tmp_path / "out")]
         assert main([*given, *options]) == status
-        return capsys.readouterr().err
+        return without_limit_remarks(capsys.readouterr().err)
 
     for name in names:
         (tmp_path / name).write_text("The old dog sleeps.\n")
@@ -42,9 +43,8 @@ def test_each_text_has_a_file(saved_model, tmp_path, capsys):
     (tmp_path / "out" / "two.txt").unlink(), (tmp_path / "out" / "one.txt").write_text("kept")
     capsys.readouterr()
     assert main([*given, str(one), str(two), "-o", str(tmp_path / "out")]) == 0
-    assert (
-        capsys.readouterr().err == f"{tmp_path / 'out' / 'one.txt'}: there already, kept (--restart makes it again)\n"
-    )
+    kept = f"{tmp_path / 'out' / 'one.txt'}: there already, kept (--restart makes it again)\n"
+    assert without_limit_remarks(capsys.readouterr().err) == kept
     assert (tmp_path / "out" / "two.txt").read_bytes() == (tmp_path / "two.txt.de").read_bytes()
     assert main([*given, str(two), "-o", f"{tmp_path / 'new'}/"]) == 0, "the only match of a pattern"
     assert (tmp_path / "new" / "two.txt").read_bytes() == (tmp_path / "two.txt.de").read_bytes()

@@ -125,7 +125,7 @@ def test_a_sentence_longer_than_a_window_that_nobody_chose(saved_model, model, t
     line = ["--model", saved_model, "--cpu", "--strategy", "sliding", tmp_path / "text", "-o", tmp_path / "out"]
     assert translate([str(word) for word in line]) == 0
     assert len((tmp_path / "out").read_text(encoding="utf-8").splitlines()) == 2
-    assert "were cut in parts (sentence 2 of document 1)" in capsys.readouterr().err
+    assert "cut in parts: 1 sentence (sentence 2 of document 1)" in capsys.readouterr().err
     with pytest.warns(UserWarning, match="cut in parts"):
         small.translate([long], strategy="sliding")
 
@@ -183,3 +183,22 @@ def test_another_strategy_than_the_model_directorys():
     by_sentence = default.changed(strategy="sequential", context_sentences=2)
     assert by_sentence == SearchOptions(strategy="sequential", context_sentences=2)
     assert default.given({"window_tokens": 12}).decoding_strategy().tokens == 12
+
+
+def test_translations_that_the_length_limit_ends_are_named(model):
+    """In greedy search a translation that is longer with a higher limit was ended by the lower one, and no other."""
+    alone = [line for sentence in SENTENCES for line in (sentence, "<d>")]
+
+    def greedy(limit: int, **options) -> list:
+        wanted = SearchOptions(beam=1, max_len_a=0, max_len_b=limit, **options)
+        return [line for window in model.translate_lines(["<d>", *alone], wanted) for line in window]
+
+    short, long = greedy(4), greedy(60)
+    for one, other in zip(short, long, strict=True):
+        assert one.at_limit or one.translations == other.translations
+    assert any(one.at_limit for one in short)
+    assert not any(one.at_limit for one in greedy(1, sentence_rule="off"))
+    with pytest.warns(
+        UserWarning, match=r"length limit.*: 2 translations \(sentence 1 of document 1, .*1 of document 2"
+    ):
+        model.translate([[SENTENCES[0]], SENTENCES[1:2]], max_len_a=0, max_len_b=1)

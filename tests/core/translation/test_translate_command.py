@@ -16,6 +16,7 @@ from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from tests.hard_text import hard_lines
+from tests.support import without_limit_remarks
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def translate(saved_model, capfdbinary):
     def run(*arguments, status: int = 0) -> tuple[list[str], str]:
         assert main(["--model", str(saved_model), "--cpu", *map(str, arguments)]) == status
         out, err = capfdbinary.readouterr()
-        return out.decode().split("\n")[:-1], err.decode()
+        return out.decode().split("\n")[:-1], without_limit_remarks(err.decode())
 
     return run
 

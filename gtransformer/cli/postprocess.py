@@ -45,6 +45,8 @@ def main(argv: list[str] | None = None) -> None:
         processor = Postprocessor(args.lang, moses_directory(args.moses))
     if sys.stdout is None and not args.output:
         raise UserError("standard output is closed; name a file with --output")
+    if args.workers < 1:
+        raise UserError(f"--workers {args.workers}: give 1 or more")
     lines = read_lines(args.input or "/dev/stdin")
     chunks = map_chunks(LineProcessor(processor, args.instances), lines, args.workers, label="postprocess")
     with atomic_write(args.output) if args.output else nullcontext(sys.stdout) as stream:

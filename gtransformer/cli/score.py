@@ -225,8 +225,15 @@ def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | Gi
     texts += [path.with_suffix(".txt") for path in files if args.prepared and not args.text and is_generated(path)]
     read = [*files, *(args.reference_file or ()), args.source_file, args.items]
     read += corpus_files(args.prepared) if args.prepared else []
-    for path in (output, *texts, *filter(None, [args.html])):
+    read.append(args.align_pieces)
+    if args.test_set:
+        read += [args.test_set, *args.test_set.rglob("*")]
+    written = [output, *texts, *filter(None, [args.html])]
+    for path in written:
         check_output(path, read)
+    same = next((path for path in written if [one.resolve() for one in written].count(path.resolve()) > 1), None)
+    if same is not None:
+        raise UserError(f"{same}: two results would be written to it; name another file for one of them")
 
 
 def output_path(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]]) -> Path:

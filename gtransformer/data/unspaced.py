@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from gtransformer.data.languages import plain_language
 
 DEFAULT = "13a"
-TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}  # sacrebleu's, by language
+CHARACTERS = "char"
+TOKENIZERS = {"zh": "zh", "ja": CHARACTERS, "ko": CHARACTERS, "th": CHARACTERS}  # sacrebleu's, by language
 # sacrebleu's tokenisers that cut words into pieces: of text with and without spaces alike.
 SUBWORDS = frozenset({"spm", "flores101", "flores200", "spBLEU-1K"})
 HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
-# Thai, Lao, Burmese, Khmer; and Korean, which is also scored by characters.
-OTHERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
+SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Burmese, Khmer
+HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7af]")  # blanks separate words, but it is also scored by characters
+SCRIPTS = HAN, KANA, SOUTHEAST_ASIAN, HANGUL
+SIGNS = "".join(script.pattern[1:-1] for script in SCRIPTS)  # all of them, within a pattern's []
 WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -31,13 +34,18 @@ def word_tokenizer(tokenizer: str, sentences: Iterable[str]) -> str:
     return bleu_tokenizer("", sentences) if tokenizer in SUBWORDS else tokenizer
 
 
+def separates_words(sentences: Iterable[str]) -> bool:
+    """Return whether blanks separate the words of a text, as in Korean; not so in Chinese, Japanese or Thai."""
+    return _tokenizer_of_script(HANGUL.sub("x", " ".join(sentences))) == DEFAULT
+
+
 def _tokenizer_of_script(text: str) -> str:
     counts = []
-    for script in (HAN, KANA, OTHERS):
+    for script in SCRIPTS:
         text, count = script.subn(" ", text)
         counts.append(count)
-    han, kana, others = counts
+    han, kana, *others = counts
     if sum(counts) <= len(WORD.findall(text)):  # fewer such characters than words of other scripts: names, quotations
         return DEFAULT
     # Chinese has almost no kana, Japanese about as many as Chinese characters.
-    return TOKENIZERS["zh"] if han > others and kana < 0.05 * han else TOKENIZERS["ja"]
+    return TOKENIZERS["zh"] if han > sum(others) and kana < 0.05 * han else TOKENIZERS["ja"]

@@ -9,13 +9,13 @@ document, a position in documents, or the exchanged units of a significance test
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric as SacreMetric
 
-from gtransformer.data.unspaced import word_tokenizer
+from gtransformer.data.unspaced import CHARACTERS, SOUTHEAST_ASIAN, word_tokenizer
 from gtransformer.errors import UserError
 
 # Kinds of segments (paper, appendix A): a sentence, a whole document, or an instance as in the authors' release.
@@ -25,7 +25,7 @@ CHUNKS = {f"chunks of {size} sentences": size for size in (2, 4, 8)}
 WINDOW = 6  # sentences (Raunak et al. 2024)
 WINDOWS = f"windows of {WINDOW} sentences"  # SLIDE
 # sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
-UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})
+UNSPACED = frozenset({"zh", CHARACTERS, "ja-mecab", "ko-mecab"})
 NO_FOURGRAM = "no translated segment has four words, so it is 0 however good they are"
 
 
@@ -125,9 +125,23 @@ def _bleu(tokenizer: str, references: int, lowercase: bool = False) -> Measure:
 
 
 def _ter(tokenizer: str, references: int) -> Measure:
-    """Return TER, case-insensitive, over characters for languages without spaces."""
+    """Return TER, case-insensitive; for languages without spaces with sacrebleu's ``asian_support``.
+
+    It leaves Thai, Lao, Burmese and Khmer as they are, so their characters are separated before.
+    """
     asian = tokenizer in UNSPACED
-    return _sacrebleu(TER(normalized=asian, asian_support=asian), references)
+    measure = _sacrebleu(TER(normalized=asian, asian_support=asian), references)
+    if tokenizer != CHARACTERS:
+        return measure
+
+    def count(hypotheses: list[str], references: list[list[str]]) -> Sequence[Sequence[float]]:
+        return measure.count(_apart(hypotheses), list(map(_apart, references)))
+
+    return replace(measure, signature=f"{measure.signature}|chars:th+lo+my+km", count=count)
+
+
+def _apart(texts: list[str]) -> list[str]:
+    return [SOUTHEAST_ASIAN.sub(r" \g<0> ", text) for text in texts]
 
 
 # TER and chrF are by sentence: TER's shifts over a whole document would take hours and mean little.

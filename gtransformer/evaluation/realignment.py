@@ -15,11 +15,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from gtransformer.data.unspaced import word_tokenizer
+from gtransformer.data.unspaced import SIGNS, word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.corpus import BLANK, NONE
@@ -125,7 +126,8 @@ class Alignment:
         """
         unspaced = tokenizer in UNSPACED
         if self.model is None:
-            unit = re.compile(r"\S" if unspaced else r"\S+")
+            # Latin words and numbers stay whole in Chinese text.
+            unit = re.compile(rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if unspaced else r"\S+")
             return lambda sentence: [found.span() for found in unit.finditer(sentence)]
         if not unspaced:
             raise UserError(
@@ -170,8 +172,8 @@ def realign(
 ) -> list[str]:
     """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
 
-    Words are separated by white space; with sacrebleu's tokenisers for languages without it, they are characters, or
-    the pieces of ``alignment``. Each sentence is cut into pieces by itself.
+    Words are separated by white space; with sacrebleu's tokenisers for languages without it, each character of their
+    scripts is one, or the pieces of ``alignment`` are. Each sentence is cut into pieces by itself.
     """
     split = alignment.splitter(word_tokenizer(tokenizer, references))
     text, spans, own, start = " ".join(sentences), [], [], 0
@@ -192,8 +194,8 @@ def read_realigned(
     tokenizer: str = "13a",
     wanted: Side = ANY,
     alignment: Alignment = AGAIN,
-) -> tuple[Documents, int]:
-    """Return plain text in the shape of its reference, and how many documents had to be cut again.
+) -> tuple[Documents, int, Documents]:
+    """Return plain text in the shape of its reference, how many documents had to be cut again, and the text as it was.
 
     Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
     reference, or the reference is one document. Raises UserError otherwise. ``wanted``: the side of a file of another
@@ -202,7 +204,10 @@ def read_realigned(
     documents, borders = read_plain(path, wanted, like)
     shape = [len(document) for document in reference]
     if borders in (BLANK, NONE) and len(read_sentences(path)) == sum(shape):
-        return read_shaped(path, shape, like), 0
+        found = read_shaped(path, shape, like)
+        return found, 0, found
+    if len(reference) == 1 and borders == BLANK:
+        documents = [list(chain.from_iterable(documents))]
     if len(documents) != len(reference):
         raise UserError(
             f"{path}: {len(documents)} document(s) of {sum(map(len, documents))} sentences, but {like} has "
@@ -214,4 +219,4 @@ def read_realigned(
         realign(document, sentences, tokenizer, alignment) if needed else document
         for document, sentences, needed in zip(documents, reference, other, strict=True)
     ]
-    return aligned, sum(other)
+    return aligned, sum(other), documents

@@ -75,9 +75,15 @@ def has_hypothesis(path: Path) -> bool:
 
 
 def _reference_sides(path: Path) -> list[Side]:
-    """Return the references of a file; the only text counts as one."""
+    """Return the references of a file; the only text counts as one. Raises UserError for several without roles."""
     sides = _sides(list(read(path, Reading()))) if detect(path) else []
-    return [side for side in sides if side.role == REFERENCE] or [Side(REFERENCE)]
+    found = [side for side in sides if side.role == REFERENCE]
+    if len(sides) > 1 and not found:
+        raise UserError(
+            f"{path}: has {', '.join(map(str, sides))}, but does not tell which is the reference; give that text "
+            "alone, as gtransformer corpus convert writes it"
+        )
+    return found or [Side(REFERENCE)]
 
 
 def _sides(documents: Sequence[Document]) -> list[Side]:

@@ -231,10 +231,10 @@ def _plain_segments(
     words = word_tokenizer(tokenizer, chain.from_iterable(reference))
     alignment.splitter(words)  # raises for a tokeniser that does not fit
     if alignment.cuts:
-        text, misaligned = read_realigned(path, reference, like, words, wanted, alignment)
+        text, misaligned, whole = read_realigned(path, reference, like, words, wanted, alignment)
     else:
-        text, misaligned = read_shaped(path, [len(document) for document in reference], like, wanted), 0
-    return segments_of_text(text, reference, tokenizer, instance_index, alignment, more), misaligned
+        text, misaligned, whole = read_shaped(path, [len(document) for document in reference], like, wanted), 0, None
+    return segments_of_text(text, reference, tokenizer, instance_index, alignment, more, whole), misaligned
 
 
 def check_plain(path: Path) -> None:

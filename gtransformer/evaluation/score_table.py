@@ -86,7 +86,9 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
             "note: sentences of a document are not independent, so p-values over sentences are too small if systems "
             "differ from document to document; --test documents is the test to quote"
         )
-    number = sum(len(parts) for found in tests.values() for one in found.values() for parts in one.values())
+    by_system = (systems for scores in tests.values() for systems in scores.values())
+    results = (result for systems in by_system for found in systems.values() for result in found.values())
+    number = sum(result["p_value"] is not None for result in results)
     if number > 1:
         yield f"note: {number} p-values, not corrected for their number"
 

@@ -261,14 +261,16 @@ def segments_of_text(
     instance_index: InstanceIndex | None = None,
     alignment: Alignment = BY_ORDER,
     more: Sequence[Documents] = (),
+    whole: Documents | None = None,
 ) -> Segments:
     """Return segments of plain text, given as documents of sentences in the shape of the reference.
 
     With ``instance_index``, its instances are used and its dropped sentences left out, as for the package's own
     translations. Without it, each document is one instance. ``more``: further references, in the shape of the first.
+    ``whole``: the documents before they were cut again, whose text d-BLEU reads.
     """
-    whole = [(number, 0, len(document)) for number, document in enumerate(reference)]
-    held = instance_index or InstanceIndex("", "", "", len(reference), whole)
+    spans = [(number, 0, len(document)) for number, document in enumerate(reference)]
+    held = instance_index or InstanceIndex("", "", "", len(reference), spans)
     translations = [TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in held.instances]
     texts = [translation.hypothesis for translation in translations]
     found = segments_of_translations(translations, held, reference, texts, tokenizer, more=more)
@@ -276,7 +278,10 @@ def segments_of_text(
     levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
     instances = None if instance_index is None else found.instances
     realigned = levels if alignment.cuts else ()
-    return replace(found, instances=instances, realigned=realigned, alignment=alignment.signature)
+    documents = found.documents
+    if whole is not None and not held.dropped:
+        documents = replace(documents, hypotheses=document_segments(_in_one_form(whole)))
+    return replace(found, documents=documents, instances=instances, realigned=realigned, alignment=alignment.signature)
 
 
 def _pairs(hypotheses: list[str], references: list[list[str]]) -> Pairs:

@@ -23,11 +23,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gtransformer.data.unspaced import separates_words
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import read_aligned
 from gtransformer.evaluation.significance import DOCUMENTS, SIDES, Difference, paired_test
@@ -164,6 +166,9 @@ def score_files(
         raise UserError(
             f"{source}: terms are compared within documents; put a line <d> before each, or blank lines between them"
         )
+    for path, text in ((source, original), (reference, wanted)):
+        if not separates_words(chain.from_iterable(text)):
+            raise UserError(f"{path}: terms are words, which blanks must separate; segment the text first")
     sides = original, wanted
     if training is not None:
         ours, _, theirs = read_aligned(training[0], training[1:])

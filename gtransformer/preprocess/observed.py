@@ -14,15 +14,14 @@ import re
 
 import numpy as np
 
-from gtransformer.data.unspaced import HAN, KANA, OTHERS
+from gtransformer.data.unspaced import SIGNS
 
 SEPARATOR = "‖"  # between source and observed words
 GAP = "␣"  # one or more words that are not observed
 BETA = 2.0, 3.0  # of the share: 0.4 on average
 LONGEST = 3  # words of an n-gram
-_UNSPACED = "".join(script.pattern[1:-1] for script in (HAN, KANA, OTHERS))
 # A word with the blanks before it; in scripts without blanks, a character.
-_WORD = re.compile(rf"\s*(?:[{_UNSPACED}]|[^\s{_UNSPACED}]+)")
+_WORD = re.compile(rf"\s*(?:[{SIGNS}]|[^\s{SIGNS}]+)")
 
 Ngrams = list[tuple[int, int]]  # [first, last) words
 

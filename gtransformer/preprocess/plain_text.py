@@ -148,7 +148,7 @@ def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pa
         lines = [line for at, line in enumerate(lines) if at not in removed]
     elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
         lines = [line for block in blocks for line in block]
-    elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
+    elif len(lines) == total and len(shape) == len(blocks) > 1 and any(map(is_blank, lines)):
         raise fault(
             path,
             list(map(is_blank, lines)).index(True) + 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from sacrebleu.metrics import TER
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import CHUNKS, COLUMNS, COUNTED, SENTENCES, SegmentStatistics
@@ -74,6 +75,14 @@ def test_ter_of_unspaced_scripts_counts_characters():
     for tokenizer in ("spm", "flores101", "flores200", "spBLEU-1K"):  # of any language: the script decides
         assert score("ter", ["我喜欢狗"], ["我喜欢猫"], tokenizer) == pytest.approx(25)
         assert score("ter", ["Der Hund da"], ["Der Mund da"], tokenizer) == pytest.approx(100 / 3)
+
+
+def test_ter_of_scripts_that_sacrebleu_leaves_whole():
+    """Thai and Burmese are one word to it; with a blank after each character it counts them."""
+    for hypothesis, reference in (("ผมชอบหมา", "ผมชอบแมว"), ("ကျွန်တော်ခွေးကြိုက်", "ကျွန်တော်ကြောင်ကြိုက်")):
+        expected = TER().corpus_score([" ".join(hypothesis)], [[" ".join(reference)]]).score
+        assert score("ter", [hypothesis], [reference], "char") == pytest.approx(expected)
+        assert expected < 100
 
 
 def test_a_tokeniser_whose_package_is_not_there(monkeypatch):

@@ -8,6 +8,7 @@ import time
 from itertools import combinations_with_replacement, pairwise
 
 import pytest
+from sacrebleu.metrics import BLEU
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.cli.score import main
@@ -69,6 +70,7 @@ def test_a_document_of_ten_thousand_words():
         (["我是人", "你"], ["我", "是人", "你"], "zh", ["我", "是人", "你"]),
         (["我喜欢猫。你喜欢狗。", ""], ["我喜欢猫。", "你喜欢狗。"], "flores200", ["我喜欢猫。", "你喜欢狗。"]),
         (["ผมชอบแมวคุณชอบหมา", ""], ["ผมชอบแมว", "คุณชอบหมา"], "spm", ["ผมชอบแมว", "คุณชอบหมา"]),
+        (["今年推出2023我们的GPU快", ""], ["推出5G", "我们GPU快"], "zh", ["今年推出2023", "我们的GPU快"]),
         (["Er ist. Sie", "war."], ["Er ist.", "Sie war."], "flores200", ["Er ist.", "Sie war."]),
         (["x y", "z"], ["a", "b"], "13a", ["x y", "z"]),  # whatever costs the same: its own border
         ([], ["a", "b"], "13a", ["", ""]),
@@ -217,19 +219,37 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     text.write_text("a b\nc d\ne f\n")
     assert score_text(reference, text, alignment=AGAIN).scores["raw"].values["ter"].score == 0
     text.write_text("a b c d\ne f\n")
-    assert main(["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]) == 1
+    command = ["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]
+    assert main(command) == 1
     assert "so open each by a line <d>" in capsys.readouterr().err
+    text.write_text("a b c d\n\ne f\n")  # two documents, or the three lines of the reference
+    assert main(command) == 1
+    assert "line 2: blank, which may separate documents or be a sentence" in capsys.readouterr().err
+    reference.write_text("a b\nc d\ne f\n")
+    text.write_text("a b\n\nc d\ne\nf\n")  # of one document they separate nothing
+    assert score_text(reference, text, alignment=AGAIN).scores["raw"].segments.text == [["a b", "c d", "e f"]]
+
+
+def test_document_scores_do_not_depend_on_the_cut(tmp_path):
+    """Also where there is no blank at it."""
+    reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
+    reference.write_text("<d>\n他们今年推出新的车\n我们公司很快\n", encoding="utf-8")
+    text.write_text("<d>\n他们今年推出新车我们公司很快\n", encoding="utf-8")
+    found = score_text(reference, text, alignment=AGAIN, metrics=("bleu",)).scores["raw"]
+    assert found.segments.text == [["他们今年推出新车", "我们公司很快"]]
+    whole = BLEU(tokenize="zh").corpus_score(["他们今年推出新车我们公司很快"], [["他们今年推出新的车 我们公司很快"]])
+    assert found.values["d_bleu"].score == pytest.approx(whole.score)
 
 
 def test_a_document_of_names_is_cut_as_the_rest_of_its_text(tmp_path, pieces):
     """Whether blanks separate words is the whole reference's matter."""
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
-    reference.write_text("<d>\nOK\nGo\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
-    text.write_text("<d>\nOKGo\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
+    reference.write_text("<d>\nOK Go\n人\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
+    text.write_text("<d>\nOK Go人\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
     for alignment in (AGAIN, Alignment(MWER, pieces[0])):
         found = score_text(reference, text, tokenizer="flores200", metrics=("ter",), alignment=alignment)
         assert found.counts["misaligned_instances"] == 1 and found.scores["raw"].segments.text[1][1] == "木金土"
-        assert alignment.model or found.scores["raw"].segments.text[0] == ["OK", "Go"]
+        assert alignment.model or found.scores["raw"].segments.text[0] == ["OK Go", "人"]
 
 
 def test_a_text_without_documents_is_refused_before_it_fills_the_memory():

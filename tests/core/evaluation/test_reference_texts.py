@@ -121,12 +121,17 @@ def test_one_reference_and_the_same_words(plain, run):
         ("--test-set wmt --langs en-de --hypotheses GPT-4=one", "has a system 'GPT-4', too"),
         ("--test-set wmt --langs en-de --hypotheses one", "one, line "),
         ("--test-set wmt --langs en-de --source-file one", "leave out --source-file"),
+        ("--test-set set.tsv --langs en-de --hypotheses one --html set.tsv", "set.tsv: is read, and the results"),
+        ("--reference-file ref1 --hypotheses one --html out.json", "out.json: two results would be written to it"),
+        ("--reference-file pairs.tsv --hypotheses one", "but does not tell which is the reference"),
         ("--hypotheses one --metrics bleu", "--test-set to score against"),
         ("--reference-file ref1", "give the translations to score"),
     ],
 )
 def test_what_users_run_into(plain, run, words, said):
     (plain / "short").write_text(marked([REFERENCES[1][0][:8], *REFERENCES[1][1:]]))
+    (plain / "pairs.tsv").write_text("docid\ten\tde\na\tx\ty\n")
+    (plain / "set.tsv").write_text("docid\tsrc\tref\na\tx\ty\n")
     layout(plain / "wmt")
     assert said in run(words, status=1)
 

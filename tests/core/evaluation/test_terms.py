@@ -145,6 +145,10 @@ def test_command(files, tmp_path, capsys):
     assert result["significance"]["b"]["ltcr"]["p_value"] is None  # of two documents
     printed = capsys.readouterr().out
     assert "too few documents" in printed and "p two-sided" in printed
+    lines = ["<d>", "网络今天很快。", "我的网络又坏了。", "哦。", "好。", "<d>", "网络坏了。", "好。"]
+    (tmp_path / "zh").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(UserError, match="zh: terms are words, which blanks must separate"):
+        score_files(Path(files["source"]), tmp_path / "zh", {"a": tmp_path / "zh"}, None)
     with pytest.raises(UserError, match="short: no document has a term"):
         score_files(*[Path(files["short"])] * 2, {"a": Path(files["short"])}, None)
     assert "LTCR by stem" in printed and "reference" in printed and "lexicon: 6 sentence pairs" in printed

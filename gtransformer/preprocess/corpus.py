@@ -6,6 +6,7 @@ line is an empty sentence. All commands that read text follow these rules.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -44,20 +45,24 @@ MARKUP = tuple(
     }.items()
 )
 _COLUMN = "doc(ument)?[-_]?(id)?|src|source|ref(erence)?|target|tgt"
-_XML = "markup (XML or HTML; gtransformer corpus convert opus reads that of OPUS)"
+_XML = "markup (XML or HTML)"
+CSV = "columns (CSV; save them as text with tabs, with a column docid)"
 OPENINGS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in {
-        r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+(\s+[\w:.-]+\s*=\s*[\"'][^>]*)>": _XML,
+        r"<\?xml\b": "markup (XML; gtransformer corpus convert opus reads that of OPUS)",
+        r"<!DOCTYPE\b|<!--|<\w+(\s+[\w:.-]+\s*=\s*[\"'][^>]*)>": _XML,
         r"<(html|head|body|div|table|ul|ol|resources)>\s*(<|$)|<(?P<tag>h[1-6]|p|li|td)>.*</(?P=tag)>": _XML,
         r'\{\s*"[^"]*"\s*:.*\}\s*$|[\[{]\s*$|\[\s*\{': "markup (JSON)",
-        rf'(?i)"?({_COLUMN})"?,"?({_COLUMN}|[a-z]{{2}})"?(,"?[\w-]+"?)*\s*$': "columns (CSV)",
+        rf'(?i)"?({_COLUMN})"?,"?({_COLUMN}|[a-z]{{2}})"?(,"?[\w-]+"?)*\s*$': CSV,
         r"WEBVTT\b": "markup (subtitles)",
         r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
     }.items()
 )
 # Single lines of plain text may match these, but not most lines.
 SUBWORDS, COLUMNS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w"), re.compile(r"\S\t+\S")
+# Perhaps the names of CSV's columns.
+HEADER = re.compile(r'(?:"?[\w-]+"?(?P<by>[,;]))(?:"?[\w-]+"?(?P=by))*"?[\w-]+"?\s*$')
 
 Pair = tuple[str, str]
 
@@ -165,7 +170,7 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
 
     Text is refused if more than half of its lines look like subwords or columns.
     """
-    begun, seen, strange = False, 0, 0
+    begun, seen, strange, header, top = False, 0, 0, None, 0
     first: tuple[int, str, str] | None = None  # strange line: its number, its text, what it looks like
     for number, line in enumerate(lines, 1):
         text, mark = line.lstrip(), is_document_mark(line)
@@ -174,13 +179,18 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
             kind = next((kind for pattern, kind in patterns if pattern.match(text)), None)
             if kind is not None:
                 raise _no_text(name, number, text, kind)
-            begun = begun or not mark
+            if not mark and not begun:
+                begun, header, top = True, HEADER.match(text), number
         seen += bool(text) and not mark
         kind = None
         if ("@@ " in line or "\u2581" in line) and SUBWORDS.search(line):
             kind = "subwords (of BPE or SentencePiece)"
         elif "\t" in line and COLUMNS.search(line):
             kind = "columns (with tabs between them)"
+        elif header and seen > 1 and _is_row(line, header[0], header["by"]):
+            kind = CSV
+            if first is None:
+                strange, first = strange + 1, (top, header.string, kind)
         if kind is not None:
             strange, first = strange + 1, first or (number, text, kind)
             if 2 * strange > seen > 9:
@@ -188,6 +198,15 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         yield line
     if first and 2 * strange > seen:
         raise _no_text(name, *first)
+
+
+def _is_row(line: str, header: str, delimiter: str) -> bool:
+    """Return whether a line has as many fields of CSV as its header; a sentence has a blank after its commas."""
+    try:
+        cells, names = csv.reader([line, header], delimiter=delimiter)
+    except (csv.Error, ValueError):  # ValueError: a quoted field goes on in the next line
+        return False
+    return len(cells) == len(names) and not any(cell.startswith(" ") for cell in cells)
 
 
 def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:

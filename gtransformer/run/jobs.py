@@ -19,7 +19,7 @@ import torch
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.training import spoken
 
-SILENCE = 10.0  # seconds without output after which a line reports that a program is running
+SILENCE = 10.0  # seconds without output after which a line reports that a program is running; then twice as many
 UNBUFFERED = {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
 
 
@@ -124,8 +124,9 @@ def _read(pipe: int, name: str | None, line: bytes) -> bytes:
 
     ``line``: the beginning of an unfinished line, which is not interrupted.
     """
-    began = time.monotonic()
-    while name and not select.select([pipe], [], [], SILENCE)[0]:
+    began, silence = time.monotonic(), SILENCE
+    while name and not select.select([pipe], [], [], silence)[0]:
+        silence *= 2
         if not line or b"\r" in line:  # a progress bar may be interrupted
             begin = "\n" if line else ""
             print(f"{begin}[{name}] running, no output for {spoken(time.monotonic() - began)}", flush=True)

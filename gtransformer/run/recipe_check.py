@@ -7,6 +7,7 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from gtransformer.tasks.finetuning import ALL_PARAMETERS, check_rounding, frozen
 from gtransformer.tasks.trained import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
+UNKNOWN = re.compile(r"unrecognized arguments: (--[\w-]+)")
 CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")
 # Placeholders for arguments that are no options of the recipe.
 NEEDED = {
@@ -61,7 +63,7 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
         parser, parse = make(), fairseq_options.parse_args_and_arch
     else:
         parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
-    parser.error = _refuse
+    parser.error = partial(_refuse, known=[name for name in parser._option_string_actions if name.startswith("--")])
     try:
         if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
             _refuse("user-dir is only in section train; write it into task, which both read")
@@ -114,8 +116,14 @@ def check_freezing(given: argparse.Namespace) -> None:
         check_rounding(given, option.removeprefix("with "))
 
 
-def _refuse(message: str) -> NoReturn:
-    """Raise UserError with argparse's message, without names of functions and with only similar choices."""
+def _refuse(message: str, known: Sequence[str] = ()) -> NoReturn:
+    """Raise UserError with argparse's message, without names of functions and with only similar choices.
+
+    ``known``: options, of which a similar one is named.
+    """
+    unknown = UNKNOWN.search(message)
+    if unknown and (like := difflib.get_close_matches(unknown[1], known, 1)):
+        message += f"; similar is {like[0]}"
     message = LAMBDA.sub(r"cannot be read: \1; give a number, or several with commas between them", message)
     found = CHOICES.search(message)
     if found and len(found[0]) > 200:

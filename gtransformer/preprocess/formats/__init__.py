@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, open_bytes, read_lines
-from gtransformer.preprocess.corpus import Pair, raw_file, read_documents, write_pairs
+from gtransformer.preprocess.corpus import HEADER, Pair, raw_file, read_documents, write_pairs
 from gtransformer.preprocess.formats.documents import (
     CHAPTER,
     REFERENCE,
@@ -208,13 +208,15 @@ def read_split(
 def _unknown(path: Path, files: int) -> str:
     if path.is_dir():
         return f"{path}: not WMT's folder, which has sources, references and documents, also within txt"
-    what = "no such file" if not path.exists() else "plain text, or a table without names of its columns"
-    more = (
-        "; give its other side, too, or name its columns with corpus convert files --columns"
-        if files == 1 and path.exists()
-        else ""
-    )
-    return f"{path}: {what}{more}"
+    if not path.exists():
+        return f"{path}: no such file"
+    names = _head(path).partition("\n")[0].rstrip("\r").split("\t")
+    if len(names) > 1 and any(isinstance(one, Side) for one in columns(names).values()):
+        return f"{path}, line 1: a column docid is needed; the file has {', '.join(names)}"
+    if len(names) == 1 and HEADER.match(names[0]):
+        return f"{path}: perhaps CSV, which is not read; save it as text with tabs, with columns docid, src, ref"
+    more = "; give its other side, too, or name its columns with corpus convert files --columns" if files == 1 else ""
+    return f"{path}: plain text, or a table without names of its columns{more}"
 
 
 @dataclass

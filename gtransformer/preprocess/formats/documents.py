@@ -161,7 +161,8 @@ def check_ids(path: Path, text: Text, other_path: Path, other: Text, line: int) 
     for number, (mine, theirs) in enumerate(zip(text.ids, other.ids, strict=False)):
         if mine and theirs and mine != theirs:
             where = f"line {other.lines[number]}" + ("" if path == other_path else f" of {other_path}")
-            raise fault(path, text.lines[number], f"segment {mine}, but segment {theirs} is its other side in {where}")
+            what = f"segment {mine}, but the other side has segment {theirs} here, in {where}; both must have the same"
+            raise fault(path, text.lines[number], f"{what} segments")
     if len(text.sentences) != len(other.sentences):
         at = (text.lines or [line])[-1]
         said = "" if path == other_path else f" in {other_path}"

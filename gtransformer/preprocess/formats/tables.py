@@ -61,6 +61,11 @@ def columns(names: Iterable[str], langs: Sequence[str] = ()) -> dict[str, str | 
             found[name] = Side(meaning, "", who.strip())
         elif not colon and _LANG.match(plain) and plain not in _NO_LANG:
             like_langs[name] = Side("", plain)
+    for role in (REFERENCE, HYPOTHESIS):
+        sides = {name: side for name, side in found.items() if isinstance(side, Side) and side.role == role}
+        plain = [name for name, side in sides.items() if not side.name]
+        if len(plain) == 1 < len(sides):
+            found[plain[0]] = Side(role, "", plain[0].strip())  # its name, to choose it from the others
     return found if Side(SOURCE) in found.values() else found | like_langs
 
 

@@ -245,4 +245,6 @@ def test_documents_are_matched_by_their_ids(tmp_path, run):
     (tmp_path / "y.sgm").write_text((tmp_path / "x.sgm").read_text().replace("docid=b", "docid=d"))
     assert "ref.tsv, line 4: document b is not in y.sgm" in run(f"{words} y.sgm", status=1)
     (tmp_path / "y.sgm").write_text((tmp_path / "x.sgm").read_text().replace("<seg>Drei", "<seg id=7>Drei"))
-    assert "y.sgm, line 1: segment 7, but segment 1 is its other side in line 3" in run(f"{words} y.sgm", status=1)
+    assert "y.sgm, line 1: segment 7, but the other side has segment 1 here, in line 3" in run(
+        f"{words} y.sgm", status=1
+    )

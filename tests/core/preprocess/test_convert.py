@@ -202,6 +202,22 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
     assert "document 0 has 3 sentences, but 4 in" in capsys.readouterr().err
 
 
+def test_tables_that_do_not_tell_which_text_or_document(tmp_path, write, capsys):
+    """A plain column is chosen by its name from several; a missing document column and CSV are said to be that."""
+
+    def convert(text: str, *options: str) -> str:
+        line = ["files", str(tmp_path / "out"), "--split=dev", "-s=en", "-t=de", f"--input={write('x.tsv', text)}"]
+        status = main([*line, *options])
+        shown = capsys.readouterr()
+        return shown.err if status else (tmp_path / "out" / "concatenated_en2de_dev_de.txt").read_text()
+
+    two = "docid\tsrc\tref\tref:B\nd\tA\tB\tC\n"
+    assert "several texts of the reference (reference ref, reference B)" in convert(two)
+    assert [convert(two, f"--reference={name}") for name in ("ref", "B")] == ["<d>\nB\n", "<d>\nC\n"]
+    assert "x.tsv, line 1: a column docid is needed; the file has en, de" in convert("en\tde\nA\tB\n")
+    assert "x.tsv: perhaps CSV, which is not read" in convert('en,de\n"A","B"\n')
+
+
 def test_several_files_of_ctxpro(tmp_path, write, ctxpro, capsys):
     other = [str(write("b.json", json.dumps(ITEMS[1:2]))), str(write("b.inputs", "Yes.<eos> I know you.\n"))]
     files = [str(write("a.json", json.dumps(ITEMS))), str(write("a.inputs", INPUTS))]

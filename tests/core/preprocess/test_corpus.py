@@ -128,6 +128,8 @@ def test_blank_lines_stand_on_both_sides(write):
         ('[{{"source": "One."}}]\n', "JSON"),
         ("docid,src\na,One.\n", "CSV"),
         ('"source","target"\n"One.","Eins."\n', "CSV"),
+        ('number,en\n1,"Hello, friend."\n2,"She said ""no""."\n', "CSV"),
+        ('docid;src\nd1;"Hello, friend."\nd1;Yes\n', "CSV"),
         ("{0}<doc>\n", "documents open with <d>"),
         ("{0}One.\tEins.\nTwo.\tZwei.\nThree.\tDrei.\n", "columns"),
         ("{0}Das Haus@@ boot .\n" + "x@@ y\n" * 9, "subwords"),
@@ -175,11 +177,11 @@ def test_text_about_markup_is_text(write):
     "first",
     [
         "<URL>", "<music> <laughter>", "<F1> <F2> keys", "<https://a.b>", "<div> is an element of HTML", "<p> opens it",
-        "Doc, please", "Source, Reuters", "REF,LEVEL", "{name} is a placeholder",
+        "Doc, please", "Source, Reuters", "REF,LEVEL", "{name} is a placeholder", "id,en\nyes, no",
     ],
 )  # fmt: skip
 def test_a_first_line_that_only_resembles_markup(write, first):
-    assert list(text_lines(write("en", f"{first}\n"))) == [first]
+    assert list(text_lines(write("en", f"{first}\n"))) == first.split("\n")
 
 
 def test_real_text_is_no_markup(shared):

@@ -433,7 +433,7 @@ def test_convert_two_files(write, convert):
         (
             SGM,
             REFSET.replace('id="2"', 'id="3"'),
-            "y, line 4: segment 3, but segment 2 is its other side in line 9 of ",
+            "y, line 4: segment 3, but the other side has segment 2 here, in line 9 of ",
         ),
         (SGM, REFSET.replace('docid="a"', 'docid="x"'), "x, line 11: document a is not in "),
         (
@@ -441,7 +441,7 @@ def test_convert_two_files(write, convert):
             REFSET.replace("</refset>", '<doc docid="x"><seg>x</seg></doc></refset>'),
             "y, line 5: document x is not in ",
         ),
-        (EUROPARL, EUROPARL.replace("the agenda", "the\nagenda"), "y, line 6: segment 1/0/3, but segment 1/1/1"),
+        (EUROPARL, EUROPARL.replace("the agenda", "the\nagenda"), "y, line 6: segment 1/0/3, but the other"),
         (EUROPARL, EUROPARL.replace("ID='3'", "ID=4"), "x, line 12: document 3 is not in "),
         (TALKS, TALKS.replace("Four.", "Four.\nFive."), "y, line 14: 3 segments end here, but the other side has 2"),
         (SGM, "Eins\n", "y: plain text"),

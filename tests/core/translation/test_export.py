@@ -106,6 +106,7 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
     assert "no such directory" in failure(capsys, parts / "nowhere", output)
     assert "name one with --checkpoint" in failure(capsys, parts / "prepared", output)
     assert "no prepared corpus" in failure(capsys, run, output, "--prepared", run)
+    assert f"has the runs {run.name}; give the directory of one" in failure(capsys, run.parent, output)
     (parts / "prepared" / "bpe.codes").rename(parts / "bpe.codes")
     assert "bpe.codes: no such file" in failure(capsys, run, output)
     (parts / "bpe.codes").rename(parts / "prepared" / "bpe.codes")

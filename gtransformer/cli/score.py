@@ -36,6 +36,7 @@ from gtransformer.evaluation.score_table import breakdown_tables, table
 from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
 from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.formats.documents import SOURCE, Side
+from gtransformer.preprocess.formats.wmt import layout_files
 from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents, read_shaped
 
@@ -226,8 +227,10 @@ def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | Gi
     read = [*files, *(args.reference_file or ()), args.source_file, args.items]
     read += corpus_files(args.prepared) if args.prepared else []
     read.append(args.align_pieces)
-    if args.test_set:
-        read += [args.test_set, *args.test_set.rglob("*")]
+    if args.test_set and args.test_set.is_dir():
+        files, ids = layout_files(args.test_set, args.langs)
+        read += [*files.values(), ids]
+    read.append(args.test_set)
     written = [output, *texts, *filter(None, [args.html])]
     for path in written:
         check_output(path, read)

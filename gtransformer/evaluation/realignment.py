@@ -26,7 +26,7 @@ from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.corpus import BLANK, NONE
 from gtransformer.preprocess.formats.documents import Side
 from gtransformer.preprocess.pieces import SentencePieces
-from gtransformer.preprocess.plain_text import ANY, Documents, read_plain, read_sentences, read_shaped
+from gtransformer.preprocess.plain_text import ANY, Documents, ambiguous, read_plain, read_sentences, read_shaped
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
 BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece's byte fallback
@@ -203,7 +203,10 @@ def read_realigned(
     """
     documents, borders = read_plain(path, wanted, like)
     shape = [len(document) for document in reference]
-    if borders in (BLANK, NONE) and len(read_sentences(path)) == sum(shape):
+    lines = read_sentences(path) if borders in (BLANK, NONE) else []
+    if len(lines) == sum(shape):
+        if borders == BLANK and len(documents) == len(reference):
+            raise ambiguous(path, lines, like)
         found = read_shaped(path, shape, like)
         return found, 0, found
     if len(reference) == 1 and borders == BLANK:

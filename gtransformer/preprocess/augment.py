@@ -174,7 +174,7 @@ def select(
     if not counts.documents:
         advice = " in this shard; give a smaller N (--shard I/N)" if shards > 1 else "; check the text"
         if counts.held_out and shards == 1:
-            advice = f"; {counts.held_out} of its documents are in a held-out set (--skip-held-out leaves them out)"
+            advice = f"; {counts.held_out} of its documents are in a held-out set"
         raise UserError(f"{files[0]}: no document is left to augment{advice}")
 
 

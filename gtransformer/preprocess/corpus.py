@@ -61,8 +61,10 @@ OPENINGS = tuple(
 )
 # Single lines of plain text may match these, but not most lines.
 SUBWORDS, COLUMNS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w"), re.compile(r"\S\t+\S")
-# Perhaps the names of CSV's columns.
-HEADER = re.compile(r'(?:"?[\w-]+"?(?P<by>[,;]))(?:"?[\w-]+"?(?P=by))*"?[\w-]+"?\s*$')
+# Perhaps the names of CSV's columns; surely, if one of them is known or a field below is quoted.
+HEADER = re.compile(r'(?:"?[a-z][\w-]*"?(?P<by>[,;]))(?:"?[a-z][\w-]*"?(?P=by))*"?[a-z][\w-]*"?\s*$', re.ASCII | re.I)
+KNOWN = re.compile(rf'(?i)(^|[,;])"?({_COLUMN}|id|number|segment|sentence)"?([,;]|\s*$)')
+QUOTED = re.compile('(^|[,;])"')
 
 Pair = tuple[str, str]
 
@@ -170,7 +172,8 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
 
     Text is refused if more than half of its lines look like subwords or columns.
     """
-    begun, seen, strange, header, top = False, 0, 0, None, 0
+    begun, seen, strange = False, 0, 0
+    header, top, known, fields = None, 0, False, 0  # of CSV
     first: tuple[int, str, str] | None = None  # strange line: its number, its text, what it looks like
     for number, line in enumerate(lines, 1):
         text, mark = line.lstrip(), is_document_mark(line)
@@ -181,13 +184,14 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
                 raise _no_text(name, number, text, kind)
             if not mark and not begun:
                 begun, header, top = True, HEADER.match(text), number
+                known, fields = bool(KNOWN.search(text)), 1 + (text.count(header["by"]) if header else 0)
         seen += bool(text) and not mark
         kind = None
         if ("@@ " in line or "\u2581" in line) and SUBWORDS.search(line):
             kind = "subwords (of BPE or SentencePiece)"
         elif "\t" in line and COLUMNS.search(line):
             kind = "columns (with tabs between them)"
-        elif header and seen > 1 and _is_row(line, header[0], header["by"]):
+        elif header and seen > 1 and (known or QUOTED.search(line)) and _is_row(line, fields, header["by"]):
             kind = CSV
             if first is None:
                 strange, first = strange + 1, (top, header.string, kind)
@@ -200,13 +204,13 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         raise _no_text(name, *first)
 
 
-def _is_row(line: str, header: str, delimiter: str) -> bool:
-    """Return whether a line has as many fields of CSV as its header; a sentence has a blank after its commas."""
+def _is_row(line: str, fields: int, delimiter: str) -> bool:
+    """Return whether a line has so many fields of CSV; a sentence has a blank after its commas."""
     try:
-        cells, names = csv.reader([line, header], delimiter=delimiter)
-    except (csv.Error, ValueError):  # ValueError: a quoted field goes on in the next line
+        (cells,) = csv.reader([line], delimiter=delimiter)
+    except (csv.Error, ValueError):  # ValueError: no line
         return False
-    return len(cells) == len(names) and not any(cell.startswith(" ") for cell in cells)
+    return len(cells) == fields and not any(cell.startswith(" ") for cell in cells)
 
 
 def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:

@@ -148,13 +148,8 @@ def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pa
         lines = [line for at, line in enumerate(lines) if at not in removed]
     elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
         lines = [line for block in blocks for line in block]
-    elif len(lines) == total and len(shape) == len(blocks) > 1 and any(map(is_blank, lines)):
-        raise fault(
-            path,
-            list(map(is_blank, lines)).index(True) + 1,
-            "blank, which may separate documents or be a sentence without translation, since the file has as many "
-            f"lines as {like} has sentences; put a line {DOCUMENT} before each document",
-        )
+    elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
+        raise ambiguous(path, lines, like)
     if len(lines) != total:
         blank = f"; if blank lines are empty sentences, put a line {DOCUMENT} before each document in both"
         raise fault(
@@ -165,6 +160,16 @@ def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pa
         )
     rest = iter(lines)
     return [[next(rest) for _ in range(count)] for count in shape]
+
+
+def ambiguous(path: str | Path, lines: list[str], like: str | Path) -> UserError:
+    """Return the error for blank lines that may separate documents or be sentences."""
+    return fault(
+        path,
+        list(map(is_blank, lines)).index(True) + 1,
+        "blank, which may separate documents or be a sentence without translation, since the file has as many "
+        f"lines as {like} has sentences; put a line {DOCUMENT} before each document",
+    )
 
 
 def write_documents(path: Path, documents: Documents) -> None:

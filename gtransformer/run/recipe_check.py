@@ -7,7 +7,6 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,7 +62,7 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
         parser, parse = make(), fairseq_options.parse_args_and_arch
     else:
         parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
-    parser.error = partial(_refuse, known=[name for name in parser._option_string_actions if name.startswith("--")])
+    parser.error = lambda message: _refuse(message, [one for one in parser._option_string_actions if one[:2] == "--"])
     try:
         if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
             _refuse("user-dir is only in section train; write it into task, which both read")

@@ -113,7 +113,8 @@ class DocumentGenerator(SequenceGenerator):
         limits = within_positions(limits, sentences, self.positions, self.given)
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
         if self.fast and plain:
-            return self._search(sample["net_input"], limits, sentences, positions=sample.get(TEXT_POSITION))
+            found = self._search(sample["net_input"], limits, sentences, positions=sample.get(TEXT_POSITION))
+            return with_limits(found, limits, torch.zeros_like(sentences), sentences)
         if self.parallel:
             raise UserError(f"--strategy {PARALLEL}: leave --prefix-size and --constraints out")
         # Words, <s>, the prefix and </s> of every sentence without the given first <s>; fairseq counts the language
@@ -133,7 +134,8 @@ class DocumentGenerator(SequenceGenerator):
         found = self._loop(strategy, total)._generate(
             sample, prefix_tokens, constraints, bos if bos_token is None else bos_token
         )
-        return [[hypothesis for hypothesis in nbest if hypothesis["score"] > EXHAUSTED / 1e10] for nbest in found]
+        found = [[hypothesis for hypothesis in nbest if hypothesis["score"] > EXHAUSTED / 1e10] for nbest in found]
+        return found if self.rule is None else with_limits(found, limits, torch.zeros_like(sentences), sentences)
 
     def _loop(self, strategy, longest: int) -> SequenceGenerator:
         """Return fairseq's generator for one batch: its length limit is an attribute, not an argument of calls."""
@@ -173,7 +175,7 @@ class DocumentGenerator(SequenceGenerator):
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths, self.given)
         beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
-        return self._search(net_input, limits, given + new, beginnings, positions)
+        return with_limits(self._search(net_input, limits, given + new, beginnings, positions), limits, given, new)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
@@ -224,6 +226,16 @@ class DocumentGenerator(SequenceGenerator):
         return BeamSearch(*searched, limits, sentences, at_once, random=random).run()
 
 
+def with_limits(found: list[list[dict]], limits: Tensor, first: Tensor, count: Tensor) -> list[list[dict]]:
+    """Return the hypotheses of documents with ``limits`` (``LIMITS``): most words of each of their sentences.
+
+    ``first``, ``count``: (documents,) int64, which columns of ``limits`` these are.
+    """
+    rows = zip(found, limits.tolist(), first.tolist(), count.tolist(), strict=True)
+    return [[one | {LIMITS: row[begin : begin + number]} for one in nbest] for nbest, row, begin, number in rows]
+
+
+LIMITS = "limits"  # of a hypothesis
 EXHAUSTED = -1e30  # score of a placeholder, which is no hypothesis
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.errors import UserError
 from gtransformer.search.beam import decodes_stepwise, joined_hypothesis
-from gtransformer.search.generator import DocumentGenerator
+from gtransformer.search.generator import LIMITS, DocumentGenerator
 from gtransformer.search.positions import longest_source
 from gtransformer.search.strategies import SentenceWindow, Strategy
 
@@ -27,7 +27,7 @@ class DocumentProgress:
         begin: the number of its first sentence in the document, from 1.
         number: that of the document in the text.
         windows: the windows still to be translated.
-        chosen: translations so far, ``words </s>`` each; scores: of their tokens.
+        chosen: translations so far, ``words </s>`` each; scores: of their tokens; limits: most words of each.
         hypothesis: the result of the newest window; None: nothing was found, and the document ends here.
     """
 
@@ -37,6 +37,7 @@ class DocumentProgress:
     number: int
     chosen: list[Tensor] = field(default_factory=list)
     scores: list[Tensor] = field(default_factory=list)
+    limits: list[int] = field(default_factory=list)
     hypothesis: dict | None = None
 
 
@@ -175,6 +176,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
         for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
             document.chosen.append(tokens[begin:end])
             document.scores.append(hypothesis["positional_scores"][begin:end])
+        document.limits += hypothesis[LIMITS]
 
     def _whole(self, document: DocumentProgress) -> dict:
         """Return the hypothesis of a document; with a single window, its own."""
@@ -183,7 +185,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
             return last
         symbols = generator.tgt_dict.bos(), int(last["tokens"][-1])
         normalise, lenpen = generator.normalize_scores, generator.len_penalty
-        return joined_hypothesis(document.chosen, document.scores, *symbols, normalise, lenpen)
+        found = joined_hypothesis(document.chosen, document.scores, *symbols, normalise, lenpen)
+        return found | {LIMITS: document.limits}
 
 
 Contexts = Callable[[dict], Sequence[Tensor]]

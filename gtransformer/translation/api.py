@@ -341,10 +341,9 @@ class GTransformer:
         at_limit = [False] * len(window.lines)
         for references, nbest in zip(written, found, strict=True):
             ranked = [[Translation(next(plain), score) for score in hypothesis.scores] for hypothesis in nbest]
-            for position, reference in enumerate(references):
-                line, best = reference[0], nbest[0].sentences[position]
+            for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
-                at_limit[line] |= self.engine.is_at_limit(window.tokens(reference), best, options)
+                at_limit[line] |= nbest[0].at_limit[position]
         return [
             TranslatedLine(line, join(parts, self._between), ended)
             for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)

@@ -16,6 +16,7 @@ from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import Sampling, decodes_stepwise
+from gtransformer.search.generator import LIMITS
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
@@ -38,11 +39,14 @@ class Hypothesis:
             joined to the last (``data/translations.py``).
         scores: log probability (natural logarithm) of each: the sum over its tokens and its ``</s>``.
         score: the score of the search: the log probability of all, divided by length ** lenpen.
+        at_limit: whether search had to end each, as it may not be longer (``max_len_a``, ``max_len_b``, or the model's
+            positions); False without the sentence rule, where only all together have a limit.
     """
 
     sentences: list[str]
     scores: list[float]
     score: float
+    at_limit: list[bool]
 
 
 class Engine:
@@ -184,21 +188,15 @@ class Engine:
         trained = str(self.task.cfg.sentence_rule)
         return ON if options.strategy != FULL or trained == AUTO else trained
 
-    def is_at_limit(self, source: Sequence[str], translation: str, options: SearchOptions) -> bool:
-        """Return whether search had to end a translation (BPE text), because it may not be longer.
-
-        False without the sentence rule, where the limit is that of the whole instance.
-        """
-        most = min(options.most_words(len(source)), self.longest_sentence - self.boundary_tokens)
-        return self._sentence_rule(options) == ON and len(translation.split()) >= most
-
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
         skip = self.task.no_text()
         scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos())
         scores = [*scores[: count - 1], sum(scores[count - 1 :]), *[0.0] * (count - 1 - len(scores))]
         sentences = align_sentences(split_sentences(tokens, self.target, skip), count)
-        return Hypothesis(sentences, scores, float(hypo["score"]))
+        limits = hypo.get(LIMITS, [math.inf] * count)
+        at_limit = [len(one.split()) >= most for one, most in zip(sentences, limits, strict=True)]
+        return Hypothesis(sentences, scores, float(hypo["score"]), at_limit)
 
 
 def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) -> list[float]:

@@ -66,7 +66,7 @@ def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | No
                 (Path(word).parent for word in read_json(record)["command"] if word.endswith("/bin")), prepared
             )
     runs = [one.name for one in sorted(path.iterdir()) if (one / "checkpoints").is_dir()]
-    if runs and not (path / "checkpoints").is_dir():
+    if checkpoint is None and runs and not (path / "checkpoints").is_dir():
         raise UserError(f"{path}: has the runs {', '.join(runs)}; give the directory of one of them")
     if not (prepared / MANIFEST).is_file():
         raise UserError(f"{prepared}: no prepared corpus; name the one that the model was trained on with --prepared")

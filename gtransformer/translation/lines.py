@@ -266,8 +266,8 @@ class Remarks:
         if self.cut:
             yield f"too long for the model or a window, and cut in parts: {_named('sentence', self.cut)}"
         if self.at_limit:
-            which = _named("translation", self.at_limit)
-            yield f"ended by the length limit, perhaps too early: {which}; if so, raise max-len-a or max-len-b"
+            limit = "a length limit (max-len-a, max-len-b, or the model's positions)"
+            yield f"ended by {limit}, perhaps too early: {_named('translation', self.at_limit)}"
         if self.unknown >= max(FEW_UNKNOWN, MANY_UNKNOWN * self.tokens):
             yield (
                 f"{self.unknown} of {self.tokens} source tokens are unknown to the model (first {self.first_unknown}); "

@@ -91,10 +91,6 @@ class SearchOptions:
         if self.strategy == PARALLEL and self.sampling_topk is not None:
             raise UserError(f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out")
 
-    def most_words(self, words: int) -> int:
-        """Return the most tokens of the translation of a sentence of ``words`` tokens."""
-        return int(self.max_len_a * words + self.max_len_b)
-
     def decoding_strategy(self) -> Strategy:
         """Return the decoding strategy. Raise UserError for an invalid one."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gtransformer.cli.terms import main
+from gtransformer.data.unspaced import separates_words
 from gtransformer.errors import UserError
 from gtransformer.evaluation.terms import COUNTS, Lexicon, consistency, differences, ratios, score_files
 
@@ -145,8 +146,10 @@ def test_command(files, tmp_path, capsys):
     assert result["significance"]["b"]["ltcr"]["p_value"] is None  # of two documents
     printed = capsys.readouterr().out
     assert "too few documents" in printed and "p two-sided" in printed
-    lines = ["<d>", "网络今天很快。", "我的网络又坏了。", "哦。", "好。", "<d>", "网络坏了。", "好。"]
+    lines = ["<d>", *["我的网络今天又坏了。"] * 4, "<d>", *["网络坏了两天。"] * 2]
     (tmp_path / "zh").write_text("\n".join(lines), encoding="utf-8")
+    segmented = "网络 今天 很 快 。", "ネットワーク は 今日 速い", "เครือข่าย วันนี้ เร็ว มาก", "국회에서 法案이 통과되었다"
+    assert all(separates_words([one] * 3 + ["OK"]) for one in segmented)
     with pytest.raises(UserError, match="zh: terms are words, which blanks must separate"):
         score_files(Path(files["source"]), tmp_path / "zh", {"a": tmp_path / "zh"}, None)
     with pytest.raises(UserError, match="short: no document has a term"):

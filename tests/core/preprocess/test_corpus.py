@@ -178,6 +178,8 @@ def test_text_about_markup_is_text(write):
     [
         "<URL>", "<music> <laughter>", "<F1> <F2> keys", "<https://a.b>", "<div> is an element of HTML", "<p> opens it",
         "Doc, please", "Source, Reuters", "REF,LEVEL", "{name} is a placeholder", "id,en\nyes, no",
+        "你好,世界\n我们今天去,明天回来。\n他说好,我说不。", "3,5\n1,234\n0,75",
+        "Copy,Paste\nUndo,Redo", "ja;nein\nnein;ja",
     ],
 )  # fmt: skip
 def test_a_first_line_that_only_resembles_markup(write, first):

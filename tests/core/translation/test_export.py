@@ -271,4 +271,4 @@ def test_works_without_the_checkout(saved_model, tmp_path):
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
     assert (done.returncode, done.stdout.splitlines()) == (0, expected)
-    assert done.stderr.startswith("text: ended by the length limit") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("text: ended by a length limit") and done.stderr.count("\n") == 1

@@ -185,20 +185,30 @@ def test_another_strategy_than_the_model_directorys():
     assert default.given({"window_tokens": 12}).decoding_strategy().tokens == 12
 
 
+def greedy(model: GTransformer, documents: list[list[str]], limit: int, **options) -> list:
+    """The best hypothesis of each document whose sentences may have up to ``limit`` words."""
+    wanted = SearchOptions(beam=1, max_len_a=0, max_len_b=limit, **options)
+    found = model.engine.translate([model.chain.encode(document) for document in documents], wanted)
+    return [nbest[0] for nbest in found]
+
+
 def test_translations_that_the_length_limit_ends_are_named(model):
     """In greedy search a translation that is longer with a higher limit was ended by the lower one, and no other."""
-    alone = [line for sentence in SENTENCES for line in (sentence, "<d>")]
+    alone = [[sentence] for sentence in SENTENCES]
+    for short, long in zip(greedy(model, alone, 4), greedy(model, alone, 60), strict=True):
+        assert short.at_limit == [len(short.sentences[0].split()) == 4]
+        assert short.at_limit == [True] or short.sentences == long.sentences
+    assert not any(one.at_limit[0] for one in greedy(model, alone, 1, sentence_rule="off"))
+    with pytest.warns(UserWarning, match=r"length limit.*: 2 translations \(.* of document 1, .* of document 2"):
+        model.translate(alone[:2], max_len_a=0, max_len_b=1)
 
-    def greedy(limit: int, **options) -> list:
-        wanted = SearchOptions(beam=1, max_len_a=0, max_len_b=limit, **options)
-        return [line for window in model.translate_lines(["<d>", *alone], wanted) for line in window]
 
-    short, long = greedy(4), greedy(60)
-    for one, other in zip(short, long, strict=True):
-        assert one.at_limit or one.translations == other.translations
-    assert any(one.at_limit for one in short)
-    assert not any(one.at_limit for one in greedy(1, sentence_rule="off"))
-    with pytest.warns(
-        UserWarning, match=r"length limit.*: 2 translations \(sentence 1 of document 1, .*1 of document 2"
-    ):
-        model.translate([[SENTENCES[0]], SENTENCES[1:2]], max_len_a=0, max_len_b=1)
+@pytest.mark.parametrize("strategy", ["full", "parallel"])
+def test_limits_of_a_model_with_few_positions(saved_model, strategy):
+    """They are those that search used, whatever --max-len-a and --max-len-b say."""
+    model = GTransformer.from_pretrained(saved_model, device="cpu")
+    model.engine._generator(SearchOptions(beam=1, max_len_a=0, max_len_b=60, strategy=strategy)).positions = 30
+    (found,) = greedy(model, [DOCUMENT[:3]], 60, strategy=strategy)
+    lengths = [len(one.split()) for one in found.sentences]
+    assert any(found.at_limit) and max(lengths) < 60
+    assert all(length > 1 for length, ended in zip(lengths, found.at_limit, strict=True) if ended)

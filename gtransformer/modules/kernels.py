@@ -1,8 +1,7 @@
 """Operations that are faster on the CPU than PyTorch's: linear layers, dropout, word embedding. Elsewhere PyTorch's.
 
 Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN, which PyTorch
-includes, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/lab/performance.md). Sums differ in the
-last bits.
+includes, does. It was faster on a Zen 5 (docs/lab/performance.md). Sums differ in the last bits.
 
 In bfloat16 oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a
 thousand. Batches without padding have ever new numbers of tokens, so most products waited for a compilation. Here the

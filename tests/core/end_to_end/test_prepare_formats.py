@@ -78,7 +78,7 @@ def failure(capsys, *arguments: object) -> str:
             lambda text: text.replace("ref", "x_ref", 1),
             "test.tsv, line 2: document 0 has no reference (de); it has source",
         ),
-        ("test.tsv", lambda text: text.replace("docid", "number", 1), "test.tsv: plain text, or a table without names"),
+        ("test.tsv", lambda text: text.replace("docid", "number", 1), "test.tsv, line 1: a column docid is needed"),
         (
             "dev.tsv",
             lambda text: "docid\tsrc\tref\na\tx\ty\n",

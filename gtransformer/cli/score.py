@@ -224,19 +224,17 @@ def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | Gi
     files = [path for _, path in named if isinstance(path, Path)]
     texts = [args.text] if args.text else []
     texts += [path.with_suffix(".txt") for path in files if args.prepared and not args.text and is_generated(path)]
-    read = [*files, *(args.reference_file or ()), args.source_file, args.items]
+    read = [*files, *(args.reference_file or ()), args.source_file, args.items, args.align_pieces, args.test_set]
     read += corpus_files(args.prepared) if args.prepared else []
-    read.append(args.align_pieces)
     if args.test_set and args.test_set.is_dir():
-        files, ids = layout_files(args.test_set, args.langs)
-        read += [*files.values(), ids]
-    read.append(args.test_set)
-    written = [output, *texts, *filter(None, [args.html])]
-    for path in written:
+        sides, ids = layout_files(args.test_set, args.langs)
+        read += [*sides.values(), ids]
+    written: set[Path] = set()
+    for path in (output, *texts, *filter(None, [args.html])):
         check_output(path, read)
-    same = next((path for path in written if [one.resolve() for one in written].count(path.resolve()) > 1), None)
-    if same is not None:
-        raise UserError(f"{same}: two results would be written to it; name another file for one of them")
+        if path.resolve() in written:
+            raise UserError(f"{path}: two results would be written to it; name another file for one of them")
+        written.add(path.resolve())
 
 
 def output_path(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]]) -> Path:

@@ -25,7 +25,7 @@ def find_instance_index(prepared: Path, split: str) -> Path:
     found = sorted(folder.glob(f"{split}.*-*.instances.json"))
     if not found:
         splits = sorted({path.name.split(".")[0] for path in folder.glob("*.instances.json")})
-        hint = "; dev is valid here" if split == "dev" and "valid" in splits else ""
+        hint = "; the development set is called valid" if split == "dev" and "valid" in splits else ""
         raise UserError(f"{prepared}: no split {split!r}; it has: {', '.join(splits) or 'none'}{hint}")
     if len(found) > 1:
         raise UserError(

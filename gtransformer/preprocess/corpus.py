@@ -173,7 +173,7 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
     Text is refused if more than half of its lines look like subwords or columns.
     """
     begun, seen, strange = False, 0, 0
-    header, top, known, fields = None, 0, False, 0  # of CSV
+    header, top = None, 0  # perhaps that of CSV, and its line
     first: tuple[int, str, str] | None = None  # strange line: its number, its text, what it looks like
     for number, line in enumerate(lines, 1):
         text, mark = line.lstrip(), is_document_mark(line)
@@ -184,14 +184,13 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
                 raise _no_text(name, number, text, kind)
             if not mark and not begun:
                 begun, header, top = True, HEADER.match(text), number
-                known, fields = bool(KNOWN.search(text)), 1 + (text.count(header["by"]) if header else 0)
         seen += bool(text) and not mark
         kind = None
         if ("@@ " in line or "\u2581" in line) and SUBWORDS.search(line):
             kind = "subwords (of BPE or SentencePiece)"
         elif "\t" in line and COLUMNS.search(line):
             kind = "columns (with tabs between them)"
-        elif header and seen > 1 and (known or QUOTED.search(line)) and _is_row(line, fields, header["by"]):
+        elif header and seen > 1 and _is_row(line, header):
             kind = CSV
             if first is None:
                 strange, first = strange + 1, (top, header.string, kind)
@@ -204,13 +203,17 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         raise _no_text(name, *first)
 
 
-def _is_row(line: str, fields: int, delimiter: str) -> bool:
-    """Return whether a line has so many fields of CSV; a sentence has a blank after its commas."""
+def _is_row(line: str, header: re.Match[str]) -> bool:
+    """Return whether a line is surely one of CSV, with as many fields as the header; a sentence has blanks after its
+    commas.
+    """
+    if not (KNOWN.search(header.string) or QUOTED.search(line)):
+        return False
     try:
-        (cells,) = csv.reader([line], delimiter=delimiter)
+        (cells,) = csv.reader([line], delimiter=header["by"])
     except (csv.Error, ValueError):  # ValueError: no line
         return False
-    return len(cells) == fields and not any(cell.startswith(" ") for cell in cells)
+    return len(cells) == 1 + header.string.count(header["by"]) and not any(cell.startswith(" ") for cell in cells)
 
 
 def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:

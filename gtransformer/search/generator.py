@@ -226,8 +226,11 @@ class DocumentGenerator(SequenceGenerator):
         return BeamSearch(*searched, limits, sentences, at_once, random=random).run()
 
 
+LIMITS = "limits"  # key of a hypothesis
+
+
 def with_limits(found: list[list[dict]], limits: Tensor, first: Tensor, count: Tensor) -> list[list[dict]]:
-    """Return the hypotheses of documents with ``limits`` (``LIMITS``): most words of each of their sentences.
+    """Return the hypotheses of documents with ``LIMITS``: the most words of each of their sentences.
 
     ``first``, ``count``: (documents,) int64, which columns of ``limits`` these are.
     """
@@ -235,7 +238,6 @@ def with_limits(found: list[list[dict]], limits: Tensor, first: Tensor, count: T
     return [[one | {LIMITS: row[begin : begin + number]} for one in nbest] for nbest, row, begin, number in rows]
 
 
-LIMITS = "limits"  # of a hypothesis
 EXHAUSTED = -1e30  # score of a placeholder, which is no hypothesis
 
 

@@ -170,23 +170,19 @@ class Engine:
     def _generator(self, options: SearchOptions, **more):
         if options not in self._generators:
             wanted = Namespace(**vars(options.arguments()), **more)
-            strategy = options.decoding_strategy()
-            wanted.sentence_rule, wanted.never = self._sentence_rule(options), self.never
+            strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
+            wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
             if options.sampling_topk is not None:
                 wanted.random_words = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
             wanted.parallel = strategy.kind == PARALLEL
+            if wanted.sentence_rule == AUTO:
+                # Each line needs a translation; --doc-mode full alone would not guarantee that.
+                wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
             self._generators = {
                 options: SequentialGenerator(generator, strategy) if strategy.definition.by_window else generator
             }
         return self._generators[options]
-
-    def _sentence_rule(self, options: SearchOptions) -> str:
-        if options.sentence_rule != AUTO:
-            return options.sentence_rule
-        # Each line needs a translation; --doc-mode full alone would not guarantee that.
-        trained = str(self.task.cfg.sentence_rule)
-        return ON if options.strategy != FULL or trained == AUTO else trained
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.modules.kernels import largest, rows_at_once
+from gtransformer.modules.kernels import largest, log_probabilities, rows_at_once
 from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule, SentenceState
 
@@ -88,6 +88,7 @@ class Beginnings:
         lengths: (searches,) int64, how many tokens of its document's target each search begins with, whole sentences;
             complete: (searches,) int64, how many sentences precede it. ``BeamSearch.begin_later`` adds tokens.
         positions: (searches,) int64, where in its document each begins if what precedes it is not there; None: it is.
+        features: whether those of the targets are wanted (``BeamSearch.read``).
     """
 
     targets: Sequence[Tensor]
@@ -95,6 +96,7 @@ class Beginnings:
     lengths: np.ndarray
     complete: np.ndarray
     positions: np.ndarray | None = None
+    features: bool = False
 
     @classmethod
     def whole(cls, targets: Sequence[Tensor], eos: int) -> Beginnings:
@@ -178,7 +180,8 @@ class BeamSearch:
             for state in self.states:
                 state.skip(beginnings.positions)
         elif beginnings is not None and any(map(len, beginnings.targets)):
-            self.read = [state.force(beginnings.targets, beginnings.lengths) for state in self.states]
+            forced = beginnings.targets, beginnings.lengths, beginnings.features
+            self.read = [state.force(*forced) for state in self.states]
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
     def begin_later(self, more: np.ndarray, prefixes: SentenceState) -> None:
@@ -203,12 +206,15 @@ class BeamSearch:
 
     def _step(self) -> None:
         rule, prefixes, width = self.rule, self.prefixes, 2 * self.beam
-        last = on_device(prefixes.newest.ravel(), self.device)
-        opens, tags = prefixes.newest == rule.bos, rule.tags(prefixes)
-        features = [state.step(last, opens, tags) for state in self.states]
+        between, numbers = rule.between(prefixes), [document.number for document in self.active]
+        forced = rule.without_choice(prefixes, self.sentences[numbers])
+        features: list[Tensor] = []
+        if (~(between & (forced == rule.language)) & np.isfinite(self.scores)).any():  # some go on
+            last = on_device(prefixes.newest.ravel(), self.device)
+            opens, tags = prefixes.newest == rule.bos, rule.tags(prefixes)
+            features = [state.step(last, opens, tags) for state in self.states]
 
         # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token without an alternative.
-        between, numbers = rule.between(prefixes), [document.number for document in self.active]
         values = np.full((*between.shape, width), -np.inf)
         tokens = np.full(values.shape, rule.eos)
         inside = np.flatnonzero(~between.ravel() & np.isfinite(self.scores).ravel())
@@ -218,7 +224,7 @@ class BeamSearch:
             values.reshape(-1, width)[inside, : found.shape[1]] = found
             tokens.reshape(-1, width)[inside, : found.shape[1]] = words
         values[between, 0] = 0.0
-        tokens[between, 0] = rule.without_choice(prefixes, self.sentences[numbers])[between]
+        tokens[between, 0] = forced[between]
         values += self.scores[..., None]
         self._choose(values.reshape(len(values), -1), tokens.reshape(len(values), -1))
 
@@ -249,8 +255,7 @@ class BeamSearch:
             logits = state.logits(x if everything else x.index_select(0, hypotheses))
             if scoring.temperature != 1.0:
                 logits = logits / scoring.temperature
-            exact = torch.float64 if logits.dtype == torch.float64 else torch.float32
-            scores.append(logits.log_softmax(dim=1, dtype=exact))
+            scores.append(log_probabilities(logits))
         lprobs = scores[0]
         if len(scores) > 1:
             lprobs = torch.stack(scores).logsumexp(dim=0) - np.log(len(scores))
@@ -368,7 +373,7 @@ class StepState(Protocol):
 
     vocabulary: int  # number of words
 
-    def force(self, targets: Sequence[Tensor], lengths: np.ndarray) -> Tensor:
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray, features: bool) -> Tensor | None:
         """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return features."""
         ...
 

@@ -60,7 +60,7 @@ def test_forced_tokens(dictionary, name, within, caches):
         state.force(read, np.array([77, 0, 0, 5]))
         state.begin_later(lengths - state.history.steps)
     else:
-        state.force(read, lengths)
+        state.force(read, lengths, features=within)
     read = [begun[row // BEAM] + own[row][:swap] for row in range(len(rows))]
     order = [1, 0, 3, 2, 5, 5, 6, 6]
     read += [read[old] + own[row][swap:] for row, old in enumerate(order)]

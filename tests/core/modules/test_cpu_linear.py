@@ -18,6 +18,7 @@ from gtransformer.modules.kernels import (
     OneDNNProduct,
     PackedLinear,
     largest,
+    log_probabilities,
     product,
     rounded_copy,
 )
@@ -27,9 +28,9 @@ from tests.support import relative_error
 BFLOAT16 = 2.0**-8  # a unit in the last place
 
 
-@pytest.fixture(params=["0", "1"])
+@pytest.fixture(params=["0", "1", ""], ids=["PyTorch", "oneDNN", "default"])
 def library(request, monkeypatch):
-    """Both libraries in turn."""
+    """Both libraries in turn, and the choice on this machine."""
     if request.param == "1" and not processor.onednn_is_there():
         pytest.skip("this PyTorch has no oneDNN")
     monkeypatch.setenv("GTRANSFORMER_ONEDNN", request.param)
@@ -254,3 +255,13 @@ def test_the_largest_by_blocks(columns):
     assert torch.equal(values, x.sort(dim=1, descending=True)[0][:, :3])
     assert torch.equal(x.gather(1, index), values)
     assert all(len(set(row)) == 3 for row in index.tolist())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_log_probabilities(dtype):
+    """More than one part; a row with one possible word."""
+    logits = torch.randn(5, 1 << 17, dtype=dtype)
+    logits[3, 1:] = -torch.inf
+    found = log_probabilities(logits.clone())
+    exact = torch.float64 if dtype == torch.float64 else torch.float32
+    assert torch.equal(found, logits.log_softmax(dim=1, dtype=exact))

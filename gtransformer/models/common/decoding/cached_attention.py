@@ -52,7 +52,7 @@ class CachedPrefix(CachedAttention):
         grouped = [side.unflatten(0, (-1, history.beam)).transpose(1, 2) for side in new]
         if self.sides is None:
             shape = (*grouped[0].shape[:2], history.capacity, *grouped[0].shape[2:])
-            self.sides = [side.new_zeros(shape) for side in grouped]
+            self.sides = [side.new_empty(shape) for side in grouped]  # all slots that are read are written before
         if history.dropped:
             remaining = self.sides[0].shape[2] - history.dropped
             for side in self.sides:
@@ -198,6 +198,8 @@ def attend(
     exact = torch.float64 if q.dtype == torch.float64 else torch.float32
     joined = scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
     weights = torch.softmax(joined, dim=-1, dtype=exact).to(q.dtype)
+    if len(keys) == 1:
+        return _product(weights, values[0], rows[0])
     parts = weights.split([side.shape[2] for side in keys], dim=-1)
     output = _product(parts[0], values[0], rows[0])
     for part, value, own in zip(parts[1:], values[1:], rows[1:], strict=True):

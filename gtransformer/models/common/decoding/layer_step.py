@@ -134,19 +134,22 @@ class AttentionStep:
         ]
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
-        """Apply the block to x (hypotheses, channels), the newest token of every hypothesis."""
+        """Apply the block to x (rows, channels), the newest token of every hypothesis (``Masks.alike``)."""
         return self.layer.residual(x, lambda h: self._attend(h, masks), self.norm, self.residual_gate)
 
     def _attend(self, h: Tensor, masks: Masks) -> Tensor:
         parts = self._parts(h)
         results = []
         for module, attentions, out, own in zip(self.modules, self.attentions, self.out, parts, strict=True):
+            own = list(map(masks.spread, own))
             if isinstance(module, Ssru):
-                results.append(module.output(attentions[0].advance(*module.parts(*own), masks.history), h.dtype))
+                state = attentions[0].advance(*module.parts(*own), masks.history)
+                results.append(module.output(masks.once(state), h.dtype))
                 continue
             q, *new = self._numbered(module, own, masks.tags)
             q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (documents, heads, beam, dim)
             found = [one.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for one in attentions]
+            found = list(map(masks.once, found))
             results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
         if self.gate is None:
             return results[0]
@@ -181,18 +184,25 @@ class AttentionStep:
         gate = self.layer.residual_gate_of(self.block)
         return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced_prefixes), self.norm, gate)
 
+    def hold(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> None:
+        """Hold the keys of the forced prefixes as ``force``, without its result."""
+        self._keep(self.norm(x) if self.layer.norm_before else x, forced_prefixes)
+
     def _attend_and_keep(self, h: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         if self.block.memory is None:
-            parts = self._parts(h)
-            for module, attentions, own in zip(self.modules, self.attentions, parts, strict=True):
-                if isinstance(module, Ssru):
-                    first, longest = forced_prefixes.view.segments(self.block.scopes[0][0])
-                    forced_prefixes.held.append((attentions[0], [module.states(h, first, longest)]))
-                    continue
-                own = [part.to(forced_prefixes.dtype) for part in own]
-                _, *new = self._numbered(module, own, forced_prefixes.layout.tag)
-                forced_prefixes.held += [(one, new) for one in attentions]
+            self._keep(h, forced_prefixes)
         return self.layer.attend(self.block, h, forced_prefixes.view)
+
+    def _keep(self, h: Tensor, forced_prefixes: ForcedPrefixes) -> None:
+        parts = self._parts(h)
+        for module, attentions, own in zip(self.modules, self.attentions, parts, strict=True):
+            if isinstance(module, Ssru):
+                first, longest = forced_prefixes.view.segments(self.block.scopes[0][0])
+                forced_prefixes.held.append((attentions[0], [module.states(h, first, longest)]))
+                continue
+            own = [part.to(forced_prefixes.dtype) for part in own]
+            _, *new = self._numbered(module, own, forced_prefixes.layout.tag)
+            forced_prefixes.held += [(one, new) for one in attentions]
 
 
 class LayerStep:
@@ -204,7 +214,7 @@ class LayerStep:
         self.fc1, self.fc2 = (pack(linear) for linear in (layer.fc1, layer.fc2))
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
-        """Apply the layer to x (hypotheses, channels), the newest token of every hypothesis."""
+        """Apply the layer to x (rows, channels), the newest token of every hypothesis (``Masks.alike``)."""
         layer = self.layer
         for block in self.blocks:
             x = block.step(x, masks)
@@ -216,6 +226,14 @@ class LayerStep:
         for block in self.blocks:
             x = block.force(x, forced_prefixes)
         return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
+
+    def hold(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> None:
+        """Hold the keys of the forced prefixes as ``force``, without its result."""
+        own = [number for number, block in enumerate(self.blocks) if block.block.memory is None]
+        for block in self.blocks[: own[-1]] if own else []:
+            x = block.force(x, forced_prefixes)
+        if own:
+            self.blocks[own[-1]].hold(x, forced_prefixes)
 
 
 def history_of(scopes: Collection[Scope], groups: int, beam: int, restarts: bool = False) -> History:

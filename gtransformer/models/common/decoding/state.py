@@ -62,13 +62,16 @@ class DecodingState:
             top states of the new tokens, (hypotheses, channels).
         """
 
-    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+    def force(
+        self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
+    ) -> Tensor | None:
         """Read what the hypotheses of each group begin with, before the first step.
 
         Args:
             targets: for each document of the memory (length,) int64 on the device, whole sentences, possibly none.
             lengths: (groups,) int64, each group begins with so many tokens of its document's target. None: with all
                 of it.
+            features: whether the result is wanted; if not, it may be None.
 
         Returns:
             top states of all tokens of the targets, document by document, (N, channels).
@@ -129,28 +132,43 @@ class CachedState(DecodingState):
         self.history.advance(opens)
         for reader in self.readers.values():
             reader.advance(opens, tags, self.history.steps - 1)
-        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype)
-        x = self.inputs.step(tokens, self.history.positions(self.decoder.restarts), opens, tags)
+        alike = self.beam if self._are_alike(tokens, opens, tags) else 1
+        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype, alike)
+        x = masks.once(self.inputs.step(tokens, self.history.positions(self.decoder.restarts), opens, tags))
         for layer in self.layers:
             x = layer.step(x, masks)
         moves = self.history.agreed()
         if moves:
             for one in self.attentions:
                 one.promote(moves)
-        return self._normalised(x)
+        return masks.spread(self._normalised(x))
+
+    def _are_alike(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> bool:
+        """Return whether the hypotheses of each group do not differ: before its first word, products need one row.
+
+        On a GPU rows cost little, and to ask would be to wait.
+        """
+        if self.history.clock != 1 or self.beam == 1 or self.device.type != "cpu":
+            return False
+        each = tokens.numpy().reshape(tags.shape), opens, tags
+        return all((one == one[:, :1]).all() for one in each)
 
     def _normalised(self, x: Tensor) -> Tensor:
         norm = self.decoder.layer_norm
         return x if norm is None else norm(x)
 
-    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+    def force(
+        self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
+    ) -> Tensor | None:
         """Begin all hypotheses of all groups by one full pass over the targets of their documents."""
         self.forced = read_targets(self.decoder, self.memory, targets)
         with self.decoder.autocast():
             x = self.inputs.force(self.forced)
-            for layer in self.layers:
+            for layer in self.layers[:-1]:
                 x = layer.force(x, self.forced)
-            x = self._normalised(x)
+            read = self.layers[-1].force if features else self.layers[-1].hold
+            x = read(x, self.forced)
+            x = self._normalised(x) if features else None
         self._place(prefix_lengths(targets, lengths, self.documents))
         return x
 
@@ -230,12 +248,16 @@ class PrefixState(DecodingState):
         """Return the top states of all tokens of the prefixes (hypotheses, length), (N, channels)."""
         return self.decoder.extract_ragged(prefixes, layout, memory)
 
-    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+    def force(
+        self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
+    ) -> Tensor | None:
         self.lengths = prefix_lengths(targets, lengths, self.documents)
         room = max(0, self.steps - self.tokens.shape[1])
         self.tokens = torch.nn.functional.pad(self.tokens, (0, room), value=self.decoder.padding)
         for group, (document, length) in enumerate(zip(self.documents, self.lengths, strict=True)):
             self.tokens[group * self.beam : (group + 1) * self.beam, :length] = targets[document][:length]
+        if not features:
+            return None
         read = np.flatnonzero([len(target) for target in targets])
         padded, layout, memory = full_pass(self.decoder, self.memory, targets, read)
         with self.decoder.autocast():

@@ -30,9 +30,9 @@ LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that
 FEW_SHAPES = 8  # rows of an int8 product are a multiple of this: oneDNN compiles a kernel for each number
 SEARCHED = 64  # columns of a block of ``largest``
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
-MANY_ROWS = 160  # of a product that is faster with weights as they are, where PyTorch's own library is the faster one
+MANY_ROWS = 160  # from so many on PyTorch's float32 product beats oneDNN's packed one, unless ``onednn_is_faster``
 BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
-SCORED_ELEMENTS = 1 << 22  # log probabilities at a time: more is returned to the system at every step
+SCORED_ELEMENTS = 1 << 22  # log probabilities at a time: larger memory would be returned to the system at every step
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 LARGE_VOCABULARY = 4096  # fewer words gain nothing, and earlier results stay reproducible to the last digit
 
@@ -166,8 +166,8 @@ class PackedLinear:
     """Linear layers with one input, as one product for few rows, where the time to read the weights dominates.
 
     The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
-    is in use. Results have the type of the input. It is for decoding and has no gradient. Layers that multiply in int8
-    (``Linear.quantise``) do so here, too.
+    is in use. Products of ``MANY_ROWS`` use them as they are, where this is faster. Results have the type of the input.
+    It is for decoding and has no gradient. Layers that multiply in int8 (``Linear.quantise``) do so here, too.
 
     Args:
         modules: one or more linear layers with one input.
@@ -184,24 +184,25 @@ class PackedLinear:
         if len(modules) > 1:
             weight, bias = torch.cat([module.weight.detach() for module in modules]), joined_bias(modules)
         self.dtype = dtype or weight.dtype
-        self.weight = weight.to(self.dtype)
+        weight, self.shape = weight.to(self.dtype), weight.shape
         self.bias = None if bias is None else bias.detach().to(self.dtype)
-        self.packed = self.weight.device.type == "cpu" and onednn_is_there()
+        packs = weight.device.type == "cpu" and onednn_is_there()
         if self.dtype == torch.bfloat16:
-            self.packed = self.packed and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+            packs = packs and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         else:
-            self.packed = self.packed and self.dtype == torch.float32 and onednn_is_faster(packed=True)
-        self.given = self.weight
-        if self.packed:
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
+            packs = packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if packs else None
+        both = self.dtype == torch.float32 and not onednn_is_faster()
+        self.weight = weight if both or not packs else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
         if self.quantised is not None:
             return self.quantised(x)
-        if not self.packed or (len(x) >= MANY_ROWS and not onednn_is_faster()):
-            return functional.linear(x.to(self.dtype), self.given, self.bias).to(x.dtype)
-        return _onednn(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
+        few = self.weight is None or len(x) < MANY_ROWS or torch.is_autocast_enabled("cpu")
+        if few and self.packed is not None:
+            return _onednn(x.to(self.dtype), self.packed, self.bias).to(x.dtype)
+        return functional.linear(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
 
 
 def joined_bias(layers: Sequence[nn.Linear] | Sequence[Int8Linear]) -> Tensor | None:
@@ -233,9 +234,9 @@ def rows_at_once(x: Tensor, columns: int | None = None) -> int:
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Return log probabilities of logits (rows, words), in float32, or float64 for float64; ``logits`` is overwritten.
+    """Return log probabilities of logits (rows, words) in float32, or float64 for float64; may overwrite ``logits``.
 
-    On the CPU, part by part within its cache and in place: this takes half the time of one pass.
+    On the CPU it works in place, in parts that its cache holds. This takes half the time of one pass.
     """
     exact = torch.promote_types(logits.dtype, torch.float32)
     if logits.device.type != "cpu" or logits.dtype != exact:

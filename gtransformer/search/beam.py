@@ -88,7 +88,7 @@ class Beginnings:
         lengths: (searches,) int64, how many tokens of its document's target each search begins with, whole sentences;
             complete: (searches,) int64, how many sentences precede it. ``BeamSearch.begin_later`` adds tokens.
         positions: (searches,) int64, where in its document each begins if what precedes it is not there; None: it is.
-        features: whether those of the targets are wanted (``BeamSearch.read``).
+        features: whether the models' features of the targets are wanted (``BeamSearch.read``).
     """
 
     targets: Sequence[Tensor]
@@ -145,7 +145,8 @@ class BeamSearch:
         random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
 
     Attributes:
-        read: for each model its features of all tokens of the beginnings' targets, (N, channels); None without targets.
+        read: for each model its features of all tokens of the beginnings' targets, (N, channels), None if not wanted;
+            None without targets.
     """
 
     def __init__(
@@ -180,8 +181,10 @@ class BeamSearch:
             for state in self.states:
                 state.skip(beginnings.positions)
         elif beginnings is not None and any(map(len, beginnings.targets)):
-            forced = beginnings.targets, beginnings.lengths, beginnings.features
-            self.read = [state.force(*forced) for state in self.states]
+            self.read = [
+                state.force(beginnings.targets, beginnings.lengths, features=beginnings.features)
+                for state in self.states
+            ]
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
     def begin_later(self, more: np.ndarray, prefixes: SentenceState) -> None:
@@ -374,7 +377,7 @@ class StepState(Protocol):
     vocabulary: int  # number of words
 
     def force(self, targets: Sequence[Tensor], lengths: np.ndarray, features: bool) -> Tensor | None:
-        """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return features."""
+        """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return wanted features."""
         ...
 
     def begin_later(self, more: np.ndarray) -> None:

@@ -35,7 +35,7 @@ class StepCosts:
         flops: multiplications and additions of these parts.
         seconds: processor time of ``layers`` and ``projection`` (products), ``attention``, ``model`` (all of the
             decoder's step, with the projection) and ``step`` (with the search).
-        steps, rows: steps, and hypotheses read by all of them.
+        steps, rows: steps of the model, and hypotheses read by all of them.
     """
 
     def __init__(self, vocabulary: int):
@@ -54,10 +54,10 @@ class StepCosts:
         def product(self_: PackedLinear, x: Tensor, seconds: float, _: Tensor) -> None:
             if not self.inside:  # keys and values of the source, once a document
                 return
-            part = "projection" if self_.weight.shape[0] == self.vocabulary else "layers"
+            part = "projection" if self_.shape[0] == self.vocabulary else "layers"
             # oneDNN hides its layout of the weights, not their shape.
-            self.bytes[part] += self_.weight.shape.numel() * self_.dtype.itemsize
-            self.flops[part] += 2 * len(x) * self_.weight.shape.numel()
+            self.bytes[part] += self_.shape.numel() * self_.dtype.itemsize
+            self.flops[part] += 2 * len(x) * self_.shape.numel()
             self.seconds[part] += seconds
 
         def attention(_self, *arguments) -> None:
@@ -68,10 +68,10 @@ class StepCosts:
 
         def step(_self, seconds: float, _: None) -> None:
             self.seconds["step"] += seconds
-            self.steps += 1
             self.inside = False
 
         def rows(_self, tokens: Tensor, *arguments) -> None:
+            self.steps += 1
             self.rows += len(tokens)
             model(_self, *arguments)
 

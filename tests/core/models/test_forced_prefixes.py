@@ -9,14 +9,32 @@ import pytest
 import torch
 
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
+from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
 from tests.core.search.systems import SYSTEMS, windows
 from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_model
 
 TOLERANCE = 1e-11  # float64
+
+
+class Sandwich(Layer):
+    """A layer whose blocks do not read what the usual one's read."""
+
+    def residual(self, x, block, norm, gate=None):
+        return x + norm(block(norm(x)))
+
+
+def sandwich(dictionary):
+    model = tiny_model(dictionary).double()
+    for layer in model.decoder.layers:
+        layer.__class__ = Sandwich
+    return model
+
+
 # A narrow window shows where it is behind forced sentences that have used up the source.
 FORCED = {
     **SYSTEMS,
+    "own residual": sandwich,
     "window by sentence, narrow": windows(decode_alignment="sentence"),
     "SSRU over documents": lambda dictionary: tiny_model(dictionary, decoder_unit="ssru", doc_mode="full").double(),
 }

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.search import beam as beam_module
 from tests.core.search.conftest import Translator
 from tests.support import random_lengths, tiny_model
@@ -114,6 +115,20 @@ def test_no_more_rows_than_asked_for(dictionary, documents, monkeypatch):
     sizes.clear()
     Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, **options)(batch)
     assert set(sizes) == {1} and len(sizes) > together
+
+
+@torch.no_grad()
+def test_no_step_of_the_model_after_the_last_word(dictionary, documents, monkeypatch):
+    steps = []
+    step = CachedState.step
+    monkeypatch.setattr(
+        CachedState, "step", lambda self, *rest: (steps.append(len(self.documents)), step(self, *rest))[1]
+    )
+    options = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "min_len": 4}
+    Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, **options)(
+        documents(random.Random(16), [[2], [1, 3]])
+    )
+    assert len(steps) == 5 + 11  # <s> and four words; <s>, four words and </s>, and again without </s>
 
 
 def test_what_fairseqs_loop_is_for(dictionary):

@@ -284,12 +284,13 @@ def test_costs_of_a_step_are_those_counted_by_hand():
     result = system.profile(1, beam)
     costs = result["profile"]
     weights = layers * (4 * dim**2 + 2 * dim**2 + 2 * dim * 4 * dim)  # self-attention, q and out of the other, fc1, fc2
-    assert costs["steps"] == length and costs["rows"] == beam and result["tokens"] == length
+    steps = length - 1  # nothing is read to write the language symbol
+    assert costs["steps"] == steps and costs["rows"] == beam and result["tokens"] == length
     assert costs["bytes"]["layers"] == 4 * weights
-    assert costs["flops"]["layers"] == 2 * beam * weights
-    # The last step writes the language symbol and the one before </s>: neither has an alternative.
-    assert costs["bytes"]["projection"] == pytest.approx(4 * 100 * dim * (length - 1) / length)
-    seen = sum(step * beam + length for step in range(1, length + 1)) / length  # own tokens, and the source's
+    # In the first step the hypotheses are one.
+    assert costs["flops"]["layers"] == pytest.approx(2 * weights * (1 + beam * (steps - 1)) / steps)
+    assert costs["bytes"]["projection"] == pytest.approx(4 * 100 * dim)
+    seen = sum(step * beam + length for step in range(1, steps + 1)) / steps  # own tokens, and the source's
     assert costs["bytes"]["caches"] == pytest.approx(2 * 4 * dim * layers * seen)
     assert costs["flops"]["caches"] == pytest.approx(2 * 2 * beam * dim * layers * seen)
     parts = costs["seconds"]

@@ -16,7 +16,7 @@ import torch
 
 from gtransformer.modules.ragged import Ragged, on_device
 
-FIRST_CAPACITY = 16  # slots: short sentences need no more, and all are copied when a document leaves the batch
+FIRST_CAPACITY = 16  # tokens: short sentences need no more, and caches are copied when a document leaves the batch
 SHARED_BLOCK = 16  # tokens that hypotheses must share before these move to the shared prefix; steps between checks
 
 
@@ -262,16 +262,16 @@ class SharedRows:
 class Masks:
     """Which slots and shared tokens every hypothesis sees at the current step, added to scores; for all layers.
 
-    ``tags`` (hypotheses,) int64: the sentence of each hypothesis. ``alike``: so many hypotheses after each other do not
-    differ, and the model's states have one row for them; ``spread`` repeats such rows, ``once`` undoes this.
+    ``tags`` (hypotheses,) int64: the sentence of each hypothesis. ``repeats``: runs of so many adjacent hypotheses are
+    equal, and the layers' states have one row for each run; ``expand`` gives each hypothesis its row.
 
     Masks are (groups, 1, beam or 1, keys), None if all keys are visible. ``sentences`` and ``tokens`` map a number to
     the first slot of the last so many, and the mask. Keys of ``tail`` begin at ``tail_first``; ``shared`` is the mask
     of the ``shared_width`` tokens of the shared prefix that are read, and ``rows`` the ``SharedRows`` of ``sharers``.
     """
 
-    def __init__(self, history: History, tags: np.ndarray, device: torch.device, dtype: torch.dtype, alike: int = 1):
-        self.history, self.tags, self.alike = history, tags, alike
+    def __init__(self, history: History, tags: np.ndarray, device: torch.device, dtype: torch.dtype, repeats: int = 1):
+        self.history, self.tags, self.repeats = history, tags, repeats
         self.sentences: dict[int, tuple[int, torch.Tensor | None]] = {}
         for number in history.sentences:
             first, seen = history.view(history.starts[number - 1])
@@ -290,13 +290,13 @@ class Masks:
             seen = np.arange(self.shared_width) < history.shared_length[:, None]
             self.shared = visible_to_score(seen[:, None, None], device, dtype)
 
-    def spread(self, x: torch.Tensor) -> torch.Tensor:
-        """Return one row for each hypothesis."""
-        return x if self.alike == 1 else x.repeat_interleave(self.alike, dim=0)
+    def expand(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a row for each hypothesis."""
+        return x if self.repeats == 1 else x.repeat_interleave(self.repeats, dim=0)
 
-    def once(self, x: torch.Tensor) -> torch.Tensor:
-        """Return one row for hypotheses that are alike."""
-        return x[:: self.alike]
+    def reduce(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a row for each run of equal hypotheses."""
+        return x if self.repeats == 1 else x[:: self.repeats]
 
 
 def _for_heads(seen: np.ndarray) -> np.ndarray:

@@ -134,22 +134,22 @@ class AttentionStep:
         ]
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
-        """Apply the block to x (rows, channels), the newest token of every hypothesis (``Masks.alike``)."""
+        """Apply the block to x (rows, channels), the newest tokens; a row stands for ``masks.repeats`` hypotheses."""
         return self.layer.residual(x, lambda h: self._attend(h, masks), self.norm, self.residual_gate)
 
     def _attend(self, h: Tensor, masks: Masks) -> Tensor:
         parts = self._parts(h)
         results = []
         for module, attentions, out, own in zip(self.modules, self.attentions, self.out, parts, strict=True):
-            own = list(map(masks.spread, own))
+            own = list(map(masks.expand, own))
             if isinstance(module, Ssru):
                 state = attentions[0].advance(*module.parts(*own), masks.history)
-                results.append(module.output(masks.once(state), h.dtype))
+                results.append(module.output(masks.reduce(state), h.dtype))
                 continue
             q, *new = self._numbered(module, own, masks.tags)
             q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (documents, heads, beam, dim)
             found = [one.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for one in attentions]
-            found = list(map(masks.once, found))
+            found = list(map(masks.reduce, found))
             results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
         if self.gate is None:
             return results[0]
@@ -185,8 +185,13 @@ class AttentionStep:
         return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced_prefixes), self.norm, gate)
 
     def hold(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> None:
-        """Hold the keys of the forced prefixes as ``force``, without its result."""
-        self._keep(self.norm(x) if self.layer.norm_before else x, forced_prefixes)
+        """Hold the keys of the forced prefixes as ``force`` does, without a result."""
+
+        def keep(h: Tensor) -> Tensor:
+            self._keep(h, forced_prefixes)
+            return h
+
+        self.layer.residual(x, keep, self.norm)
 
     def _attend_and_keep(self, h: Tensor, forced_prefixes: ForcedPrefixes) -> Tensor:
         if self.block.memory is None:
@@ -214,7 +219,7 @@ class LayerStep:
         self.fc1, self.fc2 = (pack(linear) for linear in (layer.fc1, layer.fc2))
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
-        """Apply the layer to x (rows, channels), the newest token of every hypothesis (``Masks.alike``)."""
+        """Apply the layer to x (rows, channels), the newest tokens; a row stands for ``masks.repeats`` hypotheses."""
         layer = self.layer
         for block in self.blocks:
             x = block.step(x, masks)
@@ -228,7 +233,7 @@ class LayerStep:
         return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
 
     def hold(self, x: Tensor, forced_prefixes: ForcedPrefixes) -> None:
-        """Hold the keys of the forced prefixes as ``force``, without its result."""
+        """Hold the keys of the forced prefixes as ``force`` does, without a result."""
         own = [number for number, block in enumerate(self.blocks) if block.block.memory is None]
         for block in self.blocks[: own[-1]] if own else []:
             x = block.force(x, forced_prefixes)

@@ -71,10 +71,10 @@ class DecodingState:
             targets: for each document of the memory (length,) int64 on the device, whole sentences, possibly none.
             lengths: (groups,) int64, each group begins with so many tokens of its document's target. None: with all
                 of it.
-            features: whether the result is wanted; if not, it may be None.
+            features: whether the result is wanted.
 
         Returns:
-            top states of all tokens of the targets, document by document, (N, channels).
+            top states of all tokens of the targets, document by document, (N, channels); None if not wanted.
         """
 
     def begin_later(self, more: np.ndarray) -> None:
@@ -132,26 +132,16 @@ class CachedState(DecodingState):
         self.history.advance(opens)
         for reader in self.readers.values():
             reader.advance(opens, tags, self.history.steps - 1)
-        alike = self.beam if self._are_alike(tokens, opens, tags) else 1
-        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype, alike)
-        x = masks.once(self.inputs.step(tokens, self.history.positions(self.decoder.restarts), opens, tags))
+        equal = self.history.clock == 1 and opens.all() and (tags == tags[:, :1]).all()  # every hypothesis is <s>
+        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype, self.beam if equal else 1)
+        x = masks.reduce(self.inputs.step(tokens, self.history.positions(self.decoder.restarts), opens, tags))
         for layer in self.layers:
             x = layer.step(x, masks)
         moves = self.history.agreed()
         if moves:
             for one in self.attentions:
                 one.promote(moves)
-        return masks.spread(self._normalised(x))
-
-    def _are_alike(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> bool:
-        """Return whether the hypotheses of each group do not differ: before its first word, products need one row.
-
-        On a GPU rows cost little, and to ask would be to wait.
-        """
-        if self.history.clock != 1 or self.beam == 1 or self.device.type != "cpu":
-            return False
-        each = tokens.numpy().reshape(tags.shape), opens, tags
-        return all((one == one[:, :1]).all() for one in each)
+        return masks.expand(self._normalised(x))
 
     def _normalised(self, x: Tensor) -> Tensor:
         norm = self.decoder.layer_norm
@@ -164,11 +154,10 @@ class CachedState(DecodingState):
         self.forced = read_targets(self.decoder, self.memory, targets)
         with self.decoder.autocast():
             x = self.inputs.force(self.forced)
-            for layer in self.layers[:-1]:
+            *before, last = self.layers
+            for layer in before:
                 x = layer.force(x, self.forced)
-            read = self.layers[-1].force if features else self.layers[-1].hold
-            x = read(x, self.forced)
-            x = self._normalised(x) if features else None
+            x = self._normalised(last.force(x, self.forced)) if features else last.hold(x, self.forced)
         self._place(prefix_lengths(targets, lengths, self.documents))
         return x
 

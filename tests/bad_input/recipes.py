@@ -95,11 +95,7 @@ ROWS = [
     Row("no BERT", run("", "bert", "train"), "give its path with --set train.bert-checkpoint=PATH", raw),
     Row("an output through a file", "run cpu_tiny {place}/raw prepare --output {text}/x", "{text}/x",
         raw),
-    Row("compare: no minutes", COMPARE.replace("--minutes 1", "--minutes 0"), "--minutes 0", raw),
     Row("compare: minutes without end", COMPARE.replace("--minutes 1", "--minutes nan"), "--minutes nan", raw),
-    Row("compare: an unknown recipe", f"{COMPARE},bsae", "unknown recipe 'bsae'", raw),
-    Row("compare: a recipe twice", f"{COMPARE},cpu_small", "cpu_small", raw),
-    Row("compare: no jobs", f"{COMPARE} --jobs 0", "--jobs 0", raw),
     Row("study: an unknown figure", STUDY.replace("figure7", "figure99"), "figure99"),
     Row("study: a seed", f"{STUDY} --set train.seed=4", "a study trains with several seeds; list them in its file"),
     Row("study: a log that is not read", f"{STUDY} --set train.log_format=simple",
@@ -107,5 +103,4 @@ ROWS = [
     Row("study: epochs", f"{STUDY} --set train.max-epoch=3 --set train.validate-interval=1000000",
         "train.max-epoch is 3, but training validates by updates here"),
     Row("study: no jobs", f"{STUDY} --jobs 0", "--jobs 0: give at least 1"),
-    Row("arena: an unknown system", "arena demo {out} --systems concatentation", "concatentation"),
 ]  # fmt: skip

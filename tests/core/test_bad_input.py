@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import pickle
 import subprocess
 import sys
 
 import pytest
-import torch
 
 from tests import processes
 from tests.bad_input import corpora, fairseqs, models, recipes, scoring, translating
@@ -48,20 +46,6 @@ def test_bad_input(row, place, capsys, monkeypatch):
         status = run_here(words)
         said = capsys.readouterr().err
     check(row, place, status, said, before)
-
-
-@pytest.mark.parametrize(
-    ("make", "read"),
-    [
-        (models.harmful, lambda path: pickle.loads(path.read_bytes())),
-        (models.harmful_archive, lambda path: torch.load(path, weights_only=False)),
-    ],
-)
-def test_what_runs_no_code_would_do_harm(place, make, read):
-    """Read as it is not to be read; so that the rows above say something."""
-    make(place)
-    read(place / "model" / "model.pt")
-    assert (place / "harm").is_file()
 
 
 @pytest.mark.parametrize("row", REAL, ids=lambda row: row.name)

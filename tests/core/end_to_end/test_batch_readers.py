@@ -1,4 +1,4 @@
-"""Systems that read their batch, through fairseq's commands: trained from a sentence model, resumed, put to work."""
+"""Systems that read their batch, through fairseq's commands: trained from a sentence model, put to work."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ def test_trained_and_put_to_work(sentence_model, tmp_path, system):  # noqa: F81
     bleu = ["--eval-bleu"] if translates else []
     log = run("train", PREPARED / "bin", *TASK, *options, *bleu, "--max-update=2")
     assert '"train_loss"' in log and ('"valid_bleu"' in log) == translates
-    log = run("train", PREPARED / "bin", *TASK, *options, "--max-update=4")
-    assert '"num_updates": "4"' in log and '"num_updates": "2"' not in log
     work = ["generate", PREPARED / "bin", *TASK, *DOCUMENTS, f"--path={tmp_path / 'checkpoint_last.pt'}", *GENERATION]
     passes = [] if system == "abd" else [f"--first-pass={sentence_model}", "--batch-sentences=4"]
     log = run(*work, *passes, f"--gen-output={tmp_path / 'test'}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 import torch
 from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -21,13 +20,12 @@ from tests.support import relative_error
 TRAINING = [*TASK, *DOCUMENTS, "--context-loss=off", *SMALL, "--doc-noise-mask=0.1", "--disable-validation"]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_resumed_training_ends_with_the_same_weights(tmp_path, system):
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path):
     """In the middle of an epoch, with dropout and word dropout."""
     found = []
     for name, stops in (("at once", [4]), ("in two", [2, 4])):
         for updates in stops:
-            line = [*TRAINING, *SYSTEMS[system], f"--save-dir={tmp_path / name}", f"--max-update={updates}"]
+            line = [*TRAINING, *SYSTEMS["docflat"], f"--save-dir={tmp_path / name}", f"--max-update={updates}"]
             run("train", PREPARED / "bin", *line)
         found.append(parameters(tmp_path / name / "checkpoint_last.pt"))
     assert found[0].keys() == found[1].keys()

@@ -13,7 +13,7 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from omegaconf import OmegaConf
 
 from gtransformer.tasks.checkpoint_compatibility import check_beginning
-from tests.commands import GENERATION, kill_at, losses, only_error, run, short_training
+from tests.commands import kill_at, losses, run, short_training
 from tests.support import PARITY, relative_error
 
 
@@ -64,30 +64,6 @@ def test_patience_that_is_used_up_stays_so(copy_corpus, tmp_path):
     assert f"{last}: 2 validations in a row were no better than one before: training is complete" in output
     assert not losses(output)
     assert list(losses(run(*short_training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
-
-
-@pytest.fixture
-def truncated(copier, tmp_path):
-    path = tmp_path / "checkpoint_last.pt"
-    data = copier.checkpoint.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    return path
-
-
-def test_a_truncated_checkpoint_is_named(copier, truncated):
-    expected = f"checkpoint {truncated} cannot be read, it is truncated or damaged"
-    line = short_training(copier.corpus, truncated.parent)
-    assert only_error(run(*line, status=1)).startswith(expected)
-    line = ["generate", copier.corpus / "bin", *GENERATION, f"--path={truncated}"]
-    assert only_error(run(*line, status=1)).startswith(expected)
-
-
-def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
-    path = tmp_path / "checkpoint_last.pt"
-    shutil.copy(copier.checkpoint, path)
-    message = only_error(run(*short_training(copier.corpus, tmp_path, "--encoder-layers=3"), status=1))
-    assert message.startswith(f"{path}: trained with --encoder-layers 2, this training is with --encoder-layers 3; ")
-    assert message.endswith("or another --save-dir")
 
 
 RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}

@@ -1,7 +1,5 @@
 """Two or four processes on the CPU learn what one process learns with as many times more batches an update."""
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -45,38 +43,31 @@ def train_in_two_processes(*line) -> list[str]:
     return outputs_of([start(*line, *BOTH, meeting_point, f"--distributed-rank={rank}") for rank in range(2)])
 
 
-def check_two_processes_equal_one(line, folder, train=train_in_two_processes):
-    """Losses of six updates, and the parameters behind them; returns those of the two processes."""
-    outputs = train(*line, f"--save-dir={folder / 'two'}")
-    assert "training on 2 devices" in outputs[0]
-
-    alone = run(*line, "--update-freq=2", f"--save-dir={folder / 'one'}")
-    found, expected = losses(outputs[0]), losses(alone)
-    assert list(found) == list(expected) == list(range(1, 7))
-    for update, loss in expected.items():
-        assert found[update] == pytest.approx(loss, abs=2e-3)
-    together, single = (parameters(folder / name / "checkpoint_last.pt") for name in ("two", "one"))
-    for name, value in single.items():
-        assert torch.allclose(together[name], value, atol=1e-4), name
-    return together
-
-
-def test_two_processes_equal_one(copy_corpus, tmp_path):
-    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT]
-    check_two_processes_equal_one(line, tmp_path)
-
-
 def test_the_second_of_two_steps(copy_corpus, tmp_path):
-    """What is frozen has no gradient to be added up, and stays as it is to the bit."""
+    """Losses of six updates, and the parameters behind them, are those of one process.
+
+    What is frozen has no gradient to be added up, and stays as it is to the bit.
+    """
     data = ["train", copy_corpus / "bin", *TRAINING, *SIZES, *SHORT]
     single = ["--arch=doc_transformer_mini", "--instances=disjoint", "--context-sentences=0", "--max-update=1"]
     run(*data, *single, f"--save-dir={tmp_path / 'first'}")
     first = tmp_path / "first" / "checkpoint_last.pt"
     line = [*data, "--arch=document_transformer_mini", "--instances=current", "--context-sentences=2"]
     line += ["--freeze-sentence-parameters", "--load-partial", f"--finetune-from-model={first}"]
-    found = check_two_processes_equal_one(line, tmp_path, partial(train_in_processes, 2))
-    before = parameters(first)
-    assert len(before) < len(found) and all(torch.equal(value, found[name]) for name, value in before.items())
+    outputs = train_in_two_processes(*line, f"--save-dir={tmp_path / 'two'}")
+    assert "training on 2 devices" in outputs[0]
+
+    alone = run(*line, "--update-freq=2", f"--save-dir={tmp_path / 'one'}")
+    found, expected = losses(outputs[0]), losses(alone)
+    assert list(found) == list(expected) == list(range(1, 7))
+    for update, loss in expected.items():
+        assert found[update] == pytest.approx(loss, abs=2e-3)
+    together, single, before = (parameters(path) for path in (
+        tmp_path / "two" / "checkpoint_last.pt", tmp_path / "one" / "checkpoint_last.pt", first,
+    ))  # fmt: skip
+    for name, value in single.items():
+        assert torch.allclose(together[name], value, atol=1e-4), name
+    assert len(before) < len(together) and all(torch.equal(value, together[name]) for name, value in before.items())
 
 
 def change(before, after) -> torch.Tensor:

@@ -9,6 +9,7 @@ import torch
 
 from tests import commands
 from tests.commands import GENERATION, kill_at, losses, run, short_training
+from tests.core.end_to_end.test_distributed import train_in_processes
 
 pytestmark = pytest.mark.slow
 
@@ -37,25 +38,6 @@ def test_a_killed_training_loses_no_more_than_its_last_minute(copy_corpus, tmp_p
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 
-def test_a_resumed_training_draws_the_same_parts_of_corpora(copy_corpus, tmp_path, impatient):
-    """By --training-weights, others in every epoch: the same without workers, and with them and two interruptions."""
-    weights = [f"--more-training-data={copy_corpus / 'bin'}", "--training-weights=0.05,0.03"]
-    whole = run(*short_training(copy_corpus, tmp_path / "whole", *weights))
-    found = {}
-    for last in (5, 17, 24):
-        command = short_training(copy_corpus, tmp_path / "parts", *weights, "--num-workers=2", f"--max-update={last}")
-        found |= losses(run(*command))
-    assert found == losses(whole) and len(found) == 24 and "epoch 004" in whole
-    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
-
-
-def test_what_is_not_to_be_saved_is_not(copy_corpus, tmp_path, impatient):
-    for number, option in enumerate(("--no-save", "--no-last-checkpoints")):
-        run(*short_training(copy_corpus, tmp_path / str(number), option, "--max-update=3"))
-        assert not (tmp_path / str(number) / "checkpoint_last.pt").exists()
-
-
 def test_training_and_translation_say_how_far_they_are(copy_corpus, tmp_path, impatient):
     said = run(*short_training(copy_corpus, tmp_path, "--max-update=9", "--eval-bleu"))
     found = re.findall(r"update (\d+) of 9, epoch \d+ \(\d+%\)(, about \d+ (?:s|min \d+ s) left)?", said)
@@ -69,11 +51,10 @@ def test_training_and_translation_say_how_far_they_are(copy_corpus, tmp_path, im
 
 def test_of_several_processes_the_first_one_keeps(copy_corpus, tmp_path, impatient):
     """And the others go on beside it."""
-    options = ["--distributed-world-size=2", "--max-update=6"]
-    whole = run(*short_training(copy_corpus, tmp_path / "whole", *options))
-    assert whole.count("Saved checkpoint") > 4
-    run(*short_training(copy_corpus, tmp_path / "parts", *options, "--max-update=3"))
-    run(*short_training(copy_corpus, tmp_path / "parts", *options))
+    whole, other = train_in_processes(2, *short_training(copy_corpus, tmp_path / "whole", "--max-update=6"))
+    assert whole.count("Saved checkpoint") > 4 and "Saved checkpoint" not in other
+    for updates in (3, 6):
+        train_in_processes(2, *short_training(copy_corpus, tmp_path / "parts", f"--max-update={updates}"))
     one, other = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 

@@ -40,14 +40,12 @@ DOCUMENTS = {"train": 16, "dev": 2, "test": 2}
 SENTENCES = 5  # of the beginning of each document of the demonstration corpus
 UPDATES = 2
 # A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
-# sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
-# parameters, with group attention and without; BERT's; ablations: one kind of attention on the top layers, no group
-# attention on one side, other numbers of combined layers on the two sides; concatenation, trained and translated on
-# other instances; LST attention on parts of documents; windows, sentence by sentence; context beside the sentence.
+# sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; BERT's pieces and
+# parameters; concatenation, trained and translated on other instances; LST attention on parts of documents; windows,
+# sentence by sentence. mBART is in test_pretrained_corpora.py, context beside the sentence in test_two_steps_recipe.py.
 KINDS = [
-    "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
-    "table5_no_dropout_language", "table3_no_target", "concatenation/small_two", "lst/small", "window/small",
-    "document/small",
+    "base", "doc_base", "sent_base", "doc_base_finetune", "bert", "concatenation/small_two", "lst/small",
+    "window/small",
 ]  # fmt: skip
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
@@ -111,8 +109,6 @@ class Workshop:
             self.run(name, "prepare")
             if recipe.pretrained_from:
                 self.run(recipe.pretrained_from, "train")
-            if "sentencepiece" in recipe.sections["prepare"]:
-                self.make_mbart(name)
         else:
             self.run(name, "train" if stage == "generate" else "generate")
         status = main(self.line(name, stage))
@@ -227,15 +223,12 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     sentences = DOCUMENTS["test"] * SENTENCES
     lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
     most = recipe.max_sentences or SENTENCES
-    most = 1 if recipe.options("task", "generate").get("instances") == "current" else most
     assert len(lines) == DOCUMENTS["test"] * math.ceil(SENTENCES / most)
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.sections["task"].get("doc-mode") != "full":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
     scores = json.loads((directory / "test.scores.json").read_text(encoding="utf-8"))["scores"]
-    assert list(scores) == ["raw", "release"], (
-        "whatever cuts the corpus: BPE, mBART's pieces, BERT's on the source side"
-    )
+    assert list(scores) == ["raw", "release"], "whatever cuts the corpus: BPE, BERT's pieces on the source side"
     for one in scores.values():
         assert ("s_bleu_lc" in one) == ("bleu-lc" in recipe.sections["score"].get("metrics", []))
         assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]

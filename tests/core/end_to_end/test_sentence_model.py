@@ -11,14 +11,12 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary, indexed_dataset
-from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.translate import main as translate
 from gtransformer.preprocess.chain import TextEncoder, postprocessor_for
 from tests.commands import GENERATION, only_error, run
-from tests.core.models import fairseq_models
 
 pytestmark = pytest.mark.slow
 
@@ -213,44 +211,3 @@ def test_what_contradicts_it(given, prepared, tmp_path):
     assert "some symbols can never be predicted" in message and "give fused_label_smoothed_cross_entropy" in message
     message = only_error(run(*line, *FUSED, f"--finetune-from-model={given / 'model.pt'}.bak", status=1))
     assert "training starts from one model" in message
-
-
-def test_cut_by_sentencepiece(prepared, tmp_path):
-    """One dictionary, padded as fairseq-preprocess does; plain text in, pieces, training, plain text out."""
-    raw, output, last = prepared.parent, tmp_path / "prepared", tmp_path / "save" / "checkpoint_last.pt"
-    sides = {lang: raw / f"concatenated_en2de_train_{lang}.txt" for lang in WORDS}
-    SentencePieceTrainer.train(
-        input=",".join(map(str, sides.values())), model_prefix=str(tmp_path / "spm"), vocab_size=60,
-        hard_vocab_limit=False, minloglevel=2,
-    )  # fmt: skip
-    dictionary, joined = Dictionary(), {"share_all_embeddings": True}
-    for line in (tmp_path / "spm.vocab").read_text(encoding="utf-8").splitlines()[3:]:
-        dictionary.add_symbol(line.split("\t")[0])
-    dictionary.finalize()
-    dictionary.save(str(tmp_path / "dict.txt"))
-    teacher = fairseq_models.build(dictionary, **joined)
-    args = fairseq_models.settings("transformer", source_lang="en", target_lang="de", **joined)
-    torch.save(fairseq_models.checkpoint(teacher, args), tmp_path / "model.pt")
-
-    pieces = [f"--sentencepiece={tmp_path / 'spm.model'}", f"--dictionary={tmp_path / 'dict.txt'}", "--workers=1"]
-    assert prepare([str(raw), str(output), *pieces]) == 0
-    for lang, path in sides.items():
-        words = Dictionary.load(str(output / "bin" / f"dict.{lang}.txt")).symbols
-        assert words == [*dictionary.symbols, "[en]", "[de]", "<mask>"]
-        text, cut = path.read_text(encoding="utf-8").splitlines()[1:4], (output / "instances" / f"train.{lang}")
-        parts = [part.strip().removesuffix("</s>").strip() for part in cut.read_text().splitlines()[0].split("<s>")[1:]]
-        assert parts[:3] == TextEncoder(output, lang)(text)
-        assert postprocessor_for(output, lang).plain_lines(parts[:3]) == text
-    run(
-        "train", output / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", *COMMON, *FUSED,
-        f"--sentence-model={tmp_path / 'model.pt'}", f"--save-dir={last.parent}", "--lr=1e-12", "--max-update=1",
-    )  # fmt: skip
-    after = torch.load(last)["model"]
-    for name, value in teacher.state_dict().items():
-        ours = taken_over(after, name)
-        assert ours is None and "version" in name or torch.allclose(ours[: len(value)], value, atol=1e-9), name
-    model = tmp_path / "model"
-    assert export([str(output), str(model), f"--checkpoint={last}", "--beam=1"]) == 0
-    text = raw / "concatenated_en2de_test_en.txt"
-    assert translate(["--model", str(model), str(text), "-o", str(tmp_path / "out"), "--cpu", "--quiet"]) == 0
-    assert len((tmp_path / "out").read_text().splitlines()) == 8

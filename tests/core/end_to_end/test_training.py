@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from tests.commands import SMALL, TRAINING, USER_DIR, environment, losses, only_error, run
+from tests.commands import SMALL, TRAINING, USER_DIR, environment, losses, run
 from tests.processes import run_group
 
 SHORT = ["--max-tokens=400", "--max-update=3", "--lr=0.001", "--warmup-updates=3", "--no-epoch-checkpoints"]
@@ -26,22 +26,16 @@ def hydra(copy_corpus, save, *overrides):
     return done.stdout
 
 
-def test_hydra_in_float32_and_bfloat16(copy_corpus, tmp_path):
-    """The named size and its exceptions arrive; bfloat16 learns nearly the same."""
+def test_hydra(copy_corpus, tmp_path):
+    """The named size and its exceptions arrive."""
     options = ["+task.doc_mode=partial", "+model.encoder_ctxlayers=1", "+model.dropout=0"]
-    exact = losses(hydra(copy_corpus, tmp_path / "float32", *options))
-    assert list(exact) == [1, 2, 3]
-    state = torch.load(tmp_path / "float32" / "checkpoint_last.pt")
+    assert list(losses(hydra(copy_corpus, tmp_path / "save", *options))) == [1, 2, 3]
+    state = torch.load(tmp_path / "save" / "checkpoint_last.pt")
     model = state["cfg"]["model"]
     assert (model["encoder_embed_dim"], model["encoder_layers"], model["encoder_ctxlayers"]) == (128, 3, 1)
     assert state["model"]["encoder.layers.2.fc1.weight"].shape == (512, 128)
     assert "encoder.layers.2.self_attn_global.q_proj.weight" in state["model"]
     assert "encoder.layers.1.self_attn_global.q_proj.weight" not in state["model"]
-
-    half = losses(hydra(copy_corpus, tmp_path / "bfloat16", *options, "common.bf16=true"))
-    assert exact != half
-    for update, loss in exact.items():
-        assert abs(half[update] - loss) < 0.02 * loss
 
 
 def test_options_of_long_trainings_together(copy_corpus, tmp_path):
@@ -57,20 +51,3 @@ def test_options_of_long_trainings_together(copy_corpus, tmp_path):
     for name in ("s_bleu", "d_bleu", "bleu"):
         assert re.search(rf"\b{name} [\d.]+", valid), valid
     assert (tmp_path / "checkpoint_best.pt").is_file()
-
-
-def test_full_mode_and_the_fused_criterion(copy_corpus, tmp_path):
-    """The document Transformer; the fused criterion's losses are those of fairseq's own."""
-    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, "--doc-mode=full", "--label-smoothing=0.1"]
-    plain = losses(run(*line, f"--save-dir={tmp_path / 'plain'}"))
-    fused = run(*line, f"--save-dir={tmp_path / 'fused'}", "--criterion=fused_label_smoothed_cross_entropy")
-    assert losses(fused) == plain
-    state = torch.load(tmp_path / "fused" / "checkpoint_last.pt")
-    assert state["cfg"]["task"]["doc_mode"] == "full"
-    assert not [name for name in state["model"] if "_global" in name]
-
-
-def test_impossible_settings_are_explained_in_one_line(copy_corpus, tmp_path):
-    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, f"--save-dir={tmp_path}"]
-    message = only_error(run(*line, "--encoder-ctxlayers=3", status=1))
-    assert message == "--encoder-ctxlayers 3 is not between 0 and the 2 layers there are"

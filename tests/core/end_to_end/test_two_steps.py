@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
-from gtransformer.cli.score import main as score
-from tests.commands import only_error, run
-from tests.core.end_to_end.test_systems import GENERATION, PREPARED, SMALL, TASK
+from tests.commands import run
+from tests.core.end_to_end.test_systems import PREPARED, SMALL, TASK
 
 CURRENT = ["--instances", "current", "--context-sentences", "2"]
 STEP_2 = [*TASK, *CURRENT, "--arch", "document_transformer_mini", *SMALL, "--freeze-sentence-parameters"]
@@ -57,38 +54,3 @@ def test_frozen_to_the_bit_and_resumed_exactly(sentence_model, model, tmp_path):
     assert [len(one) for one in states] == [len(whole["model"]) - len(before["model"])] * 2
     for number, state in states[0].items():
         assert all(torch.equal(state[key], states[1][number][key]) for key in ("exp_avg", "exp_avg_sq"))
-
-
-def test_translated_sentence_by_sentence(model, tmp_path):
-    """Every sentence once, in its place; the score is of all of them. Without context, too."""
-    found = []
-    for count in (2, 0):
-        options = ["--instances", "current", "--context-sentences", count]
-        output = tmp_path / str(count)
-        run("generate", PREPARED / "bin", *TASK, *options, f"--path={model}", *GENERATION, f"--gen-output={output}")
-        lines = [json.loads(line) for line in output.with_suffix(".jsonl").read_text().splitlines()]
-        assert len(lines) == 22
-        assert all(line["sentences"] == 1 == len(line["hypotheses"][0]["sentences"]) for line in lines)
-        assert score([str(PREPARED), "--hypotheses", str(output.with_suffix(".jsonl"))]) == 0
-        scores = json.loads(output.with_suffix(".scores.json").read_text())
-        assert scores["counts"]["sentences"] == 22 and scores["counts"]["misaligned_instances"] == 0
-        found.append([line["hypotheses"][0]["score"] for line in lines])
-    assert found[0] != found[1]
-
-
-def test_typed_lines_hold_their_context(model, tmp_path):
-    """fairseq-interactive: the last sentence of a line is translated, what stands before it is its context."""
-    lines = "<s> a b </s> <s> c </s>\n<s> c </s>\n"
-    options = [*TASK, f"--path={model}", "--beam=1", "--max-len-a=0", "--max-len-b=3"]
-    output = run("interactive", PREPARED / "bin", *options, input=lines)
-    hypotheses = [line.split("\t")[2] for line in output.splitlines() if line.startswith("H-")]
-    assert len(hypotheses) == 2 and all(line.count("</s>") <= 1 and len(line.split()) <= 5 for line in hypotheses)
-
-
-def test_no_step_takes_up_the_other_s_optimizer(sentence_model, model, tmp_path):
-    """The sentence model's own folder, and the second step's without its option."""
-    places = ((sentence_model.parent, STEP_2, "without"), (model.parent, STEP_2[:-1], "with"))
-    for folder, options, step in places:
-        start = [f"--finetune-from-model={sentence_model}", "--load-partial", f"--save-dir={folder}"]
-        line = only_error(run("train", PREPARED / "bin", *options, *start, "--max-epoch", "3", status=1))
-        assert f"trained {step} --freeze-sentence-parameters" in line or "a checkpoint of doc_transformer_mini" in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 
 import pytest
@@ -36,6 +37,9 @@ APART = {"encoder_embed_dim": 20, "share_all_embeddings": False}
         (WINDOW, {"decode_alignment": "diagonal"}, "--decode-alignment diagonal"),
         (WINDOW, {"decode_alignment": "linear"}, "--length-ratio"),
         (WINDOW, {"length_ratio": -1.0}, "--length-ratio -1"),
+        (WINDOW, {"length_ratio": 0.0}, "--length-ratio 0: give a number greater than 0"),
+        (WINDOW, {"length_ratio": math.nan}, "--length-ratio nan: give a number greater than 0"),
+        (WINDOW, {"length_ratio": math.inf}, "--length-ratio inf: give a number greater than 0"),
         (DOCUMENT, {"context_layers": 0}, "--context-layers 0"),
         (DOCUMENT, {"context_in": "target"}, "--context-in target"),
         (DOCUMENT, {"context_join": "sum"}, "--context-join sum"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.download import main
-from gtransformer.preprocess.corpus import find_splits, read_documents
-from gtransformer.preprocess.libreoffice import pair_pages, read_page, split_documents
-from tests.student import read_paragraphs
+from gtransformer.files import read_lines
+from gtransformer.preprocess.corpus import SPLITS, find_splits, raw_file, read_documents, read_pairs
+from gtransformer.preprocess.libreoffice import ids_file, pair_pages, read_page, split_documents
 
 EN, PT = ("en", "en-US"), ("pt", "pt-BR")
 NEWS = "The same long paragraph that stands in many pages"
@@ -85,8 +85,12 @@ def test_corpus(tmp_path, packages, capsys):
 def test_paragraphs_by_id(tmp_path, packages):
     assert run(tmp_path / "data", packages) == 0
     folder = tmp_path / "data" / "libreoffice-en-pt"
-    found = read_paragraphs(folder, [f"swriter/01/{number:02}#par_3" for number in range(18)])
-    assert [target for _, target in found] == [f"pt page {number} says in its line 3 something" for number in range(18)]
+    found = {}
+    for split in SPLITS:
+        pairs = read_pairs(*(raw_file(folder, ("en", "pt"), split, lang) for lang in ("en", "pt")))
+        found.update(zip(read_lines(ids_file(folder, split)), pairs, strict=True))
+    targets = [found[f"swriter/01/{number:02}#par_3"][1] for number in range(18)]
+    assert targets == [f"pt page {number} says in its line 3 something" for number in range(18)]
 
 
 def test_text_of_a_page():

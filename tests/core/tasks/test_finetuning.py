@@ -119,21 +119,19 @@ def test_two_rates_refused(prepared, tmp_path, options, message):
         build(prepared, tmp_path, "--doc-double-lr", *options)
 
 
+HEADS = ["--encoder-attention-heads=4"], "trained with --encoder-attention-heads 2, this model has 4"
+LOADED = ["--load-partial", "--finetune-from-model"]
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("naming", "options", "message"),
     [
-        (["--encoder-attention-heads=4"], "trained with --encoder-attention-heads 2, this model has 4"),
-        (["--decoder-normalize-before"], "trained with --decoder-normalize-before False, this model has True"),
-        (["--activation-fn=gelu"], "trained with --activation-fn relu, this model has gelu"),
-        (["--no-scale-embedding"], "trained with --no-scale-embedding False, this model has True"),
-    ],
-)
-@pytest.mark.parametrize(
-    "naming",
-    [
-        ["--finetune-from-model"],
-        ["--load-partial", "--finetune-from-model"],
-        ["--load-partial", "--reset-optimizer", "--restore-file"],
+        (LOADED, *HEADS),
+        (LOADED, ["--decoder-normalize-before"], "trained with --decoder-normalize-before False, this model has True"),
+        (LOADED, ["--activation-fn=gelu"], "trained with --activation-fn relu, this model has gelu"),
+        (LOADED, ["--no-scale-embedding"], "trained with --no-scale-embedding False, this model has True"),
+        (["--finetune-from-model"], *HEADS),
+        (["--load-partial", "--reset-optimizer", "--restore-file"], *HEADS),
     ],
 )
 def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):

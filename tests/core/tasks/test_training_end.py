@@ -162,11 +162,19 @@ def test_hours_of_a_training_that_is_resumed(tmp_path, task):
 
 
 @pytest.mark.parametrize(
-    ("updates", "hours", "saves"), [(99, 0.0, True), (99, 1.0, True), (100, 0.0, False), (99, 0.2, False)]
+    ("updates", "hours", "more", "saves"),
+    [
+        (99, 0.0, {}, True),
+        (99, 1.0, {}, True),
+        (100, 0.0, {}, False),
+        (99, 0.2, {}, False),
+        (99, 0.0, {"no_save": True}, False),
+        (99, 0.0, {"no_last_checkpoints": True}, False),
+    ],
 )
-def test_the_last_update_is_saved_after_its_validation(updates, hours, saves):
-    """By fairseq; else a training that is interrupted in it would seem complete."""
-    saved = {"save_interval_updates": 0, "no_save": False, "no_last_checkpoints": False}
+def test_the_last_update_is_saved_after_its_validation(updates, hours, more, saves):
+    """By fairseq; else a training that is interrupted in it would seem complete. What is not to be saved is not."""
+    saved = {"save_interval_updates": 0, "no_save": False, "no_last_checkpoints": False, **more}
     limits = {"max_update": 100, "stop_time_hours": hours}
     trainer = SimpleNamespace(
         cfg=OmegaConf.create({"checkpoint": saved, "optimization": limits}), cumulative_training_time=lambda: 1800.0

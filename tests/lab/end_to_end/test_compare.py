@@ -1,4 +1,4 @@
-"""Recipes compared on a small corpus: two, the second fine-tuned from the first, interrupted and resumed."""
+"""Recipes compared on a small corpus: two, the second fine-tuned from the first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from matplotlib.image import imread
 
 from gtransformer.lab.cli import demo_corpus
-from gtransformer.lab.cli.compare import main
-from tests.processes import interrupt_when, run_group
+from tests.processes import run_group
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
@@ -42,32 +41,12 @@ def arguments(tmp_path_factory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def interrupted(arguments: list[str]) -> str:
-    """Ended while the first recipe is being trained, or just after it; what it printed."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "gtransformer.lab.cli.compare", *arguments]
-    checkpoint = Path(arguments[1]) / "runs" / "cpu_small_doc" / "checkpoints" / "checkpoint_last.pt"
-    output = interrupt_when(checkpoint.is_file, command, env=environment)
-    assert not (Path(arguments[1]) / "comparison.json").exists()
-    return output
-
-
-@pytest.fixture(scope="module")
-def finished(arguments: list[str], interrupted: str) -> tuple[dict, str]:
-    """The results, and what the second run printed."""
+def finished(arguments: list[str]) -> tuple[dict, str]:
+    """The results, and what was printed."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = run_group([sys.executable, "-m", "gtransformer.lab.cli.compare", *arguments], env=environment)
     assert done.returncode == 0, done.stdout[-3000:]
     return json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8")), done.stdout
-
-
-def test_an_interrupted_comparison_leaves_no_result_and_goes_on(arguments, interrupted, finished):
-    assert interrupted.endswith("interrupted\n") and "curves:" not in interrupted
-    _, output = finished
-    assert "prepare-cpu_small: done before, kept" in output
-    log = (Path(arguments[1]) / "runs" / "cpu_small_doc" / "train.log").read_text()
-    assert "Loaded checkpoint" in log or "train-cpu_small_doc: done before, kept" in output
-    assert log.count("num_updates: 3 >= max_update: 3") >= 1
 
 
 def test_results(arguments, finished):
@@ -91,12 +70,3 @@ def test_results(arguments, finished):
     runs = Path(arguments[1]) / "runs"
     model = runs / "cpu_small_doc" / "checkpoints" / "checkpoint_best.pt"
     assert f"loading pretrained model from {model}" in (runs / "tuned" / "train.log").read_text()
-
-
-def test_run_again_keeps_everything(arguments, finished, capsys):
-    result, _ = finished
-    assert main(arguments) == 0
-    output = capsys.readouterr().out
-    assert output.count("done before, kept") == 1 + 2 + 2 + 2, "preparation, and each recipe's three stages"
-    again = json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8"))
-    assert again["recipes"] == result["recipes"]

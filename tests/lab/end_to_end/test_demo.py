@@ -1,8 +1,6 @@
-"""The demonstration on a smaller budget: its claims hold, and run again it keeps what is done.
+"""The demonstration on a tiny budget: it runs through, says what it wrote, and run again it keeps what is done.
 
-Models of 2 + 2 layers, batches of about 1,000 target tokens, 225 updates at a higher learning rate: a tenth of the work
-of gtransformer demo. The G-Transformer has then learnt to translate (validation perplexity 1.2), though not yet to look
-for its context, which comes last; the plain Transformer over the document has not left its plateau.
+Models of one layer, which have learnt nothing after 8 updates.
 """
 
 from __future__ import annotations
@@ -31,56 +29,21 @@ def demo(output: Path, *options: str, timeout: float = 1800) -> subprocess.Compl
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
-    """The demonstration on the smaller budget: its directory and what it printed."""
+    """The demonstration on the tiny budget: its directory and what it printed."""
     output = tmp_path_factory.mktemp("demo") / "out"
     done = demo(output, *OPTIONS)
     assert done.returncode == 0, done.stdout + done.stderr
     return output, done
 
 
-UPDATES = 225
-CHANGES = "encoder-layers=2 decoder-layers=2 max-tokens=1000 lr=3e-3 warmup-updates=60 total-num-update=400".split()
-OPTIONS = ("--documents", "300", "--test-documents", "4", "--max-update", str(UPDATES))
-OPTIONS += tuple(text for change in CHANGES for text in ("--set", f"train.{change}"))
-
-
-@pytest.mark.slow
-def test_one_system_arrives_and_the_other_does_not(small) -> None:
-    output, _ = small
-    systems = json.loads((output / "results.json").read_text(encoding="utf-8"))["systems"]
-    ours, other = systems["gtransformer"], systems["transformer"]
-    assert ours["updates"] == other["updates"] == UPDATES
-    assert ours["validation_perplexity"] < 1.5
-    assert other["validation_perplexity"] > 2.8
-    assert ours["scores"]["raw"]["s_bleu"]["score"] > 50
-    assert ours["scores"]["raw"]["d_bleu"]["score"] > 50
-    assert other["scores"]["raw"]["d_bleu"]["score"] < 30
-    assert ours["counts"]["misaligned_instances"] == 0
-    assert ours["contrastive"]["total"]["items"] == other["contrastive"]["total"]["items"] > 100
-    first, last = ours["curve"]["valid"][0][1], ours["curve"]["valid"][-1][1]
-    assert last < first / 10
-
-
-@pytest.mark.slow
-def test_contrastive_accuracy_where_no_context_is_needed(small, tmp_path) -> None:
-    """Every sentence's translation against another sentence's, without a word in common: guessing would solve half.
-
-    A model that has learnt to translate, scored right, solves nearly all.
-    """
-    output, _ = small
-    items = json.loads((output / "corpus" / "contrastive.json").read_text(encoding="utf-8"))["items"]
-    texts = [item["correct"] for item in items]
-    for number, item in enumerate(items):
-        others = texts[number + 1 :] + texts[:number]
-        item["wrong"] = [next(text for text in others if not set(text.split()) & set(item["correct"].split()))]
-    easy, result = tmp_path / "easy.json", tmp_path / "result.json"
-    easy.write_text(json.dumps({"split": "test", "items": items}), encoding="utf-8")
-    command = [sys.executable, "-m", "gtransformer.cli.contrastive", str(output / "prepared"), "--cpu"]
-    checkpoint = output / "gtransformer" / "checkpoints" / "checkpoint_best.pt"
-    command += ["--path", str(checkpoint), "--items", str(easy), "--output", str(result)]
-    done = run_group(command, 600, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(result.read_text(encoding="utf-8"))["total"]["accuracy"] > 95
+UPDATES = 8
+CHANGES = """
+train.encoder-layers=1 train.decoder-layers=1 train.encoder-ctxlayers=1 train.decoder-ctxlayers=1
+train.cross-ctxlayers=1 train.max-tokens=1000 train.warmup-updates=4 train.validate-interval-updates=4
+train.save-interval-updates=4 train.log-interval=2 generate.beam=1 generate.max-len-a=0 generate.max-len-b=5
+""".split()
+OPTIONS = ("--documents", "30", "--test-documents", "4", "--max-update", str(UPDATES))
+OPTIONS += tuple(text for change in CHANGES for text in ("--set", change))
 
 
 @pytest.mark.slow
@@ -92,7 +55,6 @@ def test_prints_what_it_wrote(small) -> None:
             assert f"{score['score']:.2f}" in done.stdout
             assert score["signature"] in done.stdout
         assert f"{system['validation_perplexity']:.2f}" in done.stdout
-    assert "may still do so with more updates" in done.stdout
     assert "updates, perplexity" in done.stderr, "progress while training"
     assert results["full_budget"] is False and results["failed"] == []
     assert {"command", "commit", "versions", "date", "device", "seconds"} <= set(results)

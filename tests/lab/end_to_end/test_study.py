@@ -1,4 +1,4 @@
-"""Studies at their smallest: two runs of a few updates, ended in the first training and gone on with; a table's."""
+"""A study at its smallest: two runs of a few updates, ended in the first training and gone on with."""
 
 from __future__ import annotations
 
@@ -27,39 +27,6 @@ miniature:
       lines:
         - {system: plain, instances: 20, curve: valid_entropy_cross_global, flat: true}
         - {system: ours, instances: 20, curve: valid_entropy_cross_group, label: local, flat: true}
-"""
-# A window model from a sentence model, and another search and alignment with it.
-TABLE = """
-description: smallest table
-miniature:
-  systems: {window: {name: Window, recipe: FOLDER/window.yaml}}
-  changes:
-    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
-     train.max-tokens: 128, train.max-update: 4, train.total-num-update: 4, train.warmup-updates: 2,
-     train.log-interval: 2, train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1,
-     generate.max-len-a: 0, generate.max-len-b: 3}
-  panels:
-    - title: window
-      kind: table
-      columns: system, search
-      rows:
-        - {system: window, label: "window, SD"}
-        - system: window
-          label: "window, FSD, train avg."
-          decoding: {generate.strategy: full, generate.model-overrides: "{'decode_alignment': 'linear'}"}
-"""
-START = """
-based-on: demo
-task: {instances: disjoint, context-sentences: 0}
-train: {arch: doc_transformer_mini, encoder-ctxlayers: null, decoder-ctxlayers: null, cross-ctxlayers: null}
-"""
-WINDOW = """
-based-on: start
-pretrained-from: start
-task: {instances: parts, instance-tokens: 1000, context-sentences: null}
-train:
-  {arch: window_transformer_mini, window: 3, train-alignment: linear, decode-alignment: sentence, load-partial: true}
-generate: {strategy: sequential}
 """
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2000)]
 
@@ -125,37 +92,3 @@ def test_interrupted_and_resumed(command, tmp_path):
     manifest = json.loads(path.read_text())
     assert manifest["splits"]["train"]["instances"] == 20 and manifest["splits"]["train"]["documents"] == 20
     assert not list(out.glob("runs/*/checkpoints")), "results and curves are kept, not checkpoints"
-
-
-def test_a_table_trains_once_for_all_searches(tmp_path):
-    for name, text in (("common", SMALLEST_STUDY), ("start", START), ("window", WINDOW), ("mine", TABLE)):
-        (tmp_path / f"{name}.yaml").write_text(text.replace("FOLDER", str(tmp_path)))
-    command = [
-        sys.executable,
-        "-m",
-        "gtransformer.lab.cli.study",
-        str(tmp_path / "mine.yaml"),
-        "demo",
-        str(tmp_path / "out"),
-    ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = run_group([*command, "--miniature", "--jobs", "1"], env=environment)
-    assert done.returncode == 0, done.stdout[-3000:]
-    found = json.loads((tmp_path / "out" / "mine.json").read_text())
-    first, second = found["panels"][0]["lines"]
-    assert all(line[kind]["mean"] >= 0 for line in (first, second) for kind in ("s_bleu", "d_bleu", "ter"))
-    assert "window, FSD, train avg." in done.stdout and "TER: " in done.stdout
-    assert not (tmp_path / "out" / "mine.png").exists()
-    (trained,), (other,) = first["runs"], second["runs"]
-    runs = tmp_path / "out" / "runs"
-    for name, trains in ((trained, True), (other, False)):
-        assert (runs / name / "train.json").is_file() == trains and (runs / name / "test.jsonl").is_file()
-    (start,) = set(found["runs"]) - {trained, other}
-    commands = {
-        stage: json.loads((runs / name / f"{stage}.json").read_text())["command"]
-        for name, stage in ((trained, "train"), (other, "generate.test"))
-    }
-    best = [str(runs / name / "checkpoints" / "checkpoint_best.pt") for name in (start, trained)]
-    assert best[0] in commands["train"] and best[1] in commands["generate.test"]
-    assert "{'decode_alignment': 'linear'}" in commands["generate.test"]
-    assert found["runs"][other]["curves"] == found["runs"][trained]["curves"], "of the same model"

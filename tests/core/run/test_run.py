@@ -9,7 +9,7 @@ import torch
 
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, write_json
+from gtransformer.files import read_json, sha256, write_json
 from gtransformer.run import run as module
 from gtransformer.run.commands import device_options
 from gtransformer.run.paths import RUNS
@@ -263,6 +263,41 @@ def test_a_model_that_was_trained_with_other_options(corpus, stages, tmp_path, m
     write_json(noted, {name: value for name, value in read_json(noted).items() if name != "options"})
     finished(corpus, tmp_path, "--set", "train.dropout=0.7").train()
     assert "options" not in read_json(noted), "those of a model of an earlier version are not known"
+
+
+def test_a_model_that_started_from_another_one(corpus, stages, tmp_path):
+    """Its start may be moved, but not be another one: the training would not be repeated."""
+    start, moved = tmp_path / "start.pt", tmp_path / "moved.pt"
+    start.write_bytes(b"1"), moved.write_bytes(b"1")
+    output, option = tmp_path / "run", "train.finetune-from-model="
+    run = finished(corpus, output, "--set", option + str(start))
+    run.checkpoint.unlink()
+    run.train()
+    finished(corpus, output, "--set", option + str(moved)).train()
+    start.write_bytes(b"2")
+    with pytest.raises(UserError, match=r"started from another model than .*start.pt is now; .*--output"):
+        finished(corpus, output, "--set", option + str(start), "--again").train()
+    start.unlink()
+    finished(corpus, output, "--set", option + str(start)).train()
+    assert read_json(output / "checkpoints" / "corpus.json")["starts"] == {"finetune-from-model": sha256(moved)}
+
+
+def test_a_corpus_prepared_from_another_text(corpus, stages, tmp_path):
+    run, record = finished(corpus, tmp_path), tmp_path / "prepared" / "manifest.json"
+    inputs = {path.name: sha256(path) for path in sorted(corpus.glob("concatenated_*"))}
+    write_json(record, read_json(record) | {"inputs": inputs})
+    run.train(), run.generate()
+    other = next(corpus.glob("concatenated_*_test_*"))
+    other.write_bytes(other.read_bytes() + b"one more\n")
+    run = made("cpu_tiny", corpus, "all", "--output", tmp_path)
+    with pytest.raises(UserError, match=f"its test set is another text than that in {corpus}; run stage prepare first"):
+        run.generate()
+    made("cpu_tiny", corpus, "generate", "--output", tmp_path, "--prepared", run.prepared).generate()
+
+
+def test_options_after_the_dashes_have_long_names(corpus, stages, tmp_path):
+    with pytest.raises(UserError, match="-s: options after -- have long names"):
+        finished(corpus, tmp_path, "--", "-s", "en").train()
 
 
 def test_a_failed_translation_leaves_none_of_another_model(corpus, stages, tmp_path, monkeypatch):

@@ -195,6 +195,12 @@ def test_validation_without_a_task():
             "--arch gtransformer_tiny --optimizer adam --max-tokens 9 --lr-scheduler polynomial_decay",
             "--total-num-update",
         ),
+        (
+            "train",
+            "--arch gtransformer_tiny --optimizer adam --max-tokens 9 --lr-scheduler polynomial_decay "
+            "--total-num-update 4 --max-update 8",
+            "give --total-num-update 8, too",
+        ),
         ("generate", "--path x --sampling", "--nbest"),
         ("interactive", "--path x --batch-size 4", "--buffer-size"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.run.paths import PREPARED, Corpus, run_directory
 from gtransformer.run.recipe import LANGUAGES, Options, Recipe, beside, find_recipe, load_recipe
 from gtransformer.settings import dashed, read_value
+from gtransformer.work import read_record
 
 # Options of a shared prepared corpus, which may have been prepared with other values than its recipe's.
 COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
@@ -99,7 +101,8 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
 
     Languages that are not the dependency's and changes of section ``prepare`` are passed on, to those with the same
     prepared corpus also the changes that the recipe's file makes (``own_preparing``); others apply only to the recipe
-    itself. Empty if the command runs a single stage, or names files that replace results of other recipes.
+    itself. Empty if the command runs a single stage, or names files that replace results of other recipes. A start
+    model that was trained with changes is named on stderr.
     """
     if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
@@ -119,6 +122,10 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
 
     def is_done(need: Dependency) -> bool:
         directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, recipe.pair))
-        return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
+        record = directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")
+        changes = [one for one in read_record(record).get("changes") or [] if one.startswith("train.")]
+        if changes:  # perhaps of a trial
+            print(f"[all] {need.recipe} was trained before with {', '.join(changes)}: {directory}", file=sys.stderr)
+        return record.is_file()
 
     return [[need.recipe, corpus, need.stage, *options(need)] for need in found if not is_done(need)]

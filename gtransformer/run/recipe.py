@@ -330,6 +330,7 @@ def beside(recipe: str, other: str) -> str:
     path = own = find_recipe(recipe)
     while other not in map((content := _read(path)).get, OTHERS) and (base := content.get("based-on")):
         path = _base(path, base)
+    other = other.removesuffix(".yaml") if (path.parent / other).is_file() else other
     found = (path.parent / f"{other}.yaml").resolve()
     if not found.is_file():
         return other

@@ -39,7 +39,7 @@ from gtransformer.run.paths import (
 from gtransformer.run.recipe import FILES, Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.settings import dashed
-from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, had_best, is_cut_short, training_done
+from gtransformer.tasks.checkpoints import AVERAGE, LAST, finish_interrupted_save, had_best, is_cut_short, training_done
 from gtransformer.tasks.generation import NONE
 from gtransformer.work import read_record
 
@@ -176,6 +176,8 @@ class Run:
             search = self.recipe.options("generate")
             if not self.dry:
                 (self.directory / "average.json").unlink(missing_ok=True)
+                if (checkpoints / LAST).is_file():  # it goes on: its earlier mean must not be taken for its model
+                    (checkpoints / AVERAGE).unlink(missing_ok=True)
             self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus, "generate": search})
             if self.again and not self.dry:
                 write_json(checkpoints / NOTED, read_record(checkpoints / NOTED) | {"options": learning})

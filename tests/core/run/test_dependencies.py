@@ -48,6 +48,16 @@ def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path: 
     assert start_of(f"{tmp_path}/other.yaml") == f"{tmp_path}/mine.yaml"
 
 
+def test_other_recipes_named_by_their_files(corpora, tmp_path: Path):
+    (tmp_path / "one.yaml").write_text("based-on: document/small_sentences\n")
+    (tmp_path / "two.yaml").write_text("based-on: document/small\npretrained-from: one.yaml\nprepared-from: one.yaml\n")
+    run = made(f"{tmp_path}/two.yaml", corpora[0], "all")
+    theirs = tmp_path / "runs" / "one" / "few"
+    assert run.prepared == theirs / "prepared" and run.pretrained.parent == theirs / "checkpoints"
+    with pytest.raises(UserError, match=f"first run: gtransformer run {tmp_path}/one.yaml {corpora[0]} train"):
+        run.check_pretrained()
+
+
 def test_a_recipe_that_needs_itself(tmp_path: Path):
     for name, other in (("one", "two"), ("two", "one")):
         (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {other}\n")
@@ -55,7 +65,7 @@ def test_a_recipe_that_needs_itself(tmp_path: Path):
         dependencies(f"{tmp_path}/one.yaml")
 
 
-def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
+def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path, capsys):
     few, pairs = corpora
     command = parse("document/base", few, "all")
     first, second = [START, str(few), "prepare"], [START, str(few), "train"]
@@ -65,7 +75,10 @@ def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
     done(tmp_path, f"{START}/few/checkpoints/checkpoint_best.pt")
     assert missing_first(command) == [second], "an interrupted training is not over"
     done(tmp_path, f"{START}/few/train.json")
+    assert missing_first(command) == [] and not capsys.readouterr().err
+    write_json(tmp_path / f"runs/{START}/few/train.json", {"changes": ["prepare.workers=1", "train.max-update=2"]})
     assert missing_first(command) == []
+    assert f"{START} was trained before with train.max-update=2: " in capsys.readouterr().err
     elsewhere = missing_first(parse("document/base", few, "all", "--start-on", pairs))
     assert elsewhere == [[START, str(pairs), "prepare"], [START, str(pairs), "train"]]
 

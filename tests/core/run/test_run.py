@@ -282,6 +282,13 @@ def test_a_model_that_started_from_another_one(corpus, stages, tmp_path):
     assert read_json(output / "checkpoints" / "corpus.json")["starts"] == {"finetune-from-model": sha256(moved)}
 
 
+def test_a_training_that_goes_on_has_no_mean_of_before(corpus, stages, tmp_path):
+    run = finished(corpus, tmp_path)
+    touch(tmp_path / "checkpoints" / "average.pt"), touch(tmp_path / "checkpoints" / "checkpoint_last.pt")
+    run.train()
+    assert stages.did == ["train"] and not (tmp_path / "checkpoints" / "average.pt").exists()
+
+
 def test_a_corpus_prepared_from_another_text(corpus, stages, tmp_path):
     run, record = finished(corpus, tmp_path), tmp_path / "prepared" / "manifest.json"
     inputs = {path.name: sha256(path) for path in sorted(corpus.glob("concatenated_*"))}

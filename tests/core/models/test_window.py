@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 import torch
 
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY
 from gtransformer.models.window import ALIGNMENTS, WindowTransformerConfig, WindowTransformerModel
 from tests.core.models import window_oracle
 from tests.core.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
@@ -70,4 +71,4 @@ def test_long_documents_drop_what_no_window_sees(dictionary):
     for step, token in enumerate(torch.tensor(target)):
         x = state.step(token.view(1), token.eq(dictionary.bos()).view(1, 1).numpy(), tags[:, step : step + 1])
     assert relative_error(state.logits(x)[0], expected[-1]) < TOLERANCE
-    assert state.history.capacity == 64 < len(target)
+    assert state.history.capacity == FIRST_CAPACITY < len(target)

@@ -200,9 +200,11 @@ def with_rules(settings: Settings, folders: Sequence[Path]) -> Settings:
     Moses' scripts have no other rules, and models whose BPE codes are given have read text of these.
     """
     if settings.moses or settings.bpe_codes:
-        if settings.moses_rules is False:
-            needs = f"Moses' scripts ({settings.moses})" if settings.moses else "the model of --bpe-codes"
-            raise UserError(f"--no-moses-rules: {needs} cannot do without these rules; leave one of them out")
+        if settings.moses_rules is False and not settings.sentencepiece:
+            needs = "--moses (or the variable MOSES)" if settings.moses else "--bpe-codes"
+            raise UserError(
+                f"--no-moses-rules (prepare.moses-rules=null): {needs} needs these rules; leave one of them out"
+            )
         return replace(settings, moses_rules=True)
     if settings.moses_rules is None:
         for folder in folders:

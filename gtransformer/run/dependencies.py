@@ -123,9 +123,10 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
     def is_done(need: Dependency) -> bool:
         directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, recipe.pair))
         record = directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")
-        changes = [one for one in read_record(record).get("changes") or [] if one.startswith("train.")]
+        changes = [one for one in read_record(record).get("changes") or [] if one.startswith(("train", "devices="))]
         if changes:  # perhaps of a trial
-            print(f"[all] {need.recipe} was trained before with {', '.join(changes)}: {directory}", file=sys.stderr)
+            said = f"[all] {need.recipe}, or its start, was trained before with {', '.join(changes)}: {directory}"
+            print(said, file=sys.stderr)
         return record.is_file()
 
     return [[need.recipe, corpus, need.stage, *options(need)] for need in found if not is_done(need)]

@@ -39,16 +39,23 @@ from gtransformer.run.paths import (
 from gtransformer.run.recipe import FILES, Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.settings import dashed
-from gtransformer.tasks.checkpoints import AVERAGE, LAST, finish_interrupted_save, had_best, is_cut_short, training_done
+from gtransformer.tasks.checkpoints import (
+    LAST,
+    finish_interrupted_save,
+    had_best,
+    is_cut_short,
+    is_outdated,
+    training_done,
+)
 from gtransformer.tasks.generation import NONE
 from gtransformer.work import read_record
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
-STARTS = ("finetune-from-model", "sentence-model", "bert-checkpoint")  # in section train, models
 # In section generate: START makes the model that training started from the first pass; else a file is named.
 FIRST_PASS, START = "first-pass", "start"
 CONTINUE = "continue-once"  # in section train, START: resume that model's training, with optimizer and schedule
+STARTS = ("finetune-from-model", "sentence-model", CONTINUE)  # in section train: models that it starts from
 # Options that a resumed training may have changed: of its end, of what it saves and logs, and of the machine.
 MAY_CHANGE = re.compile(
     "max-update|max-epoch|total-num-update|patience|stop-.*|save-.*|keep-.*|validate-.*|.*-valid|disable-validation|"
@@ -140,7 +147,7 @@ class Run:
             options |= {name: before[name] for name in (COUNTED & before.keys()) - given}
         # Not kept from an earlier version, nor needed by given BPE codes.
         asked = "--moses-rules" in str(manifest.get("command")).split() and not options.get("bpe-codes")
-        if not options.get("moses-rules") and (asked or "moses-rules" in given):
+        if not options.get("moses-rules") and (asked or ("moses-rules" in given and not options.get("bpe-codes"))):
             options["no-moses-rules"] = True
         if self.vocabulary:
             lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
@@ -176,8 +183,6 @@ class Run:
             search = self.recipe.options("generate")
             if not self.dry:
                 (self.directory / "average.json").unlink(missing_ok=True)
-                if (checkpoints / LAST).is_file():  # it goes on: its earlier mean must not be taken for its model
-                    (checkpoints / AVERAGE).unlink(missing_ok=True)
             self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus, "generate": search})
             if self.again and not self.dry:
                 write_json(checkpoints / NOTED, read_record(checkpoints / NOTED) | {"options": learning})
@@ -220,6 +225,8 @@ class Run:
         if not self.dry:
             if not self.checkpoint.is_file():
                 raise UserError(f"{self.checkpoint}: no such checkpoint; train first, or name one with --checkpoint")
+            if self.recipe.averaged and self.checkpoint == self.model and is_outdated(self.model.parent):
+                raise UserError(f"{self.checkpoint}: training went on after this mean; first run stage train")
             check_noted(self.checkpoint, self.prepared)
         options = {
             "path": self.checkpoint,
@@ -300,12 +307,14 @@ class Run:
                 "to train again, or choose another directory with --output"
             )
         starts = {name: model_digest(Path(str(given[name]))) for name in STARTS if given.get(name)}
-        known = before.get("starts", {}) if there else {}
-        for name, found in starts.items():
-            if found and known.get(name, found) != found:
+        known = before.get("starts", starts) if there else starts
+        for name in sorted(starts.keys() | known.keys()):
+            gone = name in starts and starts[name] is None  # deleted after the training
+            if not gone and starts.get(name) != known.get(name):
                 raise UserError(
-                    f"{checkpoints}: the model there started from another model than {given[name]} is now; choose "
-                    "another directory with --output, or remove that folder to train again"
+                    f"{checkpoints}: the model there started from another model ({name}) than "
+                    f"{given.get(name) or 'this training, which has none'}; choose another directory with --output, "
+                    "or remove that folder to train again"
                 )
         trained = before.get("options", options) if there else options
         other = sorted(name for name in trained.keys() | options.keys() if trained.get(name) != options.get(name))
@@ -318,7 +327,7 @@ class Run:
         if not there or "options" in before:
             now["options"] = trained
         if not there or "starts" in before:
-            now["starts"] = {name: found for name, found in (starts | known).items() if found}
+            now["starts"] = known
         write_json(path, now)
         return now["corpus"]
 
@@ -388,17 +397,16 @@ class Run:
         splits = sorted({path.name.split(".")[0] for path in binaries.glob("*.idx")})
         if split not in splits:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
-        self._check_text("valid" if split == "train" else split)
+        if self.own_corpus:
+            self._check_text(("train", "valid") if split == "train" else (split,))
 
-    def _check_text(self, split: str) -> None:
-        """Raise UserError if the raw corpus has another text in a split than the prepared one."""
+    def _check_text(self, splits: Collection[str]) -> None:
+        """Raise UserError if a raw file of these splits is not what was prepared; renamed ones are not compared."""
         inputs = read_record(self.prepared / "manifest.json").get("inputs") or {}
-        prepared = {found for name, found in inputs.items() if split_of(name) == split}
-        raw = {self.corpus.sums.get(name) for name in self.corpus.sums if split_of(name) == split}
-        if self.own_corpus and prepared and raw and prepared != raw:
-            raise UserError(
-                f"{self.prepared}: its {split} set is another text than that in {self.raw}; run stage prepare first"
-            )
+        for name, found in self.corpus.sums.items():
+            if split_of(name) in splits and inputs.get(name, found) != found:
+                how = "run stage prepare first" if split_of(name) == "test" else "choose another one with --output"
+                raise UserError(f"{self.prepared}: was made from another text than {self.raw / name} is now; {how}")
 
     def _need(self, path: Path, why: str, recipe: str | None, stage: str) -> None:
         """Raise UserError, with the command that makes it, for a missing file of another recipe."""

@@ -279,7 +279,7 @@ def check_needed(args: Namespace, program: str) -> None:
     if program == TRAIN and scheduler == "polynomial_decay" and not getattr(args, "total_num_update", None):
         raise UserError(f"--lr-scheduler {scheduler}: ends at --total-num-update; give it")
     if program == TRAIN and scheduler == "polynomial_decay" and not getattr(args, "end_learning_rate", 0.0):
-        if (args.max_update or 0) > float(args.total_num_update):  # fairseq has it as text
+        if (args.max_update or 0) > _number("total_num_update", args.total_num_update):  # fairseq has it as text
             raise UserError(
                 f"--max-update {args.max_update}: with --lr-scheduler {scheduler} the learning rate is 0 after "
                 f"--total-num-update {args.total_num_update}; give --total-num-update {args.max_update}, too"

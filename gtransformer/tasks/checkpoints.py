@@ -233,7 +233,8 @@ def average(paths: Sequence[Path], output: Path) -> None:
 def is_outdated(folder: Path) -> bool:
     """Return whether a training's mean of checkpoints lacks its last numbered checkpoint."""
     mean = folder / AVERAGE
-    return mean.is_file() and _place(mean) < max(_numbered(folder), default=(0, 0))
+    numbered = _numbered(folder)
+    return bool(numbered) and mean.is_file() and _place(mean) < max(numbered)
 
 
 def _numbered(folder: Path) -> dict[tuple[int, int], Path]:

@@ -85,7 +85,7 @@ ROWS = [
     Row("no Moses", f"{P} --moses {{place}}", "no such file; point MOSES", GOOD),
     Row("other rules than those of given codes",
         f"{P} --no-moses-rules --bpe-codes {{place}}/codes --dictionary {{place}}",
-        "--no-moses-rules: the model of --bpe-codes", with_dictionaries),
+        "--bpe-codes needs these rules", with_dictionaries),
     Row("codes without a dictionary", f"{P} --bpe-codes {{place}}/codes", "--dictionary belongs to", with_codes),
     Row("a dictionary that is not there", f"{P} --bpe-codes {{place}}/codes --dictionary {{place}}",
         "txt: no such file; give what", with_codes),

@@ -60,7 +60,7 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     raw = Path(order["corpus"])
     return Run(
         recipe,
-        recipe.name,
+        order["recipe"],
         Corpus(raw.name, raw),
         directory,
         prepared,

@@ -78,7 +78,7 @@ def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path, capsy
     assert missing_first(command) == [] and not capsys.readouterr().err
     write_json(tmp_path / f"runs/{START}/few/train.json", {"changes": ["prepare.workers=1", "train.max-update=2"]})
     assert missing_first(command) == []
-    assert f"{START} was trained before with train.max-update=2: " in capsys.readouterr().err
+    assert f"{START}, or its start, was trained before with train.max-update=2: " in capsys.readouterr().err
     elsewhere = missing_first(parse("document/base", few, "all", "--start-on", pairs))
     assert elsewhere == [[START, str(pairs), "prepare"], [START, str(pairs), "train"]]
 

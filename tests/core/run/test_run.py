@@ -275,18 +275,15 @@ def test_a_model_that_started_from_another_one(corpus, stages, tmp_path):
     run.train()
     finished(corpus, output, "--set", option + str(moved)).train()
     start.write_bytes(b"2")
-    with pytest.raises(UserError, match=r"started from another model than .*start.pt is now; .*--output"):
+    with pytest.raises(
+        UserError, match=r"started from another model \(finetune-from-model\) than .*start.pt; .*--output"
+    ):
         finished(corpus, output, "--set", option + str(start), "--again").train()
+    with pytest.raises(UserError, match="than this training, which has none; "):
+        finished(corpus, output).train()
     start.unlink()
     finished(corpus, output, "--set", option + str(start)).train()
     assert read_json(output / "checkpoints" / "corpus.json")["starts"] == {"finetune-from-model": sha256(moved)}
-
-
-def test_a_training_that_goes_on_has_no_mean_of_before(corpus, stages, tmp_path):
-    run = finished(corpus, tmp_path)
-    touch(tmp_path / "checkpoints" / "average.pt"), touch(tmp_path / "checkpoints" / "checkpoint_last.pt")
-    run.train()
-    assert stages.did == ["train"] and not (tmp_path / "checkpoints" / "average.pt").exists()
 
 
 def test_a_corpus_prepared_from_another_text(corpus, stages, tmp_path):
@@ -297,7 +294,7 @@ def test_a_corpus_prepared_from_another_text(corpus, stages, tmp_path):
     other = next(corpus.glob("concatenated_*_test_*"))
     other.write_bytes(other.read_bytes() + b"one more\n")
     run = made("cpu_tiny", corpus, "all", "--output", tmp_path)
-    with pytest.raises(UserError, match=f"its test set is another text than that in {corpus}; run stage prepare first"):
+    with pytest.raises(UserError, match=f"was made from another text than {other} is now; run stage prepare first"):
         run.generate()
     made("cpu_tiny", corpus, "generate", "--output", tmp_path, "--prepared", run.prepared).generate()
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
@@ -71,10 +70,10 @@ def dependencies(recipe: str, before: Sequence[str] = (), corpus: bool = True, s
     return list(dict.fromkeys(found))
 
 
-def _preparer(recipe: str) -> Path:
-    """Return the file of the recipe that prepares a recipe's corpus, perhaps itself."""
+def preparer_of(recipe: str) -> str:
+    """Return the recipe that prepares a recipe's corpus, perhaps itself."""
     lender = _loaded(recipe).prepared_from
-    return find_recipe(beside(recipe, lender) if lender else recipe).resolve()
+    return beside(recipe, lender) if lender else recipe
 
 
 def own_preparing(recipe: str) -> Options:
@@ -114,9 +113,10 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
     corpus, recipe = args.start_on or args.corpus, load_recipe(args.recipe, args.set)
 
     def options(need: Dependency) -> list[str]:
-        own, theirs = (one.sections["task"] for one in (recipe, _loaded(need.recipe)))
-        langs = [_change(f"task.{name}", own.get(name)) for name in LANGUAGES if own.get(name) != theirs.get(name)]
-        shared = not args.start_on and _preparer(need.recipe) == _preparer(args.recipe)
+        own, other = (one.sections["task"] for one in (recipe, _loaded(need.recipe)))
+        langs = [_change(f"task.{name}", own.get(name)) for name in LANGUAGES if own.get(name) != other.get(name)]
+        theirs, ours = (find_recipe(preparer_of(one)).resolve() for one in (need.recipe, args.recipe))
+        shared = not args.start_on and theirs == ours
         changes = [*langs, *(own_changes if shared else ()), *given]
         return [word for change in changes for word in ("--set", change)]
 

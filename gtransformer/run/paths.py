@@ -60,16 +60,19 @@ class Corpus:
     Attributes:
         name: its name in the directories of runs.
         raw: its directory; None if only the name is known.
-        files: SHA-256 of the raw files of training and development set (if missing, of the test set), by name. A
-            corrected test set is still the same corpus.
+        sums: SHA-256 of all raw files, by name.
         pair: source and target language; both directions have the same files.
     """
 
     name: str
     raw: Path | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
+    sums: Mapping[str, str] = field(default_factory=dict)
     pair: tuple[str, str] = ("", "")
-    sums: Mapping[str, str] = field(default_factory=dict)  # of all raw files, as ``files``
+
+    @property
+    def files(self) -> dict[str, str]:
+        """``sums`` without the test set's, which may be corrected; if there are no others, the test set's."""
+        return without_test(self.sums)
 
     @classmethod
     def find(cls, corpus: str, pair: tuple[str, str]) -> Corpus:
@@ -82,8 +85,8 @@ class Corpus:
             splits = find_splits(raw, *(plain_language(lang) for lang in pair))
         except UserError:
             splits = {}
-        files = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}
-        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files), pair, files)
+        sums = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}
+        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, sums, pair)
 
     def owns(self, directory: Path) -> bool:
         """Return whether a run's directory belongs to this corpus: by its files or, if not known, by its path."""

@@ -14,7 +14,7 @@ import torch
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import digest, read_json, sha256, write_json
+from gtransformer.files import MODEL_FILE, digest, read_json, sha256, write_json
 from gtransformer.installation import data_directory
 from gtransformer.preprocess.corpus import BENCHMARKS, NoLanguagePair, find_splits, raw_file, split_of
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
@@ -27,7 +27,7 @@ from gtransformer.run.commands import (
     on_device,
     python_command,
 )
-from gtransformer.run.dependencies import COUNTED, own_preparing
+from gtransformer.run.dependencies import COUNTED, own_preparing, preparer_of
 from gtransformer.run.paths import (
     BEST,
     Corpus,
@@ -145,9 +145,9 @@ class Run:
         if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
             before = {dashed(name): value for name, value in (manifest.get("settings") or {}).items()}
             options |= {name: before[name] for name in (COUNTED & before.keys()) - given}
-        # Not kept from an earlier version, nor needed by given BPE codes.
-        asked = "--moses-rules" in str(manifest.get("command")).split() and not options.get("bpe-codes")
-        if not options.get("moses-rules") and (asked or ("moses-rules" in given and not options.get("bpe-codes"))):
+        asked = "--moses-rules" in str(manifest.get("command")).split()  # not kept from an earlier version
+        needed = options.get("moses-rules") or options.get("bpe-codes")
+        if not needed and (asked or "moses-rules" in given):
             options["no-moses-rules"] = True
         if self.vocabulary:
             lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
@@ -423,7 +423,7 @@ class Run:
 
 def model_digest(path: Path) -> str | None:
     """Return the SHA-256 of a checkpoint or of the model in a directory; None if there is none."""
-    path = path / "model.pt" if path.is_dir() else path
+    path = path / MODEL_FILE if path.is_dir() else path
     return sha256(path) if path.is_file() else None
 
 
@@ -479,10 +479,8 @@ def make_run(args: argparse.Namespace) -> Run:
             reason = "starts from no other recipe's model" if not recipe.pretrained_from else "has another model here"
             raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
         of, own_start = Corpus.find(args.start_on, recipe.pair), False
-        origin = beside(args.recipe, recipe.pretrained_from)
-        lender = load_recipe(origin).prepared_from
-        preparer = load_recipe(beside(origin, lender) if lender else origin).name
-        vocabulary = run_directory(preparer, of) / "prepared"
+        preparer = load_recipe(preparer_of(beside(args.recipe, recipe.pretrained_from)))
+        vocabulary = run_directory(preparer.name, of) / "prepared"
     if recipe.pretrained_from and not own_start:
         start = load_recipe(beside(args.recipe, recipe.pretrained_from))
         pretrained = model_file(start, run_directory(start.name, of))

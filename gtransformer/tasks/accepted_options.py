@@ -276,10 +276,11 @@ def check_needed(args: Namespace, program: str) -> None:
     if program == INTERACTIVE and args.batch_size is not None and args.batch_size > max(1, args.buffer_size):
         raise UserError(f"--batch-size {args.batch_size}: --buffer-size {args.buffer_size} reads less; give more")
     scheduler = str(getattr(args, "lr_scheduler", None))
-    if program == TRAIN and scheduler == "polynomial_decay" and not getattr(args, "total_num_update", None):
-        raise UserError(f"--lr-scheduler {scheduler}: ends at --total-num-update; give it")
-    if program == TRAIN and scheduler == "polynomial_decay" and not getattr(args, "end_learning_rate", 0.0):
-        if (args.max_update or 0) > _number("total_num_update", args.total_num_update):  # fairseq has it as text
+    if program == TRAIN and scheduler == "polynomial_decay":
+        if not getattr(args, "total_num_update", None):
+            raise UserError(f"--lr-scheduler {scheduler}: ends at --total-num-update; give it")
+        longer = (args.max_update or 0) > _number("total_num_update", args.total_num_update)
+        if longer and not getattr(args, "end_learning_rate", 0.0):
             raise UserError(
                 f"--max-update {args.max_update}: with --lr-scheduler {scheduler} the learning rate is 0 after "
                 f"--total-num-update {args.total_num_update}; give --total-num-update {args.max_update}, too"

@@ -50,7 +50,6 @@ from gtransformer.tasks.checkpoints import (
 from gtransformer.tasks.generation import NONE
 from gtransformer.work import read_record
 
-SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
 # In section generate: START makes the model that training started from the first pass; else a file is named.
 FIRST_PASS, START = "first-pass", "start"

@@ -377,7 +377,7 @@ def check_given(given: Mapping[str, Any], program: str, of_model: Collection[str
         of_model: names of options of an architecture.
     """
     for name, value in given.items():
-        reason = _reason(name, value, program, given, name in of_model)
+        reason = _reason(name, value, program, name in of_model)
         if reason is not None:
             raise UserError(f"{option_of(name)}{'' if value is True else f' {value}'}: {reason}")
 
@@ -387,7 +387,7 @@ def option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_model: bool) -> str | None:
+def _reason(name: str, value: Any, program: str, of_model: bool) -> str | None:
     """Return why a program does not support an option; None if it does."""
     if not value and not isinstance(value, str) and name not in REFUSED:
         return None  # set by fairseq itself

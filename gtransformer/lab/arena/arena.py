@@ -28,7 +28,6 @@ from gtransformer.lab.arena.budget import (
     read_budget,
     updates_of_tokens,
 )
-from gtransformer.lab.arena.others import ITEMS_FILE, START_PARAMETERS, TEST_FILES, read_others
 from gtransformer.lab.arena.systems import BASELINE, FROM_SCRATCH, SIZES, recipe_argument, system_names
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.lab.planner import (
@@ -83,7 +82,6 @@ class Arena(Planner):
         self._read_systems(args)
         self._read_corpus(args)
         self.at_once, self.threads = shares(args.jobs)
-        self.others = read_others(args.other_results, self.common(), self.systems, self.speed_settings())
         self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png", "tar.xz")}
         self._add_corpora()
         if not self.from_scratch:
@@ -180,7 +178,7 @@ class Arena(Planner):
         return self.recipe_set.recipes[name]
 
     def common(self) -> dict[str, Any]:
-        """Return the settings that two arenas must share for a comparison, as in ``arena.json``."""
+        """Return the settings that all systems share, as in ``arena.json``."""
         updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
         return {
             "corpus": self.corpus,
@@ -200,8 +198,8 @@ class Arena(Planner):
         """Return SHA-256 checksums of contrastive items, test set and start parameters."""
         paths = split_files(self.raw, self.recipe_set.languages, RAW["test"])
         start = None if self.from_scratch else weights_digest(self.model(self.start))
-        own = {ITEMS_FILE: sha256(self.items)} if self.shows_reach else {}
-        return {**own, TEST_FILES: [sha256(path) for path in paths], START_PARAMETERS: start}
+        own = {"items": sha256(self.items)} if self.shows_reach else {}
+        return {**own, "test": [sha256(path) for path in paths], "start": start}
 
     def folder(self, name: str, seed: int | None = None) -> Path:
         """Return the folder of a system's run with one seed; without seed, the start's."""

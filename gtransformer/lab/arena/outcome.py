@@ -15,7 +15,6 @@ from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_c
 from gtransformer.lab.analysis.figures import draw_reach
 from gtransformer.lab.arena.arena import BASELINE, Arena
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
-from gtransformer.lab.arena.others import add_others
 from gtransformer.lab.arena.statistics import DISTANCE_BOTH, accuracies, contexts_of, error_of, scores_of, spread
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
@@ -92,8 +91,8 @@ def collect(arena: Arena) -> dict[str, Any]:
     # A later version of the code may resume an arena.
     records = [path for folder in every for name in RECORDS if (path := folder / f"{name}.json").is_file()]
     commits = sorted({commit for path in records if (commit := read_json(path).get("commit"))})
-    own = {"version": 1, **arena.common(), **arena.speed_settings(), "files": arena.files(), "systems": systems}
-    return add_others(own | {"commits": commits}, arena.others)
+    settings = arena.common() | arena.speed_settings()
+    return {"version": 1, **settings, "files": arena.files(), "systems": systems, "commits": commits}
 
 
 def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from gtransformer.evaluation.metrics import DEFAULT_TITLES as SCORES
 from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
-from gtransformer.lab.arena.others import START_PARAMETERS
 from gtransformer.lab.arena.statistics import DISTANCE_BOTH, MEAN, error_of
 from gtransformer.lab.records import shown_difference, shown_interval
 
@@ -68,7 +67,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
         end += "translated"
     commits = [short_commit(commit) for commit in result.get("commits", [])]
     several = [f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []
-    blocks.append("\n".join([*notes, end, *origin_lines(result), *several, f"all: {terms_line(result)}"]))
+    blocks.append("\n".join([*notes, end, *several, f"all: {terms_line(result)}"]))
     return "\n\n".join(blocks)
 
 
@@ -83,18 +82,6 @@ def terms_line(result: Mapping[str, Any]) -> str:
     if start is None:
         return f"{words} from random weights"
     return f"{words} from '{start['recipe']}', a sentence Transformer of {start['updates']} updates"
-
-
-def origin_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the origin of other arenas' systems, a line per arena."""
-    lines = []
-    for one in result.get("beside", []):
-        known = [word for word in (one["machine"]["processor"], short_commit(one.get("commit"))) if word]
-        starts = [arena.get("files", {}).get(START_PARAMETERS) for arena in (one, result)]
-        started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
-        compared = f"compared with its '{result['baseline']}' (s-BLEU {_shown(one['baseline']['s_bleu'])})"
-        lines.append(f"of another arena ({', '.join(known)}){started}, {compared}: {', '.join(one['systems'])}")
-    return lines
 
 
 def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:

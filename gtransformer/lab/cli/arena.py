@@ -45,10 +45,6 @@ def build_parser() -> argparse.ArgumentParser:
     for name, what in SIZE_HELP.items():
         text = f"{what} (default: {SIZES[name]})"
         add(f"--{name.replace('_', '-')}", type=at_least(1), metavar="N", help=text)
-    text = "also show the systems of these arena.json files, run with the same settings"
-    add("--other-results", nargs="+", type=Path, default=[], metavar="FILE", help=text)
-    former = {"dest": "other_results", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
-    add("--beside", nargs="+", type=Path, **former)  # the name in earlier versions
     parser.add_changes("all recipes")
     return parser
 

@@ -1,4 +1,4 @@
-"""Systems beside the G-Transformer: trained, resumed and translated with through fairseq's commands."""
+"""Systems beside the G-Transformer: trained and translated with through fairseq's commands; windows also resumed."""
 
 from __future__ import annotations
 
@@ -43,15 +43,12 @@ def sentence_model(tmp_path_factory):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_trained_and_translated_with(sentence_model, tmp_path, system):
-    """From a sentence model; resumed; a translation of as many sentences as the source, one line an instance."""
+    """From a sentence model; a translation of as many sentences as the source, one line an instance."""
     options, save = SYSTEMS[system], tmp_path / "model"
     arguments = [*TASK, *options, "--arch", system, *SMALL, f"--save-dir={save}"]
     start = [f"--finetune-from-model={sentence_model}", "--load-partial"]
     log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "1", "--eval-bleu")
     assert '"valid_bleu"' in log
-    log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "2")
-    assert '"valid_loss"' in log and '"epoch": 2' in log and '"epoch": 1,' not in log
-    cfg = torch.load(save / "checkpoint_last.pt", weights_only=True)["cfg"]["model"]
     output = tmp_path / "test"
     run(
         "generate", PREPARED / "bin", *TASK, *instances(options), f"--path={save / 'checkpoint_last.pt'}", *GENERATION,
@@ -60,6 +57,9 @@ def test_trained_and_translated_with(sentence_model, tmp_path, system):
     lines = [json.loads(line) for line in output.with_suffix(".jsonl").read_text().splitlines()]
     assert len(lines) > 3
     if system.startswith("window"):
+        log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "2")
+        assert '"valid_loss"' in log and '"epoch": 2' in log and '"epoch": 1,' not in log
+        cfg = torch.load(save / "checkpoint_last.pt", weights_only=True)["cfg"]["model"]
         assert 0.5 < cfg["length_ratio"] < 2.0 and cfg["window"] == 3
         assert cfg["decode_alignment"] == "sentence"
         changed = '--model-overrides={"decode_alignment": "linear"}'

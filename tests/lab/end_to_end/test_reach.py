@@ -9,17 +9,10 @@ import pytest
 
 from gtransformer.cli import contrastive, prepare
 from gtransformer.lab.cli import reach_corpus
-from tests.commands import run
+from tests.saved_model import make_checkpoint
 
 pytestmark = pytest.mark.slow
 
-OPTIONS = (
-    "--task translation_doc --source-lang en --target-lang de --langs en,de --doc-mode full --cpu --arch "
-    "gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
-    "--decoder-ffn-embed-dim 24 --encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 "
-    "--decoder-attention-heads 2 --share-all-embeddings --optimizer adam --lr 0.01 --max-tokens 400 --max-update 3 "
-    "--criterion fused_label_smoothed_cross_entropy --num-workers 0 --no-epoch-checkpoints --disable-validation"
-).split()
 # Two sentences of each side or of the source alone; one sentence is what the arena's baseline sees (test_arena.py).
 KINDS = {
     "sliding": ["--instances=sliding", "--context-sentences=1"],
@@ -44,8 +37,8 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_chance_where_nothing_in_view_discloses(folder, kind):
-    run("train", folder / "prepared" / "bin", *OPTIONS, *KINDS[kind], f"--save-dir={folder / kind}")
-    line = [str(folder / "set"), f"--path={folder / kind / 'checkpoint_last.pt'}", f"--output={folder / kind}.json"]
+    model = make_checkpoint(folder / "prepared", folder / f"{kind}.pt", "--doc-mode=full", *KINDS[kind])
+    line = [str(folder / "set"), f"--path={model}", f"--output={folder / kind}.json"]
     assert contrastive.main([*line, f"--items={folder / 'raw' / 'set' / 'contrastive_reach.json'}", "--cpu"]) == 0
     result = json.loads((folder / f"{kind}.json").read_text())
     assert result["placed"] == "last"

@@ -50,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "make the figure or table without failed runs; their number is noted"
     add("--allow-missing", action="store_true", help=text)
     add("--only-finished", action="store_true", help="make it of the finished runs, without further ones")
+    text = "take the finished runs of these results, for instance of another machine; with FIGURE.tar.xz beside each"
+    add("--earlier-results", type=Path, nargs="+", default=[], metavar="FIGURE.json", help=text)
     add(
         "--keep-checkpoints",
         action="store_true",
@@ -99,6 +101,8 @@ def main(argv: list[str] | None = None) -> int | None:
     jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
     questions = Questions(tuple(args.items), args.documents, args.context)
     runner = Runner(study, corpora, jobs, args.keep_checkpoints, questions)
+    if args.list and args.earlier_results:
+        raise UserError("--list only looks; leave --earlier-results out")
     if args.list:
         show(runner)
         return None
@@ -110,7 +114,7 @@ def main(argv: list[str] | None = None) -> int | None:
             print_status(
                 f"{BFLOAT16}, which is faster on this CPU; --set train.autocast= trains in float32 (other runs)"
             )
-        make_figure(runner, argv, args.allow_missing, args.only_finished)
+        make_figure(runner, argv, args.allow_missing, args.only_finished, args.earlier_results)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import RAW as TEXT
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.score import score_translations
-from gtransformer.files import read_json, write_json
+from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.records import REFERENCE, Translations, pack
@@ -43,6 +44,7 @@ BFLOAT16 = "train.autocast=bfloat16"  # for miniatures, on a CPU that is faster 
 LOG = "study.log"  # of each run
 TRANSLATION = "test.txt"  # plain text, a line <d> before each document
 TOGETHER = "generate.batch-sentences="  # sentences translated as one batch; the last one is a contrastive item
+CONTRASTIVE_KEY, ATTENTION_KEY = "contrastive", "batch_attention"  # of a run in a study's result
 MORE_OF_PANELS = ("quantity", "by", "baseline")  # keys of some panels
 
 
@@ -117,6 +119,48 @@ class Runner:
                 pipeline.add(self.stage(run))
         pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
         return failures
+
+    def take(self, path: Path) -> int:
+        """Take runs that are finished in a study's result, with their translations beside it; return how many.
+
+        Raises UserError if it is not a study's result, its translations are missing, or it has no run of this study.
+        """
+        result, texts = read_json(path), path.with_suffix(".tar.xz")
+        theirs = result.get("runs") if isinstance(result, dict) and "panels" in result else None
+        if not theirs:
+            raise UserError(f"{path}: not a study's result; give its FIGURE.json")
+        runs = {self.folder(run).name: run for run in self.study.runs()}
+        shared = [
+            name for name in runs if name in theirs and (not self.corpora.items or CONTRASTIVE_KEY in theirs[name])
+        ]
+        if not shared:
+            raise UserError(
+                f"{path}: none of its runs is one of {self.study.figure}: it has other settings, another corpus or no "
+                "contrastive items; leave it out"
+            )
+        new = [name for name in shared if not self.has_result(runs[name])]
+        try:
+            with tarfile.open(texts) as packed:
+                for name in new:
+                    self._take(runs[name], theirs[name], packed)
+        except (OSError, KeyError, tarfile.TarError) as error:
+            raise UserError(
+                f"{texts}: must hold the translations of {path.name}, but cannot be read: {error}"
+            ) from None
+        return len(new)
+
+    def _take(self, run: StudyRun, result: Mapping[str, Any], packed: tarfile.TarFile) -> None:
+        folder, own = self.folder(run), dict(result)
+        folder.mkdir(parents=True, exist_ok=True)
+        if run.translate:
+            text = packed.extractfile(f"{folder.name}.txt").read().decode()
+            with atomic_write(folder / TRANSLATION) as stream:
+                stream.write(text)
+        for key, file in ((CONTRASTIVE_KEY, CONTRASTIVE), (ATTENTION_KEY, ATTENTION)):
+            if key in own:
+                write_json(folder / file, own.pop(key))
+        write_json(folder / ORDER, own["run"])
+        write_json(folder / RESULT, own)  # last, so that nothing half-written is taken for a result
 
     def data(self, run: StudyRun) -> tuple[Path, list[str]]:
         """Return the prepared directory of a run, made if needed, and the changes of its recipe to read it."""
@@ -244,9 +288,9 @@ def read_result(folder: Path) -> dict[str, Any]:
     result = read_json(folder / RESULT)
     if (folder / CONTRASTIVE).is_file():
         choices = read_json(folder / CONTRASTIVE)
-        result["contrastive"] = {key: choices[key] for key in choices if key == "total" or key.startswith("by_")}
+        result[CONTRASTIVE_KEY] = {key: choices[key] for key in choices if key == "total" or key.startswith("by_")}
     if (folder / ATTENTION).is_file():
-        result["batch_attention"] = read_json(folder / ATTENTION)
+        result[ATTENTION_KEY] = read_json(folder / ATTENTION)
     return result
 
 
@@ -297,9 +341,17 @@ def show(runner: Runner) -> None:
 
 
 def make_figure(
-    runner: Runner, argv: Sequence[str] | None, allow_missing: bool = False, only_finished: bool = False
+    runner: Runner,
+    argv: Sequence[str] | None,
+    allow_missing: bool = False,
+    only_finished: bool = False,
+    earlier: Sequence[Path] = (),
 ) -> None:
-    """Run the study: data, runs, result, and figure if any; ``only_finished``: without further runs.
+    """Run the study: data, runs, result, and figure if any.
+
+    Args:
+        only_finished: without further runs.
+        earlier: results of studies whose finished runs are taken.
 
     Raises UserError if runs fail, unless that is allowed, or if there is no run to show.
     """
@@ -312,6 +364,8 @@ def make_figure(
     runs = study.runs()
     if not runs:
         raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
+    for path in earlier:
+        print_status(f"{path}: {runner.take(path)} finished runs taken")
     if only_finished:
         failures = {runner.folder(run).name: "not run" for run in runs if not runner.has_result(run)}
         if len(failures) == len(runs):

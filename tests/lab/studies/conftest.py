@@ -125,7 +125,7 @@ if order["attention"]:
 (folder / "test.txt").write_text("<d>" + chr(10) + order["name"] + chr(10))
 scores = {key: {"score": float(order["seed"]), "signature": "s"} for key in ("d_bleu", "ter")}
 curves = {"valid_loss": [[10, 8.0], [20, 3.0]]}
-(folder / "result.json").write_text(json.dumps({"scores": scores | {"s_bleu": None}, "curves": curves}))
+(folder / "result.json").write_text(json.dumps({"run": order, "scores": scores | {"s_bleu": None}, "curves": curves}))
 """
 
 

@@ -12,13 +12,14 @@ import pytest
 from gtransformer.cli import contrastive, score
 from gtransformer.errors import UserError
 from gtransformer.lab.studies import one_run
+from gtransformer.lab.studies import runner as study_runner
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import add_scores, ordered_run, result_of, score_contrastive, score_test
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner, make_figure
 from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.run import Run
-from tests.lab.studies.conftest import FIGURE, prepared
+from tests.lab.studies.conftest import FIGURE, QuickRunner, prepared
 
 ORDER = {"recipe": "demo_full", "changes": [], "corpus": "demo", "prepared": "prepared"}
 
@@ -71,6 +72,50 @@ def test_only_finished_runs_are_shown(runner, monkeypatch):
     make_figure(runner, [], only_finished=True)
     found = json.loads((runner.corpora.directory / "figure.json").read_text())
     assert len(runner.calls) == len(found["runs"]) == 3 and set(found["missing"].values()) == {"not run"}
+
+
+def test_finished_runs_of_another_machine_are_taken(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(Corpora, "begin", lambda self: None)
+    monkeypatch.setattr(Runner, "reference", lambda self: tmp_path / "reference.txt")
+    monkeypatch.setattr(study_runner, "draw_study", lambda *_: None)
+    (tmp_path / "reference.txt").write_text("<d>\nr\n")
+
+    def runner_in(name: str) -> QuickRunner:
+        return QuickRunner(table, prepared(table, tmp_path / name), jobs=2)
+
+    there, runs = runner_in("there"), table.runs()
+    with there.corpora.pipeline:
+        there.run([run for run in runs if run.seed != 3])
+        make_figure(there, [], only_finished=True)
+    path = tmp_path / "there" / "figure.json"
+    here = runner_in("here")
+    with here.corpora.pipeline:
+        make_figure(here, [], earlier=[path])
+        assert here.take(path) == 0, "they are here"
+    found, theirs = (json.loads((tmp_path / name / "figure.json").read_text()) for name in ("here", "there"))
+    again = [name for name in here.calls if name in theirs["runs"]]
+    assert not found["missing"] and theirs["missing"].keys() == set(here.calls) - set(again)
+    start = next(run for run in runs if run.needed is None)
+    assert again == [here.folder(start).name], "its model is needed"
+    assert all(found["runs"][name] == one for name, one in theirs["runs"].items() if name not in again)
+    with tarfile.open(tmp_path / "here" / "figure.tar.xz") as packed:
+        for run in filter(lambda run: run.translate, runs):
+            assert here.folder(run).name in packed.extractfile(f"{here.folder(run).name}.txt").read().decode()
+
+
+def test_results_that_cannot_be_taken(runner, tmp_path):
+    path, name = tmp_path / "other.json", runner.folder(runner.study.runs()[0]).name
+    wrong = {"{}": "not a study's result", '{"panels": [], "runs": {"x": {}}}': "none of its runs"}
+    wrong[json.dumps({"panels": [], "runs": {name: {"run": {}}}})] = "other.tar.xz: must hold the translations"
+    for text, message in wrong.items():
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            runner.take(path)
+    with tarfile.open(tmp_path / "other.tar.xz", "w:xz"):
+        pass
+    with pytest.raises(UserError, match=f"{name}.txt"):
+        runner.take(path)
+    assert not runner.has_result(runner.study.runs()[0])
 
 
 def test_checkpoints_left_behind_are_removed_unless_they_are_to_be_kept(runner):

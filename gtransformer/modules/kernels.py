@@ -236,13 +236,13 @@ def rows_at_once(x: Tensor, columns: int | None = None) -> int:
 def log_probabilities(logits: Tensor) -> Tensor:
     """Return log probabilities of logits (rows, words) in float32, or float64 for float64; may overwrite ``logits``.
 
-    On the CPU it works in place, in parts that its cache holds. This takes half the time of one pass.
+    It has no gradient. On the CPU it works in place, in parts that its cache holds. This takes less than half the time.
     """
     exact = torch.promote_types(logits.dtype, torch.float32)
     if logits.device.type != "cpu" or logits.dtype != exact:
         return logits.log_softmax(dim=1, dtype=exact)
     for part in logits.split(rows_at_once(logits)):
-        part.copy_(part.log_softmax(dim=1))
+        torch.log_softmax(part, 1, out=part)
     return logits
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import lzma
 import os
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -143,7 +144,7 @@ class Runner:
             with tarfile.open(texts) as packed:
                 for name in new:
                     self._take(runs[name], theirs[name], packed)
-        except (OSError, KeyError, tarfile.TarError) as error:
+        except (OSError, EOFError, KeyError, UnicodeDecodeError, lzma.LZMAError, tarfile.TarError) as error:
             raise UserError(
                 f"{texts}: must hold the translations of {path.name}, but cannot be read: {error}"
             ) from None

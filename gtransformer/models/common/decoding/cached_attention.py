@@ -194,7 +194,7 @@ def attend(
     q = q * (1.0 / math.sqrt(q.shape[-1]))
     rows = rows or [None] * len(keys)
     scores = [_product(q, side.transpose(2, 3), own) for side, own in zip(keys, rows, strict=True)]
-    scores = [score if mask is None else score + mask for score, mask in zip(scores, masks, strict=True)]
+    scores = [score if mask is None else score.add_(mask) for score, mask in zip(scores, masks, strict=True)]
     exact = torch.float64 if q.dtype == torch.float64 else torch.float32
     joined = scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
     weights = torch.softmax(joined, dim=-1, dtype=exact).to(q.dtype)

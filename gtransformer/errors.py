@@ -41,6 +41,8 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
 
     @functools.wraps(main)
     def wrapped(argv: list[str] | None = None) -> int:
+        if sys.stderr is None:  # closed; what is printed there would go to standard output
+            sys.stderr = open(os.devnull, "w")
         try:
             with signals_interrupt():
                 return main(argv) or 0

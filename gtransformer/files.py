@@ -27,7 +27,7 @@ FOREIGN = {
     b"\x1f\x8b": "data of gzip (with .gz at the end of its name it can be read)",
     b"\xfd7zXZ": "data of xz (with .xz at the end of its name it can be read)",
     b"\x28\xb5\x2f\xfd": "data of zstd",
-    b"BZh": "data of bzip2",
+    **dict.fromkeys((b"BZh%d1AY&SY" % level for level in range(1, 10)), "data of bzip2"),
     b"PK\x03\x04": "a zip archive or an office document",
     b"%PDF-": "a PDF",
 }

@@ -47,6 +47,8 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError("standard output is closed; name a file with --output")
     if args.workers < 1:
         raise UserError(f"--workers {args.workers}: give 1 or more")
+    if not args.output:
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     lines = read_lines(args.input or "/dev/stdin")
     chunks = map_chunks(LineProcessor(processor, args.instances), lines, args.workers, label="postprocess")
     with atomic_write(args.output) if args.output else nullcontext(sys.stdout) as stream:

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, check_counts, cli_main
-from gtransformer.files import CHECKPOINT_ENDING, atomic_write, is_replaceable, read_lines, sha256
+from gtransformer.files import CHECKPOINT_ENDING, atomic_write, check_output, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.corpus import NONE, text_lines
 from gtransformer.preprocess.formats.documents import HYPOTHESIS, SOURCE, Side
 from gtransformer.preprocess.formats.write_back import check_writable, write_back
@@ -37,7 +37,7 @@ from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import add_search_options
-from gtransformer.translation.resumable import Finished, ResumableOutput, outputs_of, record_of
+from gtransformer.translation.resumable import Finished, ResumableOutput, begun, outputs_of, record_of
 from gtransformer.translation.splitter import SentenceSplitter
 
 if TYPE_CHECKING:
@@ -155,8 +155,12 @@ def check_outputs(args: argparse.Namespace) -> list[str | None]:
     A directory, or a path that ends in a slash, also holds the output of a single text.
     """
     names = args.input
-    if len(names) == 1 and (names == ["-"] or not args.output or not _is_folder(args.output)):
+    if len(names) == 1 and not (args.output and _is_folder(args.output)):
+        if args.output:
+            check_output(args.output, [args.first_pass])
         return [args.output]
+    if names == ["-"]:
+        raise UserError(f"--output {args.output}: a directory, but standard input has no name for a file; name a file")
     if not args.output or (Path(args.output).exists() and not Path(args.output).is_dir()):
         raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
     first = len(names) > 1 and args.first_pass is not None and args.first_pass.suffix != CHECKPOINT_ENDING
@@ -172,13 +176,14 @@ def _is_folder(name: str) -> bool:
 def count_lines(name: str, output: str | None, source: Side) -> int | None:
     """Count the lines of a file (None for a pipe), so that errors are reported before anything is translated.
 
-    Raises UserError as ``input_lines``, and if input and output are the same file.
+    Raises UserError as ``input_lines``, and if the output, also an unfinished one, would take the input's place.
     """
     path = Path(name)
-    if name == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
+    if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):  # a pipe can be read once only
         return None
-    if output and Path(output).exists() and Path(output).samefile(name):
-        raise UserError(f"{output}: input and output are the same file; give another --output")
+    for file in [Path(output), *begun(os.path.realpath(output))] if output else []:
+        if file.exists() and path.exists() and file.samefile(path):
+            raise UserError(f"{file}: input and output are the same file; give another --output")
     return sum(1 for _ in input_lines(name, source))
 
 

@@ -213,7 +213,9 @@ def choose_device(wanted: str | torch.device | None) -> torch.device:
     try:
         device = torch.device(wanted)
     except RuntimeError:
-        raise UserError(f"device {wanted!r} is unknown; give 'cpu', 'cuda', 'cuda:1', ...") from None
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UserError(f"device {str(wanted)!r} is unknown; give 'cpu', 'cuda', 'cuda:1', ...")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"device {str(device)!r}: PyTorch finds {torch.cuda.device_count()} GPUs here; give 'cpu'")
     return device

@@ -156,6 +156,8 @@ class ModelDirectory(TextSettings):
             given = Entries({name: value["settings"][name] for name in known if name in value["settings"]}, "settings")
             settings = typed(given, TextSettings, "settings")
             settings.check()
+            if newer := value["search"].keys() - {one.name for one in fields(SearchOptions)}:
+                raise UserError(f"search option {min(newer)} is unknown here, perhaps of a newer version")
             search = SearchOptions(**value["search"])
             if not isinstance(value["files"], dict):
                 raise UserError("files: give a checksum for each file")

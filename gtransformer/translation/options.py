@@ -83,6 +83,8 @@ class SearchOptions:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
         if self.max_len_a == 0 and self.max_len_b < 1:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
+        if self.max_len_a == 0 and self.min_len > self.max_len_b:
+            raise UserError(f"--min-len {self.min_len} is more than --max-len-b {self.max_len_b:g}, with --max-len-a 0")
         left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
         (self.changed(window_tokens=1) if left_open else self).decoding_strategy()
         check_sentence_rule(self.sentence_rule, self.strategy)
@@ -112,7 +114,11 @@ class SearchOptions:
         if "strategy" in values:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
             values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
-        if values.get("sampling_topk") is not None:
+        elif values.get("window_tokens") is not None:
+            values = {"context_sentences": None, **values}
+        elif values.get("context_sentences") is not None:
+            values = {"window_tokens": None, **values}
+        if values.get("sampling_topk", self.sampling_topk) is not None:
             for name, why in {"lenpen": "compares no translations", "unkpen": "never draws <unk>"}.items():
                 if values.get(name) is not None:
                     raise UserError(f"--{name} {values[name]}: --sampling-topk {why}; leave it out")

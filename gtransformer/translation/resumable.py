@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,8 +34,7 @@ class ResumableOutput:
 
     def __init__(self, path: str | Path, key: dict[str, Any], restart: bool = False):
         self.path, self.key = Path(os.path.realpath(path)), key
-        self.part = self.path.with_name(f"{self.path.name}.part")
-        self.state = self.path.with_name(f"{self.path.name}.part.json")
+        self.part, self.state = begun(self.path)
         self.position = TextPosition()
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
@@ -56,14 +56,20 @@ class ResumableOutput:
 
     def __exit__(self, kind, error, trace) -> None:
         self._stream.close()
-        if not self.position.lines and kind is not None:
-            self.part.unlink(missing_ok=True)  # nothing to resume
+        if not self.position.lines and kind is not None:  # nothing to resume
+            self.part.unlink(missing_ok=True)
+            self.state.unlink(missing_ok=True)
 
     def _resume(self) -> None:
-        size, present = 0, os.fstat(self._stream.fileno()).st_size
+        size, present, noted = 0, os.fstat(self._stream.fileno()).st_size, self.state.is_file()
         finished = present == 0 and self.path.exists()  # killed between the two steps of ``finish``
-        if self._restart or finished or not self.state.is_file():
-            self.state.unlink(missing_ok=True)
+        if present and not noted:
+            raise UserError(
+                f"{self.part}: there already, but not of an interrupted run, as there is no {self.state.name}; rename "
+                "or remove it"
+            )
+        if self._restart or finished or not noted:
+            self._note_state(size)
         else:
             state = read_json(self.state)
             if not isinstance(state, dict) or state.get("key") != self.key:
@@ -88,9 +94,11 @@ class ResumableOutput:
 
         ``name``: of the input, for messages.
         """
-        for _ in range(self.position.lines):
-            self.note(next(lines, None) or "")
-        if self._wanted is not None and self._digest.hexdigest() != self._wanted:
+        there = 0
+        for line in islice(lines, self.position.lines):
+            self.note(line)
+            there += 1
+        if there < self.position.lines or self._wanted not in (None, self._digest.hexdigest()):
             raise UserError(
                 f"{name}: changed since {self.part} was begun, within its first {self.position.lines} lines; start "
                 "again with --restart"
@@ -106,7 +114,10 @@ class ResumableOutput:
         self._stream.flush()
         os.fsync(self._stream.fileno())  # before the state that counts them
         self.position = position
-        state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(position)}
+        self._note_state(self._stream.tell())
+
+    def _note_state(self, size: int) -> None:
+        state = {"key": self.key, "bytes": size, "place": vars(self.position)}
         write_json(self.state, state | {"input_sha256": self._digest.hexdigest()})
 
     def finish(self, convert: Callable[[Path, Path], None] | None = None) -> None:
@@ -117,6 +128,11 @@ class ResumableOutput:
             convert(self.part, self.path)
             self.part.unlink()
         self.state.unlink(missing_ok=True)
+
+
+def begun(output: str | Path) -> list[Path]:
+    """Return the files of an unfinished output."""
+    return [Path(f"{output}{end}") for end in (".part", ".part.json")]
 
 
 def outputs_of(names: Sequence[str], folder: str | Path) -> list[Path]:
@@ -132,6 +148,8 @@ def outputs_of(names: Sequence[str], folder: str | Path) -> list[Path]:
             raise UserError(f"{name}: another of the files is called {output.name}, too; translate them one by one")
         if output.resolve() in sources:
             raise UserError(f"{name}: its translation would take the place of {output}; give another --output DIR")
+        if part := next((one for one in begun(output) if one in outputs or one.resolve() in sources), None):
+            raise UserError(f"{name}: its translation would be begun in {part}, another of the files; rename that")
     return outputs
 
 

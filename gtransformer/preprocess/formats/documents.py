@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from gtransformer.preprocess.corpus import Pair, check_reserved, fault
+from gtransformer.preprocess.corpus import DOCUMENT, Pair, check_reserved, fault, is_document_mark
 
 SOURCE, REFERENCE, HYPOTHESIS = "source", "reference", "hypothesis"
 # What to do with a document that occurs again after another one.
@@ -51,8 +51,10 @@ class Text:
     lines: list[int] = field(default_factory=list)
 
     def add(self, path: Path, line: int, text: str, segment: str = "") -> None:
-        """Append a sentence, on one line. Raise UserError for tokens of the raw corpus format in it."""
-        self.sentences.append(check_reserved(path, f"line {line}", one_line(text)))
+        """Append a sentence, on one line. Raise UserError for one that would begin a document in the raw format."""
+        if is_document_mark(text):
+            raise fault(path, line, f"the sentence {DOCUMENT} is reserved; remove or rewrite it")
+        self.sentences.append(one_line(text))
         self.ids.append(segment)
         self.lines.append(line)
 
@@ -171,9 +173,15 @@ def check_ids(path: Path, text: Text, other_path: Path, other: Text, line: int) 
 
 
 def aligned(document: Document, wanted: Side, others: Document, other: Side) -> list[Pair]:
-    """Return the sentence pairs of a document. Raise UserError if a side is missing or they are not aligned."""
+    """Return the sentence pairs of a document, for a corpus.
+
+    Raises UserError if a side is missing, they are not aligned, or one has a token of the raw format.
+    """
     left, right = document.get(wanted), others.get(other)
     check_ids(others.path, right, document.path, left, others.line)
+    for path, text in ((document.path, left), (others.path, right)):
+        for line, sentence in zip(text.lines, text.sentences, strict=True):
+            check_reserved(path, f"line {line}", sentence)
     return list(zip(left.sentences, right.sentences, strict=True))
 
 

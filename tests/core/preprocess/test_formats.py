@@ -310,7 +310,7 @@ WRONG = {  # file -> (content, message)
     "twice": (WMT_XML.replace('id="c"', 'id="a &amp; b"'), "line 17: document a & b occurs again, after line 6"),
     "same side": (WMT_XML.replace('translator="B"', 'translator="A"'), "line 13: document a & b has a reference A"),
     "no segment": (WMT_XML.replace('<seg id="1">No.</seg>', ""), "line 17: document c has no segment"),
-    "reserved": (WMT_XML.replace("No.", "No &lt;s>."), "line 17: <s> inside a sentence"),
+    "reserved": (WMT_XML.replace("No.", "&lt;d>"), "line 17: the sentence <d> is reserved"),
     "text in side": (WMT_XML.replace('<seg id="3"/>', "<s2>lost</s2>"), "line 11: text outside <seg> .'lost'"),
     "of a DTD": (WMT_XML.replace(" [", ' SYSTEM "x" [').replace("No.", "N&ograve;"), "line 17: the entity &ograve;"),
     "of a file": (WMT_XML.replace('"R&#38;#38;D"', 'SYSTEM "x"'), "line 8: the entity &firm;"),
@@ -389,6 +389,7 @@ def test_convert_one_file(write, convert):
     documents, said = convert(write("x", WMT_XML), more=["--reference=A"])
     assert documents == pairs and "note: 1 documents that lack a side" in said
     assert "name one" in (error := convert_error(convert, write, WMT_XML)) and "x, line 6: " in error
+    assert "<s> inside a sentence" in convert_error(convert, write, TSV.replace("Two", "<s>"), ["--reference=A"])
     documents, said = convert(write("x", TMX.encode("utf-16")))
     assert documents == [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei")], [("", "Drei")]]
     assert "note: 1 translation units that lack a language" in said and "note: 1 sentence pairs have an empty" in said

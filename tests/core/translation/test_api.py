@@ -177,8 +177,14 @@ def test_a_device_that_is_not_there(saved_model):
     missing = f"cuda:{torch.cuda.device_count()}"
     with pytest.raises(UserError, match=rf"device '{missing}': PyTorch finds \d+ GPUs here; give 'cpu'"):
         GTransformer.from_pretrained(saved_model, device=missing)
-    with pytest.raises(UserError, match="device 'gpu' is unknown; give 'cpu', 'cuda', 'cuda:1'"):
-        GTransformer.from_pretrained(saved_model, device="gpu")
+    for device in ("gpu", "meta"):
+        with pytest.raises(UserError, match=f"device '{device}' is unknown; give 'cpu', 'cuda', 'cuda:1'"):
+            GTransformer.from_pretrained(saved_model, device=device)
+
+
+def test_a_string_is_no_list_of_lines(model):
+    with pytest.raises(TypeError, match="not a string"):
+        next(model.translate_lines("the dog"))
 
 
 def test_a_gpu_is_used_if_there_is_one(monkeypatch):

@@ -63,6 +63,12 @@ def expected(translate, tmp_path) -> list[list[str]]:
     return [part.splitlines() for part in parts]
 
 
+def test_text_may_have_tokens_of_the_raw_format(translate, write):
+    path = write("in", TSV.replace("old", "<s>old</s>"))
+    assert "error" not in translate(path, "--format", "input", "-o", path.with_name("out"))
+    assert path.with_name("out").read_text().splitlines()[1].startswith("a\tThe <s>old</s> dog sleeps.\tx\t")
+
+
 @pytest.mark.parametrize(("text", "name"), [(XML, "model"), (TSV, ""), (JSONL, "")])
 def test_formats(translate, expected, saved_model, tmp_path, write, text, name):
     path, out = write("in", text), tmp_path / "out"

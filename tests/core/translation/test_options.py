@@ -30,6 +30,7 @@ from gtransformer.translation.options import SearchOptions, add_search_options
             {"strategy": "parallel", "sampling_topk": 3, "beam": 1},
             "is for plain beam search; leave --sampling-topk out",
         ),
+        ({"min_len": 9, "max_len_a": 0, "max_len_b": 3}, "--min-len 9 is more than --max-len-b 3"),
         ({"strategy": "sliding", "nbest": 2}, "makes one translation of each line"),
         ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
     ],
@@ -51,6 +52,10 @@ def test_the_command_line_replaces_what_it_gives():
     for name, why in (("lenpen", "compares no"), ("unkpen", "never draws <unk>")):
         with pytest.raises(UserError, match=rf"--{name} 2\.0: --sampling-topk {why}"):
             base.given(vars(parser.parse_args(["--sampling-topk", "5", f"--{name}", "2"])))
+        with pytest.raises(UserError, match=f"--sampling-topk {why}"):
+            sampling.given({name: 2.0})
+    windows = SearchOptions(strategy="sequential", window_tokens=90)
+    assert windows.given({"context_sentences": 2}) == SearchOptions(strategy="sequential", context_sentences=2)
 
 
 def test_what_is_left_open_is_not_recorded():

@@ -86,16 +86,67 @@ def test_killed_and_started_again(saved_model, source, uninterrupted, tmp_path):
     line = [sys.executable, "-m", "gtransformer.cli.translate", *command(saved_model, source, again)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     state = tmp_path / "again.jsonl.part.json"
+
+    def done() -> int:
+        return json.loads(state.read_text())["place"]["lines"] if state.exists() else 0
+
     with start(line, env=environment, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 240
-        while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        while not done() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL and not again.exists()
-    done = json.loads(state.read_text())["place"]["lines"]
-    assert 0 < done < LINES
+    assert 0 < done() < LINES
     assert main(command(saved_model, source, again)) == 0
     assert again.read_bytes() == uninterrupted and not state.exists()
+
+
+def test_killed_before_the_first_window(tmp_path):
+    output = ResumableOutput(tmp_path / "out", {})
+    output.__enter__()
+    output._stream.write(b"half a window")
+    output._stream.close()
+    with ResumableOutput(tmp_path / "out", {}) as again:
+        again.add(["x"], TextPosition(lines=1))
+        again.finish()
+    assert (tmp_path / "out").read_text() == "x\n" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_with_the_name_of_an_unfinished_one_is_kept(saved_model, tmp_path, monkeypatch, capsys):
+    """An input, one of several, or a file that has nothing to do with the translation."""
+    monkeypatch.chdir(tmp_path)
+    given = {name: tmp_path / name for name in ("text.part", "text", "text.part.json")}
+    for path in given.values():
+        path.write_text("the dog\n")
+    line = ["--model", str(saved_model), "--cpu", "--quiet"]
+    cases = {
+        ("text.part", "-o", "text"): "text.part: input and output are the same file",
+        ("text.part.json", "-o", "text"): "text.part.json: input and output are the same file",
+        ("text.part", "text", "-o", "out/"): "text: its translation would be begun in out/text.part",
+    }
+    for arguments, message in cases.items():
+        assert main([*line, *arguments]) == 1 and message in capsys.readouterr().err
+    given["text.part.json"].unlink()
+    for more in ([], ["--restart"]):
+        assert main([*line, "text", "-o", "text", *more]) == 1
+        assert main([*line, "-o", "text", *more, "--", "text.part"]) == 1
+    (tmp_path / "other.part").write_text("precious\n")
+    assert main([*line, "text", "-o", "other", "--restart"]) == 1
+    assert "other.part: there already, but not of an interrupted run" in capsys.readouterr().err
+    assert (tmp_path / "other.part").read_text() == "precious\n" and not (tmp_path / "other").exists()
+    assert given["text.part"].read_text() == given["text"].read_text() == "the dog\n"
+
+
+def test_blank_lines_that_are_gone(saved_model, source, tmp_path, monkeypatch, capsys):
+    output = tmp_path / "out.jsonl"
+    source.write_bytes(b"The old dog.\n\n\n\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(ResumableOutput, "finish", lambda *_: (_ for _ in ()).throw(OSError("the machine failed")))
+        with pytest.raises(OSError, match="the machine failed"):
+            main(command(saved_model, source, output))
+    source.write_bytes(b"The old dog.\n")
+    assert main(command(saved_model, source, output)) == 1
+    assert "changed since" in capsys.readouterr().err
 
 
 def test_another_model_or_input_is_refused(saved_model, source, tmp_path, monkeypatch, capsys):

@@ -50,6 +50,11 @@ def test_each_text_has_a_file(saved_model, tmp_path, capsys):
     assert (tmp_path / "new" / "two.txt").read_bytes() == (tmp_path / "two.txt.de").read_bytes()
 
 
+def test_standard_input_has_no_name_in_a_directory(saved_model, tmp_path, capsys):
+    assert main(["--model", str(saved_model), "--cpu", "-o", f"{tmp_path / 'new'}/"]) == 1
+    assert "standard input has no name" in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
 def test_another_key_text_or_origin_is_refused(translate, saved_model, tmp_path, capsys):
     out = tmp_path / "out"
     translate("--beam", "1")

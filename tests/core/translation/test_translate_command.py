@@ -97,6 +97,13 @@ def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
     assert translate(tmp_path / "text.gz")[0] == output
 
 
+def test_standard_error_is_closed(translate, text, monkeypatch):
+    """Remarks and the summary do not get into the translation."""
+    monkeypatch.setattr(sys, "stderr", None)
+    out, _ = translate(text(["the dog", "Mary"]))
+    assert len(out) == 2
+
+
 def test_scores_and_several_translations(translate, text):
     best, _ = translate(text(TEXT))
     scored, _ = translate(text(TEXT), "--scores")

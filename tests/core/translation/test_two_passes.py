@@ -115,6 +115,10 @@ def test_the_command(parts, tmp_path, capsys):
     assert (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1] == expected
     assert translate([*common, f"--output={tmp_path / 'again'}", f"--first-pass={parts / 'sentences.pt'}"]) in (0, None)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "out").read_bytes()
+    given = (tmp_path / "out").read_bytes()
+    assert translate([*common, f"--first-pass={tmp_path / 'out'}", f"--output={tmp_path / 'out'}"]) == 1
+    assert "is read, and the results would replace it" in capsys.readouterr().err
+    assert (tmp_path / "out").read_bytes() == given
     assert translate([*common, f"--first-pass={tmp_path / 'gone.pt'}"]) == 1
     assert "gone.pt: no such file" in capsys.readouterr().err
 

@@ -86,7 +86,7 @@ class SearchOptions:
         if self.max_len_a == 0 and self.min_len > self.max_len_b:
             raise UserError(f"--min-len {self.min_len} is more than --max-len-b {self.max_len_b:g}, with --max-len-a 0")
         left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
-        (self.changed(window_tokens=1) if left_open else self).decoding_strategy()
+        (replace(self, window_tokens=1) if left_open else self).decoding_strategy()
         check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != FULL and self.nbest > 1:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")

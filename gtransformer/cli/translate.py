@@ -37,7 +37,7 @@ from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import add_search_options
-from gtransformer.translation.resumable import Finished, ResumableOutput, begun, outputs_of, record_of
+from gtransformer.translation.resumable import Finished, ResumableOutput, outputs_of, record_of, unfinished_files
 from gtransformer.translation.splitter import SentenceSplitter
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def count_lines(name: str, output: str | None, source: Side) -> int | None:
     path = Path(name)
     if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):  # a pipe can be read once only
         return None
-    for file in [Path(output), *begun(os.path.realpath(output))] if output else []:
+    for file in [Path(output), *unfinished_files(os.path.realpath(output))] if output else []:
         if file.exists() and path.exists() and file.samefile(path):
             raise UserError(f"{file}: input and output are the same file; give another --output")
     return sum(1 for _ in input_lines(name, source))

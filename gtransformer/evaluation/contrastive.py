@@ -25,7 +25,7 @@ from gtransformer.preprocess.characters import clean_line
 
 OPTIONAL = (*SIDES, "group")
 # What determines an item's answer: its instance, else the other sentences of the batch, or nothing that is read.
-IN_VIEW, IN_BATCH, OUT_OF_VIEW = ("in view", "in batch", "out of view")
+IN_VIEW, IN_BATCH, OUT_OF_VIEW = "in view", "in batch", "out of view"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,10 @@ class Item:
 
 @dataclass(frozen=True)
 class ItemScores:
-    """Log probabilities of an item's right and wrong translations, and whether what discloses the answer is in view."""
+    """Log probabilities of an item's right and wrong translations.
+
+    ``view``: whether what discloses the answer is ``IN_VIEW``, ``IN_BATCH`` or ``OUT_OF_VIEW``.
+    """
 
     item: Item
     correct: float

@@ -131,7 +131,7 @@ def export(
 
 def check_free(output: Path) -> None:
     """Raise UserError where there is something already, but for an empty folder that is neither a link nor ``.``."""
-    empty = output.is_dir() and not output.is_symlink() and output.name not in ("", "..") and not any(output.iterdir())
+    empty = output.is_dir() and output.name not in ("", "..") and not any(output.iterdir())
     if output.is_symlink() or (output.exists() and not empty):
         raise UserError(f"{output}: exists already; remove it or give another name")
 

@@ -34,7 +34,7 @@ class ResumableOutput:
 
     def __init__(self, path: str | Path, key: dict[str, Any], restart: bool = False):
         self.path, self.key = Path(os.path.realpath(path)), key
-        self.part, self.state = begun(self.path)
+        self.part, self.state = unfinished_files(self.path)
         self.position = TextPosition()
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
@@ -130,8 +130,8 @@ class ResumableOutput:
         self.state.unlink(missing_ok=True)
 
 
-def begun(output: str | Path) -> list[Path]:
-    """Return the files of an unfinished output."""
+def unfinished_files(output: str | Path) -> list[Path]:
+    """Return the files of an unfinished output: its lines, and its state."""
     return [Path(f"{output}{end}") for end in (".part", ".part.json")]
 
 
@@ -148,7 +148,7 @@ def outputs_of(names: Sequence[str], folder: str | Path) -> list[Path]:
             raise UserError(f"{name}: another of the files is called {output.name}, too; translate them one by one")
         if output.resolve() in sources:
             raise UserError(f"{name}: its translation would take the place of {output}; give another --output DIR")
-        if part := next((one for one in begun(output) if one in outputs or one.resolve() in sources), None):
+        if part := next((one for one in unfinished_files(output) if one in outputs or one.resolve() in sources), None):
             raise UserError(f"{name}: its translation would be begun in {part}, another of the files; rename that")
     return outputs
 

@@ -10,7 +10,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -103,6 +103,16 @@ def check_output(path: str | Path, inputs: Iterable[str | Path | None] = ()) -> 
         raise UserError(f"{path}: outputs are not compressed; give a name without {Path(path).suffix}")
     if Path(path).is_file() and any(Path(one).is_file() and Path(one).samefile(path) for one in filter(None, inputs)):
         raise UserError(f"{path}: is read, and the results would replace it; name another file for them")
+
+
+def check_outputs(paths: Iterable[str | Path], inputs: Sequence[str | Path | None] = ()) -> None:
+    """Raise UserError as ``check_output`` for several files, and if two of them are one."""
+    written: set[Path] = set()
+    for path in map(Path, paths):
+        check_output(path, inputs)
+        if path.resolve() in written:
+            raise UserError(f"{path}: two results would be written to it; name another file for one of them")
+        written.add(path.resolve())
 
 
 def is_replaceable(path: str | Path) -> bool:
@@ -201,8 +211,10 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def sha256(path: str | Path) -> str:
-    """Return the hexadecimal SHA-256 of a file's bytes on disk."""
+def sha256(path: str | Path) -> str | None:
+    """Return the hexadecimal SHA-256 of a file's bytes on disk; None for a pipe, whose bytes are gone."""
+    if Path(path).is_fifo():
+        return None
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as stream:

@@ -32,8 +32,8 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.tasks.checkpoints import average, last_checkpoints
 
-    check_output(args.output)
     paths = args.checkpoints
+    check_output(args.output, paths)
     if args.or_fewer and args.last is None:
         raise UserError("--or-fewer goes with --last N; give both")
     if args.last is None:

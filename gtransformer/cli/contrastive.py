@@ -180,6 +180,7 @@ def score_suite(args: argparse.Namespace) -> dict:
         "files": [str(path) for path in args.items],
         **batch_of(scorer),
         **({"batch_mates": DRAWN} if drawn else {}),
+        **({} if suite.unmatched is None else {"unmatched_segments": suite.unmatched}),
         "mean_context_sentences": before,
         "mean_context_sentences_right": behind,
         **suite_report(scores),
@@ -260,6 +261,10 @@ def suite_table(result: dict) -> str:
     lines.append(
         f"{result['suite']}, with {result['mean_context_sentences']:.2f} sentences of context{more} on average"
     )
+    if result.get("unmatched_segments"):
+        from gtransformer.evaluation.suite_files import UNMATCHED
+
+        lines.append(UNMATCHED.format(result["unmatched_segments"]))
     return "\n".join(lines)
 
 

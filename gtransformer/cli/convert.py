@@ -171,17 +171,19 @@ def main(argv: list[str] | None = None) -> None:
 
 def convert_contrapro(args: argparse.Namespace) -> None:
     """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
-    from gtransformer.evaluation.suite_files import LANGS, contrapro_documents
+    from gtransformer.evaluation.suite_files import LANGS, UNMATCHED, contrapro_documents
 
     if args.context is not None and args.context < 0:
         raise UserError(f"--context {args.context}: give 0 or more")
-    entries, documents = contrapro_documents(args.items, args.context, args.documents)
+    entries, documents, unmatched = contrapro_documents(args.items, args.context, args.documents)
     for path in write_sources(args.output, args.split, LANGS, entries, documents, "contrapro"):
         print(f"written: {path}")
     print(f"{args.split}: {len(documents)} documents, {sum(map(len, documents))} sentences")
     far = sum(entry.get("ante distance", 0) > entry[SCORED] for entry in entries)
     if far:
         print(f"note: for {far} items the sentence with the antecedent is not in the context")
+    if unmatched:
+        print(UNMATCHED.format(unmatched))
     print("to score: translate the source and give the translation to gtransformer generative with these items")
 
 

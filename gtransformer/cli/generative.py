@@ -23,6 +23,7 @@ from gtransformer.evaluation.text_table import align, difference_cell, with_erro
 from gtransformer.files import check_output, read_json, sha256, write_json
 from gtransformer.preprocess.ctxpro import is_ctxpro, read_expectations
 
+CUT = "they were cut again where words differ least"
 RULES = {
     "phenomenon": "the right translation's counts of all words whose counts differ between right and wrong ones, and "
     "of what else context decides in the sentence if the words are the same",
@@ -74,7 +75,14 @@ def main(argv: list[str] | None = None) -> None:
     read = [args.items, *dict(named).values(), *(corpus_files(args.prepared) if args.prepared else ())]
     check_output(args.output, read)
     head: dict = {"version": 1, "items": str(args.items), "items_sha256": sha256(args.items)}
-    if is_ctxpro(read_json(args.items)):
+    misaligned: dict[str, int] = {}
+    data = read_json(args.items)
+    if isinstance(data, list) and not is_ctxpro(data):
+        raise UserError(
+            f"{args.items}: not ctxpro's items, nor a set on a prepared corpus; of contrapro.json, gtransformer corpus "
+            "convert contrapro makes items"
+        )
+    if is_ctxpro(data):
         if args.prepared is not None:
             raise UserError(f"{args.prepared}: ctxpro needs no prepared corpus; leave it out")
         if args.align != ORDER:
@@ -86,12 +94,14 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"{args.items}: also give the prepared corpus of these items")
         kind, (split, items) = "phenomenon", read_items(args.items)
         how = Alignment(args.align)
-        judged = {name: judge_translations(items, args.prepared, split, path, how) for name, path in named}
+        found = {name: judge_translations(items, args.prepared, split, path, how) for name, path in named}
+        judged, misaligned = ({name: one[part] for name, one in found.items()} for part in (0, 1))
         head |= {"split": split, "align": args.align}
     systems = {
         name: {
             "hypotheses": str(path),
             "hypotheses_sha256": sha256(path),
+            **({"misaligned_instances": misaligned[name]} if name in misaligned else {}),
             **report(judged[name], kind),
             "outcomes": [one.to_json() for one in judged[name]],
         }
@@ -107,6 +117,10 @@ def main(argv: list[str] | None = None) -> None:
     result = head | {"rule": RULES[kind], "systems": systems} | ({"significance": tests} if tests else {})
     write_json(args.output, result | provenance("generative", argv))
     print(table(systems, kind, tests))
+    for name, number in misaligned.items():
+        if number:
+            done = "outcomes may be those of other sentences; see --align mwer" if args.align == ORDER else CUT
+            print(f"note: {name}: {number} instances have another number of sentences than their source; {done}")
     print(f"\nresults: {args.output}")
 
 

@@ -17,7 +17,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import COMET, DEFAULT_MODELS, LEARNED, SLIDE, LearnedMetrics, parse_models
-from gtransformer.evaluation.metrics import COUNTED, DEFAULT_METRICS
+from gtransformer.evaluation.metrics import COLUMNS, COUNTED, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import corpus_files, find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, MWER, ORDER, Alignment
@@ -33,8 +33,8 @@ from gtransformer.evaluation.score import (
     score_translations,
 )
 from gtransformer.evaluation.score_table import breakdown_tables, table
-from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
-from gtransformer.files import check_output, write_json
+from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS, allowed
+from gtransformer.files import check_outputs, write_json
 from gtransformer.preprocess.formats.documents import SOURCE, Side
 from gtransformer.preprocess.formats.wmt import layout_files
 from gtransformer.preprocess.manifest import check_translated
@@ -178,7 +178,7 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"{args.test_set}: has no outputs of systems; give translations with --hypotheses")
     sources = partial(source_documents, args, None if args.prepared else references)
     output = output_path(args, named)
-    check_outputs(args, named, output)
+    check_results(args, named, output)
     learned = None
     if args.comet is not None:
         metrics = list(dict.fromkeys(args.comet or [COMET]))
@@ -219,7 +219,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"page: {args.html}")
 
 
-def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]], output: Path) -> None:
+def check_results(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]], output: Path) -> None:
     """Raise UserError if a result cannot be written, or would replace a file that is read."""
     files = [path for _, path in named if isinstance(path, Path)]
     texts = [args.text] if args.text else []
@@ -229,12 +229,7 @@ def check_outputs(args: argparse.Namespace, named: Sequence[tuple[str, Path | Gi
     if args.test_set and args.test_set.is_dir():
         sides, ids = layout_files(args.test_set, args.langs)
         read += [*sides.values(), ids]
-    written: set[Path] = set()
-    for path in (output, *texts, *filter(None, [args.html])):
-        check_output(path, read)
-        if path.resolve() in written:
-            raise UserError(f"{path}: two results would be written to it; name another file for one of them")
-        written.add(path.resolve())
+    check_outputs([output, *texts, *filter(None, [args.html])], read)
 
 
 def output_path(args: argparse.Namespace, named: Sequence[tuple[str, Path | GivenText]]) -> Path:
@@ -326,6 +321,10 @@ def check_arguments(args: argparse.Namespace) -> None:
     ):
         if wrong:
             raise UserError(said)
+    scores = [key for key, column in COLUMNS.items() if column.metric in args.metrics]
+    for test in args.test:
+        if not any(allowed(key, test) for key in scores):
+            raise UserError(f"--test {test}: is not for {', '.join(args.metrics)}; leave it out")
     if args.prepared:
         args.split = args.split or "test"
 

@@ -124,14 +124,15 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
 
 def judge_translations(
     items: Sequence[Item], prepared: Path, split: str, hypotheses: Path, alignment: Alignment = BY_ORDER
-) -> list[Judged]:
-    """Return the outcomes of all items in a system's translation of their split; the file is as for
-    ``score_translations``.
+) -> tuple[list[Judged], int]:
+    """Return the outcomes of all items in a system's translation of their split, and the number of its instances (of
+    plain text: documents) with another number of sentences. The file is as for ``score_translations``.
     """
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     references = read_side(prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(prepared, split, hypotheses, metrics=(), alignment=alignment)
-    return judge(items, evaluation.scores["raw"].documents, references)
+    judged = judge(items, evaluation.scores["raw"].documents, references)
+    return judged, evaluation.counts["misaligned_instances"]
 
 
 def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[Judged]:

@@ -24,6 +24,7 @@ from gtransformer.data.unspaced import SIGNS, word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.corpus import BLANK, NONE
+from gtransformer.preprocess.formats import Like
 from gtransformer.preprocess.formats.documents import Side
 from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.preprocess.plain_text import ANY, Documents, ambiguous, read_plain, read_sentences, read_shaped
@@ -190,7 +191,7 @@ def realign(
 def read_realigned(
     path: str | Path,
     reference: Documents,
-    like: str | Path,
+    like: Like,
     tokenizer: str = "13a",
     wanted: Side = ANY,
     alignment: Alignment = AGAIN,

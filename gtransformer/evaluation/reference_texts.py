@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.formats import detect, read
+from gtransformer.preprocess.formats import KnownDocuments, Like, detect, read
 from gtransformer.preprocess.formats.documents import HYPOTHESIS, REFERENCE, SOURCE, Document, Reading, Side, check_ids
 from gtransformer.preprocess.formats.wmt import layout_files
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
@@ -37,6 +37,7 @@ class References:
         source: the documents of the source, None if unknown.
         scored: of a test set with documents that lack a reference: the numbers of the others, from 0.
         shape: sentences of every document of the test set.
+        documents: of a test set, all its documents, whose ids may be in another file than its texts.
     """
 
     path: Path
@@ -46,6 +47,12 @@ class References:
     source: Documents | None = None
     scored: list[int] | None = None
     shape: tuple[int, ...] = ()
+    documents: list[Document] | None = None
+
+    @property
+    def like(self) -> Like:
+        """The documents that translations must have."""
+        return self.path if self.documents is None else KnownDocuments(self.path, self.documents)
 
     def of_scored(self, documents: Documents) -> Documents:
         """Return those of the test set's documents that have references."""
@@ -136,6 +143,7 @@ def read_test_set(
             _text(some, source),
             scored if len(scored) < len(documents) else None,
             shape,
+            documents,
         ),
         [(side.name or "system", GivenText(files.get(side, path), _text(some, side))) for side in outputs],
     )

@@ -25,7 +25,7 @@ from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.significance import allowed, compare
 from gtransformer.files import sha256
-from gtransformer.preprocess.formats import detect
+from gtransformer.preprocess.formats import Like, detect
 from gtransformer.preprocess.formats.documents import HYPOTHESIS, Side
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
 
@@ -67,6 +67,7 @@ class Evaluation:
         alignment: how sentences were aligned if their number differs from the source's.
         borders: how a plain-text reference marks its documents (``corpus.MARKED`` ...).
         name: of the system, in tables.
+        documents: of a test set, (number, id) of every scored document.
     """
 
     split: str | None
@@ -79,6 +80,7 @@ class Evaluation:
     alignment: Alignment = BY_ORDER
     borders: str | None = None
     name: str = ""
+    documents: list[tuple[int, str]] | None = None
 
     def __post_init__(self) -> None:
         self.checksum = sha256(self.hypotheses)
@@ -114,13 +116,17 @@ class Evaluation:
             "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
             "text": str(self.text),
             **{
-                f"by_{name}": {
-                    reference: BREAKDOWNS[name](scores.segments, self.metrics)
-                    for reference, scores in self.scores.items()
-                }
+                f"by_{name}": {reference: self._breakdown(name, scores) for reference, scores in self.scores.items()}
                 for name in breakdowns
             },
         }
+
+    def _breakdown(self, name: str, scores: Scores) -> list[dict]:
+        """Return the scores by document or position; documents of a test set have its number and id."""
+        rows = BREAKDOWNS[name](scores.segments, self.metrics)
+        for row in rows if name == "document" and self.documents is not None else ():
+            row["document"], row["id"] = self.documents[row["document"]]
+        return rows
 
 
 def is_generated(path: Path) -> bool:
@@ -205,22 +211,23 @@ def score_text(
     elif wanted.scored is not None:
         if alignment.cuts:
             raise UserError(f"{wanted.path}: some documents have no reference, so --align mwer is not possible")
-        text = wanted.of_scored(read_shaped(path, list(wanted.shape), wanted.path, Side(HYPOTHESIS)))
+        text = wanted.of_scored(read_shaped(path, list(wanted.shape), wanted.like, Side(HYPOTHESIS)))
         segments = segments_of_text(text, first, unit, more=more)
     else:
         if path.is_file() and path.samefile(wanted.path) and not has_hypothesis(path):
             raise UserError(f"{path}: this is the reference itself; give a translation after --hypotheses")
-        segments, misaligned = _plain_segments(path, first, wanted.path, unit, alignment, more=more)
+        segments, misaligned = _plain_segments(path, first, wanted.like, unit, alignment, more=more)
     left_out = sum(wanted.shape) - sum(map(len, first)) if wanted.scored is not None else 0
     counts = dict(zip(COUNTS, (len(first), 0, sum(map(len, first)), left_out, misaligned), strict=True))
-    scores = {"raw": Scores(segments.scores(metrics), segments)}
-    return Evaluation(None, *wanted.langs, counts, scores, path, metrics, alignment, wanted.borders)
+    scores, known = {"raw": Scores(segments.scores(metrics), segments)}, wanted.documents
+    of = None if known is None else [(number, known[number].id) for number in wanted.scored or range(len(known))]
+    return Evaluation(None, *wanted.langs, counts, scores, path, metrics, alignment, wanted.borders, documents=of)
 
 
 def _plain_segments(
     path: Path,
     reference: Documents,
-    like: str | Path,
+    like: Like,
     tokenizer: str,
     alignment: Alignment,
     instance_index: InstanceIndex | None = None,

@@ -67,10 +67,14 @@ def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
 
 
 def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
-    """Yield a row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
+    """Yield a row per test and signature, as few exchanges make a test exact: by system the difference with its 95 %
+    interval, or the counts of the sign test, and p.
+    """
     for test in next(iter(results.values()), {}):
         parts, name = [found[test] for found in results.values()], "sign test" if test == SIGN else f"{test} exchanged"
-        yield ["", f"  p {SIDES}, {name}", "-", *map(difference_cell, parts), "", parts[0]["signature"]]
+        for signature in dict.fromkeys(part["signature"] for part in parts):
+            cells = (difference_cell(part) if part["signature"] == signature else "" for part in parts)
+            yield ["", f"  p {SIDES}, {name}", "-", *cells, "", signature]
 
 
 def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
@@ -132,5 +136,5 @@ def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) 
             for number, row in enumerate(rows):
                 parts = [result[f"by_{name}"][reference][number] for result in results.values()]
                 cells = [f"{part[key]:.2f}" for key in keys for part in parts]
-                lines.append([str(row[name]), str(row["sentences"]), *cells])
+                lines.append([row.get("id") or str(row[name]), str(row["sentences"]), *cells])
             yield f"by {name}, reference {reference}\n" + align(lines)

@@ -36,6 +36,7 @@ from gtransformer.preprocess.ctxpro import SCORED, WRONG, Entry
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 TEXTS = ("src segment", "ref segment", "src pronoun", "ref pronoun")
 OTHER = "other"
+UNMATCHED = "note: {} segments are not the line of their 'segment id' in the documents; their context may be wrong"
 MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 # Names of the published files of Voita et al., and what they test.
@@ -53,12 +54,19 @@ Pairs = list[tuple[str, str]]  # of sentences
 
 @dataclass(frozen=True)
 class Suite:
-    """The examples of one or several files of a kind; ``tokenised``: their text is already tokenised."""
+    """The examples of one or several files of a kind.
+
+    Attributes:
+        tokenised: their text is already tokenised.
+        unmatched: ContraPro's JSON with documents: segments that differ from the line of their id. Their context may be
+            wrong.
+    """
 
     name: str
     langs: tuple[str, str]
     tokenised: bool
     examples: list[Example]
+    unmatched: int | None = None
 
 
 def is_own_suite(path: Path) -> bool:
@@ -76,6 +84,8 @@ def read_suite(
     """
     first = paths[0]
     data = None if first.is_dir() else read_json(first)
+    if data == []:
+        raise UserError(f"{first}: has no entries; give contrapro.json or a file of Voita et al.")
     if data is None or _has_key(data, "src segment"):
         if len(paths) > 1:
             raise UserError(f"{paths[1]}: ContraPro is scored alone; give one file or directory with --items")
@@ -84,7 +94,7 @@ def read_suite(
         if data is None:
             return Suite(CONTRAPRO, LANGS, False, _text_examples(first, context, behind))
         before = 1 if context is None else context
-        return Suite(CONTRAPRO, LANGS, False, _json_examples(data, first, before, behind, documents))
+        return Suite(CONTRAPRO, LANGS, False, *_json_examples(data, first, before, behind, documents))
     if context is not None or behind or documents is not None:
         raise UserError(f"{first}: --context, --context-right and --documents are for ContraPro; leave them out")
     examples: list[Example] = []
@@ -105,8 +115,9 @@ def _has_key(data: object, key: str) -> bool:
 
 def contrapro_documents(
     path: Path, context: int | None = None, documents: Path | None = None
-) -> tuple[list[Entry], list[list[str]]]:
-    """Return ContraPro for generation: entries in the form of ctxpro's, and each one's source document.
+) -> tuple[list[Entry], list[list[str]], int]:
+    """Return ContraPro for generation: entries in the form of ctxpro's, each one's source document, and the number of
+    segments that differ from their line (``Suite.unmatched``).
 
     The document is the context and the sentence, which is last. The expected form is the word of the
     reference that differs in the candidates (*ihn*, where the suite's ``ref pronoun`` is *er*). Their words are
@@ -140,14 +151,18 @@ def contrapro_documents(
             }
         )
         sources.append(source)
-    return entries, sources
+    return entries, sources, suite.unmatched or 0
 
 
 # ContraPro as JSON
 
 
-def _json_examples(data: list, path: Path, before: int, behind: int, documents: Path | None) -> list[Example]:
-    """Return the examples of a parsed ``contrapro.json``, with previous and following sentences from ``documents``."""
+def _json_examples(
+    data: list, path: Path, before: int, behind: int, documents: Path | None
+) -> tuple[list[Example], int | None]:
+    """Return the examples of a parsed ``contrapro.json``, with previous and following sentences from ``documents``, and
+    the number of segments that differ from their line (None: not read).
+    """
     wanted = before + behind > 0
     if documents is not None and not wanted:
         raise UserError(f"{documents}: with --context 0 no documents are read; leave out --documents")
@@ -167,7 +182,7 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
             f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
             "or score the sentences alone (--context 0, no --context-right)"
         )
-    around = _contexts(data, documents, before, behind) if wanted else [([], [])] * len(data)
+    around, unmatched = _contexts(data, documents, before, behind) if wanted else ([([], [])] * len(data), None)
     examples = []
     for number, entry in enumerate(data):
         texts = [entry["ref segment"], *(error["contrastive"] for error in entry["errors"])]
@@ -177,7 +192,7 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
             "intrasegmental": {"True": "yes", "False": "no"}.get(str(entry["intrasegmental"]), "unknown"),
         }
         examples.append(_example(number, *around[number], entry["src segment"], texts, groups))
-    return examples
+    return examples, unmatched
 
 
 def distance_name(distance: object) -> str:
@@ -187,8 +202,11 @@ def distance_name(distance: object) -> str:
     return str(distance) if distance <= MAX_DISTANCE else f">{MAX_DISTANCE}"
 
 
-def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind: int) -> list[tuple[Pairs, Pairs]]:
-    """Return the pairs of segments before and behind each entry, at most the given numbers, without empty pairs.
+def _contexts(
+    data: Sequence[dict[str, Any]], folder: Path, before: int, behind: int
+) -> tuple[list[tuple[Pairs, Pairs]], int]:
+    """Return the pairs of segments before and behind each entry, at most the given numbers, without empty pairs; and
+    how many entries' segments differ from their line.
 
     Segment ids count from 1 or from 0, whichever matches more segments with their lines. Raises UserError if at most
     half match: then these are not the suite's documents.
@@ -217,7 +235,7 @@ def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind:
         if 0 <= index < len(lines):  # a line beyond the document has no context
             earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))
             around[number] = earlier[max(0, len(earlier) - before) :], later[:behind]
-    return around
+    return around, len(data) - found[base]
 
 
 def _read_document(folder: Path, identity: str) -> Pairs:

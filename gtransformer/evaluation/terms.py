@@ -159,8 +159,11 @@ def score_files(
     translation would be the reference's, and a system that consistently differs would have none. Without ``training``,
     the lexicon is built from source and reference. Every system but the first is tested against the first.
 
-    Raises UserError for files that are not plain text or not aligned, and for text without terms.
+    Raises UserError for files that are not plain text or not aligned, for text without terms, and for a system called
+    ``REFERENCE``.
     """
+    if REFERENCE in systems:
+        raise UserError(f"a system is called {REFERENCE!r}, as the reference is; name it: --hypotheses NAME=FILE")
     original, borders, (wanted, *texts) = read_aligned(source, [reference, *systems.values()])
     if borders == NONE:
         raise UserError(

@@ -25,7 +25,7 @@ from gtransformer.preprocess.corpus import (
     text_lines,
     without_markup,
 )
-from gtransformer.preprocess.formats import detect, read_like, read_one_side
+from gtransformer.preprocess.formats import Like, detect, read_like, read_one_side
 from gtransformer.preprocess.formats.documents import Side
 
 Documents = list[list[str]]
@@ -50,7 +50,7 @@ def input_lines(name: str, wanted: Side = ANY) -> Iterator[str]:
         yield from text_lines(name)
 
 
-def read_plain(path: str | Path, wanted: Side = ANY, like: str | Path | None = None) -> tuple[Documents, str]:
+def read_plain(path: str | Path, wanted: Side = ANY, like: Like = None) -> tuple[Documents, str]:
     """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK``, ``NONE`` or a format.
 
     Without marks the file is one document. ``wanted``: the side of a file of another format; ``like``: the file whose
@@ -69,9 +69,7 @@ def read_plain(path: str | Path, wanted: Side = ANY, like: str | Path | None = N
     return documents, BLANK if len(documents) > 1 else NONE
 
 
-def _of_format(
-    path: str | Path, wanted: Side, like: str | Path | None, same_segments: bool = False
-) -> list[tuple[list[str], int]]:
+def _of_format(path: str | Path, wanted: Side, like: Like, same_segments: bool = False) -> list[tuple[list[str], int]]:
     """Return the cleaned sentences of one side of every document (``read_like``), and the line where it begins."""
     documents = read_like(Path(path), like, wanted, same_segments)
     return [([clean_line(text) for text in one.get(wanted).sentences], one.line) for one in documents]
@@ -107,7 +105,7 @@ def _blocks(lines: list[str]) -> Documents:
     return [list(group) for blank, group in groupby(lines, is_blank) if not blank]
 
 
-def read_shaped(path: str | Path, shape: list[int], like: str | Path, wanted: Side = ANY) -> Documents:
+def read_shaped(path: str | Path, shape: list[int], like: Like, wanted: Side = ANY) -> Documents:
     """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
 
     A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence; or it has additional
@@ -135,7 +133,7 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path, wanted: Si
     return [document for document, _ in found]
 
 
-def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:
+def _placed(path: str | Path, lines: list[str], shape: list[int], like: Like) -> Documents:
     """Divide lines without ``<d>`` into documents of the given numbers of sentences.
 
     Each line is a sentence; or there is one blank line between documents, or any number of them if no sentence is
@@ -162,7 +160,7 @@ def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pa
     return [[next(rest) for _ in range(count)] for count in shape]
 
 
-def ambiguous(path: str | Path, lines: list[str], like: str | Path) -> UserError:
+def ambiguous(path: str | Path, lines: list[str], like: Like) -> UserError:
     """Return the error for blank lines that may separate documents or be sentences."""
     return fault(
         path,

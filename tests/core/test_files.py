@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, is_replaceable, read_json, read_lines, sha256, write_json
+from gtransformer.files import atomic_write, check_outputs, is_replaceable, read_json, read_lines, sha256, write_json
 
 
 def names(folder):
@@ -157,6 +157,17 @@ def test_sha256(tmp_path):
     data = bytes(range(256)) * 10000
     (tmp_path / "data").write_bytes(data)
     assert sha256(tmp_path / "data") == hashlib.sha256(data).hexdigest()
+    os.mkfifo(tmp_path / "pipe")
+    assert sha256(tmp_path / "pipe") is None
+
+
+def test_results_replace_neither_inputs_nor_each_other(tmp_path):
+    (tmp_path / "in").write_text("x")
+    check_outputs([tmp_path / "a", tmp_path / "b"], [tmp_path / "in", None])
+    with pytest.raises(UserError, match="in: is read"):
+        check_outputs([tmp_path / "a", tmp_path / "in"], [None, tmp_path / "in"])
+    with pytest.raises(UserError, match="a: two results"):
+        check_outputs([tmp_path / "a", tmp_path / "x" / ".." / "a"])
 
 
 def test_a_full_disk_behind_another_error_is_said():

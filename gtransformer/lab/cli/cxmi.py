@@ -18,10 +18,10 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.prepared_split import find_instance_index
+from gtransformer.evaluation.prepared_split import corpus_files, find_instance_index
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import atomic_write, check_output, sha256, write_json
+from gtransformer.files import atomic_write, check_outputs, sha256, write_json
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
@@ -68,8 +68,7 @@ def main(argv: list[str] | None = None) -> None:
         score_contexts,
     )
 
-    for path in filter(None, (args.output, args.words)):
-        check_output(path)
+    check_outputs(filter(None, (args.output, args.words)), [args.path, *corpus_files(args.prepared)])
     for name, values in (("--context", args.context), ("--batch-sentences", [args.batch_sentences or 1])):
         if min(values) < 1:
             raise UserError(f"{name} {min(values)}: give 1 or more")

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("lab inspect", argv)
     if args.html:
-        check_output(args.html)
+        check_output(args.html, [args.model, args.input, args.translation])
     if args.model.is_file():
         for option, value in vars(args).items():
             if option not in OF_CHECKPOINTS and value != parser.get_default(option):

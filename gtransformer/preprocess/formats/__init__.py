@@ -148,16 +148,33 @@ def read_one_side(path: Path, wanted: Side) -> Iterator[tuple[list[str], int]]:
         yield document.get(wanted).sentences, document.line
 
 
-def read_like(path: Path, like: str | Path | None, wanted: Side, same_segments: bool = False) -> list[Document]:
+@dataclass(frozen=True)
+class KnownDocuments:
+    """A text that has been read: its path, for messages, and its documents."""
+
+    path: Path
+    documents: list[Document]
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Like = str | Path | KnownDocuments | None  # the file whose documents another has, or these themselves
+
+
+def read_like(path: Path, like: Like, wanted: Side, same_segments: bool = False) -> list[Document]:
     """Return the documents of a file, by their ids in the order of another, if that is in a format with ids, too.
 
     ``same_segments``: ``wanted``, or the only text, must have the other file's segments. Raises UserError as ``read``,
     and for a file that has other documents or segments.
     """
     documents = list(read(path, Reading((wanted.lang,))))
-    if like is None or not detect(like):
+    if isinstance(like, KnownDocuments):
+        others = like.documents
+    elif like is None or not detect(like):
         return documents
-    others = list(read(Path(like), Reading()))
+    else:
+        others = list(read(Path(like), Reading()))
     documents = in_order_of(others, documents)
     for one, other in zip(documents, others, strict=True) if same_segments else ():
         check_ids(path, one.get(wanted), other.path, next(iter(other.sides.values())), one.line)

@@ -275,8 +275,8 @@ def grouped(path: Path, rows: Iterable[Row], returning: str = REFUSE) -> Iterato
                 raise fault(
                     path,
                     row.line,
-                    f"document {row.document} occurs again, after it ended on line {ended[row.document]}; give corpus "
-                    "convert --returning gather to join its lines, or --returning new for a document each time",
+                    f"document {row.document} occurs again, after it ended on line {ended[row.document]}; its lines "
+                    "must stand together (corpus convert --returning gather joins them, new makes two documents)",
                 )
             key = (row.document, row.line) if returning == NEW else row.document
             documents.setdefault(key, Document(row.document, path, row.line))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
@@ -253,4 +254,5 @@ def read_layout(path: Path, reading: Reading) -> Iterator[Document]:
     files, ids = layout_files(path, "-".join(reading.langs))
     if reading.systems is not None:
         files = {one: file for one, file in files.items() if one.role != HYPOTHESIS or one.name in reading.systems}
-    return read_with_ids(files, {Side(SOURCE): ids}, reading.returning)
+    for document in read_with_ids(files, {Side(SOURCE): ids}, reading.returning):
+        yield replace(document, id=document.id.rpartition("\t")[2])  # a line is the domain, a tab and the id

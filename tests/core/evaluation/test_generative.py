@@ -80,7 +80,7 @@ def command(prepared, tmp_path, helpers):
         for name, documents in texts.items():
             helpers.write_documents(tmp_path / name, documents)
         line = [str(prepared), f"--items={tmp_path / 'items.json'}", f"--output={tmp_path / 'out.json'}"]
-        status = main([*line, "--hypotheses", *(str(tmp_path / name) for name in texts)])
+        status = main([*line, *options, "--hypotheses", *(str(tmp_path / name) for name in texts)])
         return json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) if status == 0 else status
 
     return run
@@ -100,6 +100,21 @@ def test_the_command(command, capsys):
     assert {"command", "commit", "versions", "rule", "items_sha256"} <= result.keys()
     shown = capsys.readouterr().out
     assert "100.0" in shown and "±0.0" not in shown
+
+
+def test_of_other_sentences_it_tells(command, capsys):
+    """Where numbers of sentences differ, an outcome may be that of another sentence."""
+    joined = [[" ".join(TEXT[0])], TEXT[1]]
+    result = command(ITEMS, {"same": TEXT, "joined": joined}, "--align=mwer")
+    assert [one["misaligned_instances"] for one in result["systems"].values()] == [0, 1]
+    printed = capsys.readouterr().out
+    assert "note: joined: 1 instances have another number of sentences" in printed and "note: same" not in printed
+
+
+def test_contrapro_is_converted_first(tmp_path, capsys):
+    write_json(tmp_path / "items.json", [{"src segment": "It.", "ref segment": "Es."}])
+    assert main([f"--items={tmp_path / 'items.json'}", f"--output={tmp_path / 'o'}", "--hypotheses", "x"]) == 1
+    assert "gtransformer corpus convert contrapro" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("change", [{"document": 2}, {"sentence": 3}, {"correct": "Nein."}])

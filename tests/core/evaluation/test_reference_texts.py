@@ -174,6 +174,20 @@ def test_folder_of_wmt(tmp_path, run):
     assert "Three." in page and "III." in page and "Translations of wmt" in page
 
 
+def test_folder_of_wmt_and_documents_with_ids(tmp_path, run):
+    """Their ids are in a file of the folder's own: translations in another order are matched by them."""
+    layout(tmp_path / "wmt")
+    (tmp_path / "ours.tsv").write_text("docid\thyp\nb\tDrei.\na\tEins.\na\tZwei.\n")
+    words = "--test-set wmt --langs en-de --systems GPT-4 --references refA --metrics chrf --hypotheses ours.tsv"
+    for more in ("", " --align mwer"):
+        printed, result = run(f"{words}{more} --by document")
+        assert {one["scores"]["raw"]["chrf"]["score"] for one in result["systems"].values()} == {100}
+    assert [row["id"] for row in result["systems"]["ours.tsv"]["by_document"]["raw"]] == ["a", "b"]
+    (tmp_path / "out.json").unlink()
+    (tmp_path / "ours.tsv").write_text("docid\thyp\nc\tDrei.\na\tEins.\na\tZwei.\n")
+    assert "document b is not in ours.tsv" in run(words, status=1)
+
+
 XML = """<dataset><doc id="a"><src lang="en"><seg id="1">One.</seg><seg id="2">Two.</seg></src>
 <ref lang="de" translator="A"><seg id="1">Eins.</seg><seg id="2">Zwei.</seg></ref>
 <hyp lang="de" system="x"><seg id="1">Eins.</seg><seg id="2">Drei.</seg></hyp></doc>
@@ -189,7 +203,9 @@ def test_xml_of_wmt(tmp_path, run):
     """A document without reference is left out, also of our own translation of the whole test set."""
     (tmp_path / "x.xml").write_text(XML)
     (tmp_path / "ours").write_text("Eins.\nZwei.\nSuite.\nDrei.\n")
-    printed, result = run("--test-set x.xml --langs en-de --hypotheses ours --metrics chrf")
+    printed, result = run("--test-set x.xml --langs en-de --hypotheses ours --metrics chrf --by document")
+    rows = result["systems"]["ours"]["by_document"]["raw"]
+    assert [(row["document"], row["id"]) for row in rows] == [(0, "a"), (2, "b")] and "\nb " in printed
     assert result["systems"]["ours"]["scores"]["raw"]["chrf"]["score"] == 100
     expected = CHRF().corpus_score(["Eins.", "Drei.", "Vier."], [["Eins.", "Zwei.", "Drei."]]).score
     assert result["systems"]["x"]["scores"]["raw"]["chrf"]["score"] == expected

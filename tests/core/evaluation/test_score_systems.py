@@ -133,6 +133,21 @@ def test_systems_side_by_side(plain, run):
     assert any("p two-sided, documents exchanged" in row and "] p 0.1250" in row for row in rows)
 
 
+def test_every_test_has_its_own_signature(plain, run):
+    """A system that differs in few documents is tested exactly, another one is not."""
+    lines = {name: [f"Das Haus {number} ist sehr alt." for number in range(20)] for name in ("ref.de", "few", "many")}
+    for number in range(20):
+        lines["many"][number] = f"Ein Haus {number} war einmal alt."
+    lines["few"][:6] = lines["many"][:6]
+    for name, text in {**lines, "same": lines["ref.de"]}.items():
+        (plain / name).write_text("".join(f"<d>\n{line}\n" for line in text), encoding="utf-8")
+    printed, _ = run(
+        f"{PLAIN} same few many --metrics chrf --test documents --samples 50 --output out.json", "out.json"
+    )
+    exact, drawn = (row.split() for row in printed.splitlines() if "documents exchanged" in row)
+    assert exact[-1] != drawn[-1] and "samples" in " ".join(drawn) and "exact" in " ".join(exact)
+
+
 def test_what_a_sign_test_does_not_take_into_account(plain, run):
     printed, _ = run(f"{PLAIN} one.txt two.txt --test sign --output out.json", "out.json")
     assert "not independent" in printed
@@ -199,6 +214,7 @@ def test_text_that_is_not_aligned(plain, run, change, line):
         ("--hypotheses one.txt", "--reference-file"),
         ("--hypotheses one.txt --reference-file ref.de --reference release", "--reference needs"),
         ("--hypotheses one.txt --reference-file ref.de --test sign", "--test"),
+        ("--hypotheses one.txt two.txt --reference-file ref.de --metrics bleu-chunks --test sentences", "is not for"),
         ("--hypotheses one.txt two.txt --reference-file ref.de --text x", "--text"),
         ("--hypotheses ref.de --reference-file ref.de", "ref.de: this is the reference itself"),
         ("--hypotheses no.txt --reference-file ref.de", "no.txt: no such file"),

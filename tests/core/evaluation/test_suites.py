@@ -137,6 +137,9 @@ def test_context_from_opensubtitles(tmp_path, base, form):
         ("line 2", "line 4", "line 5", "line 6"),
     ]  # fmt: skip
     assert [example.behind for example in examples] == [min(2, last - 5), 2, 2]
+    assert read_suite([path], 2, tmp_path / "documents").unmatched == 0
+    write_json(path, [*entries, contrapro_entry(6, "1999/x.1", **{"segment id": 99})])
+    assert read_suite([path], 2, tmp_path / "documents").unmatched == 1
     assert examples[2].candidates[1] == ("Zeile 2", "falsch", "Zeile 5", "Zeile 6")
 
 
@@ -208,7 +211,7 @@ def test_the_published_sets_of_voita():
 
 def test_contrapro_for_generation(tmp_path):
     """Both forms: documents end in the item's sentence, empty context is left out, forms are as in the texts."""
-    entries, documents = contrapro_documents(write_text_form(tmp_path / "c"))
+    entries, documents, _ = contrapro_documents(write_text_form(tmp_path / "c"))
     assert documents == [["one", "two", "It was old."], ["three", "I see it."]]
     assert [(one["expected"], one["wrong forms"], one["rule"]) for one in entries] == [
         ("es", ["sie", "er"], "es"),
@@ -217,7 +220,7 @@ def test_contrapro_for_generation(tmp_path):
     assert [one["scored sentence"] for one in entries] == [2, 1] and "ante distance" not in entries[0]
     wrong = {"ref segment": "Ich sehe ihn", "errors": [{"contrastive": "Ich sehe sie"}]}
     path = write_json(tmp_path / "contrapro.json", [contrapro_entry(**wrong, **{"ref pronoun": "er"})])
-    (entry,), documents = contrapro_documents(path, 0)
+    (entry,), documents, _ = contrapro_documents(path, 0)
     assert documents == [["line 2"]] and (entry["expected"], entry["wrong forms"]) == ("ihn", ["sie"])
     assert (entry["rule"], entry["ante distance"], entry["document id"]) == ("it:er", 1, "d")
     with pytest.raises(UserError, match="entry 0: all candidates have the same words"):

@@ -152,6 +152,8 @@ def test_command(files, tmp_path, capsys):
     assert all(separates_words([one] * 3 + ["OK"]) for one in segmented)
     with pytest.raises(UserError, match="zh: terms are words, which blanks must separate"):
         score_files(Path(files["source"]), tmp_path / "zh", {"a": tmp_path / "zh"}, None)
+    with pytest.raises(UserError, match="a system is called 'reference'"):
+        score_files(Path(files["source"]), Path(files["alike"]), {"reference": Path(files["mixed"])}, None)
     with pytest.raises(UserError, match="short: no document has a term"):
         score_files(*[Path(files["short"])] * 2, {"a": Path(files["short"])}, None)
     assert "LTCR by stem" in printed and "reference" in printed and "lexicon: 6 sentence pairs" in printed

@@ -159,6 +159,8 @@ def test_the_command(saved: Path, capsys):
         assert main([*arguments, "--output", str(output)]) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1, error
+    assert main([str(output), "--output", str(output)]) == 1
+    assert "is read, and the results would replace it" in capsys.readouterr().err
 
 
 def test_the_model_of_a_training(saved: Path):

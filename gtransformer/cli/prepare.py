@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="gtransformer prepare",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
-        "Run it again after an interruption or a change of the corpus: valid parts are kept.",
+        "Run it again after an interruption or a change of the test set: valid parts are kept.",
     )
     add = parser.add_argument
     add(

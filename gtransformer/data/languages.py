@@ -17,6 +17,11 @@ _NLLB = """
 ISO_639_1 = dict(pair.split(":") for pair in _NLLB.split())
 
 
+def language_of_rules(lang: str) -> str:
+    """Return the language whose rules of tokenisation a name has: ``pt`` for ``pt_BR`` and ``pt-BR``."""
+    return plain_language(lang.replace("-", "_"))
+
+
 def plain_language(lang: str) -> str:
     """Return a language without country or script: ``en`` for mBART's ``en_XX``, NLLB-200's ``eng_Latn`` and ``en``."""
     name, mark, _ = lang.partition("_")

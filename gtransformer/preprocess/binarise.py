@@ -27,9 +27,10 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
     """
     counts = count_all(files, workers, "dictionary")
     symbols = control_symbols(langs)
-    for symbol in symbols:
+    for symbol in (*symbols, "<pad>", "<unk>"):
         if symbol in counts:
-            raise UserError(f"{files[0]}: the text contains {symbol}, which is reserved; tokenise the text first")
+            where = ", ".join(map(str, files))
+            raise UserError(f"{where}: the text contains {symbol}, which is reserved; cut it into other subwords")
     words = sorted(counts.keys() - set(RESERVED), key=lambda word: (-counts[word], word))
     with atomic_write(output) as stream:
         stream.writelines(f"{word} {counts[word] or 1}\n" for word in [*words, *symbols])

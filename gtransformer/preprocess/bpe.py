@@ -18,6 +18,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.corpus import fault, is_document_mark
 from gtransformer.preprocess.parallel import map_chunks
+from gtransformer.preprocess.tokenise import CONTROL
 
 SEPARATOR = "@@"
 FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
@@ -147,5 +148,8 @@ class Encoder:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
                 self._bpe.cache.clear()
-            pieces = self._known[word] = " ".join(self._bpe.segment_tokens([word]))
+            *before, last = self._bpe.segment_tokens([word])
+            if CONTROL.fullmatch(last):  # ``<pad>`` at the end of a word would be the control symbol
+                last = " ".join([*(f"{letter}{SEPARATOR}" for letter in last[:-1]), last[-1]])
+            pieces = self._known[word] = " ".join([*before, last])
         return pieces

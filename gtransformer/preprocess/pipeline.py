@@ -133,6 +133,8 @@ class Preparation:
         settings = {"sentence_pairs": True} if pairs else {}
         settings |= {"shard": share} if share != WHOLE else {}
         settings |= {"every_line": True} if every_line else {}
+        if len(set(self.splits[split])) == 1:  # one file has both sides
+            settings |= {"langs": list(self.langs)}
         self.steps.run(f"clean:{split}", self.splits[split], outputs, settings, work)
 
     def _tokenise(self, split: str) -> None:

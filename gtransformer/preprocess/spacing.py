@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gtransformer.data.languages import language_of_rules
+
 VERSION = 2  # of the patterns; a corpus of another version is tokenised again
 STOPS = ".,;:!?…"
 OPENING, CLOSING = "([{¿¡", ")]}"
@@ -148,7 +150,7 @@ class Spacing:
     """A detokeniser by the rules of a language."""
 
     def __init__(self, lang: str):
-        self.lang = lang = lang.partition("_")[0]  # mBART's de_DE is de
+        self.lang = lang = language_of_rules(lang)
         self._spaced = frozenset(FRENCH if lang == "fr" else "")
         wide = WIDE + DOT if lang in UNSPACED else WIDE
         self._left = frozenset((*STOPS, *CLOSING, *wide)) - self._spaced

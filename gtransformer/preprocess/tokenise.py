@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from gtransformer.data.languages import language_of_rules
 from gtransformer.errors import UserError
 from gtransformer.preprocess.spacing import KeptTogether, Spacing
 
@@ -23,7 +24,7 @@ SCRIPTS = {
 
 # Control symbols of instance files and dictionaries, and language symbols like [en]. A token that ends like a BPE
 # subword would be joined with the next word.
-_CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_]+\])(?!\S)")
+CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_]+\])(?!\S)")  # what looks like a control symbol
 _PART = re.compile(r"@@+(?!\S)")
 
 
@@ -99,7 +100,7 @@ def disarm(line: str) -> str:
         line = _PART.sub(lambda signs: " ".join(signs[0]), line)
     if "<" not in line and "[" not in line:
         return line
-    return _CONTROL.sub(lambda match: f"{match[0][0]} {match[0][1:-1]} {match[0][-1]}", line)
+    return CONTROL.sub(lambda match: f"{match[0][0]} {match[0][1:-1]} {match[0][-1]}", line)
 
 
 def one_token(line: str) -> str:
@@ -126,6 +127,7 @@ class Tokeniser:
         escaped: bool = False,
         exact: bool = False,
     ):
+        lang = language_of_rules(lang)
         self.lang, self.moses, self.normalise, self.escaped = lang, moses, normalise, escaped
         self._tokenizer = None if moses else sacremoses().MosesTokenizer(lang)
         self._kept = KeptTogether(lang, self._tokenizer.IsAlnum) if exact else None
@@ -163,6 +165,7 @@ class Detokeniser:
     """
 
     def __init__(self, lang: str, moses: str | None = None, escaped: bool = False, exact: bool = False):
+        lang = language_of_rules(lang)
         self.lang, self.moses, self.escaped = lang, moses, escaped
         self._spacing = Spacing(lang) if exact else None
         self._detokenizer = None if moses or exact else sacremoses().MosesDetokenizer(lang)

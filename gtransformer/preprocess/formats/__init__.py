@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from lzma import LZMAError
 from pathlib import Path
 
+from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, open_bytes, read_lines
 from gtransformer.preprocess.corpus import HEADER, Pair, raw_file, read_documents, write_pairs
@@ -249,8 +250,10 @@ class Written:
 def write_split(output: Path, split: str, langs: Sequence[str], documents: Iterable[list[Pair]]) -> Written:
     """Write both sides of documents; after an error neither file exists.
 
-    ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no document.
+    ``split``: train, dev or test; ``langs``: source and target, of which the names of the files have no country.
+    Raises UserError if there is no document.
     """
+    langs = list(map(plain_language, langs))
     written = Written([raw_file(output, langs, split, lang) for lang in langs])
 
     def some() -> Iterator[list[Pair]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gtransformer.files import read_lines
 from gtransformer.preprocess.corpus import fault
-from gtransformer.preprocess.formats.documents import CHAPTER, Document, Reading, Side, Text
+from gtransformer.preprocess.formats.documents import CHAPTER, SPEAKER, Document, Reading, Side, Text
 from gtransformer.preprocess.formats.markup import unescaped
 
 _EUROPARL = re.compile(r"\s*<(CHAPTER|SPEAKER|P|/CHAPTER|/SPEAKER|/P)\b([^>]*)>\s*\Z", re.IGNORECASE)
@@ -64,7 +64,10 @@ def read_europarl(path: Path, reading: Reading) -> Iterator[Document]:
                 raise fault(path, number, f"<{name}> without ID")
             identity = next(filter(None, found.groups()), "")
             speaker, paragraph = identity if name == "SPEAKER" else "", 0
-            if name.lower() == reading.by or (document is None and reading.by == CHAPTER):
+            if name == "CHAPTER" and reading.by == SPEAKER:  # its title is no speaker's
+                yield from _with_text(document)
+                document = None
+            elif name.lower() == reading.by or (document is None and reading.by == CHAPTER):
                 yield from _with_text(document)
                 document = Document(identity if name.lower() == reading.by else "", path, number, {side: Text()})
     yield from _with_text(document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -57,6 +58,17 @@ def test_same_as_plain_text(formats, prepared, tmp_path, capsys):
     assert "test.tsv: 2 sentences without text (sentence " in capsys.readouterr().err
     run(formats, tmp_path / "out")
     assert capsys.readouterr().err.count("done before, kept") > 10
+
+
+def test_the_other_direction_is_cleaned_again(formats, tmp_path, capsys):
+    """Which column of a table is the source is a matter of the languages, though the file is the same."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "train.tsv").write_text("docid\tsrc\tref\n" + "a\tDas ist ein Hund .\tThis is a dog .\n" * 9)
+    shutil.copy(raw / "train.tsv", raw / "test.tsv")
+    options = [str(raw), str(tmp_path / "out"), "--bpe-merges=9", "--workers=1"]
+    assert main(options) == 0 and main([*options, "-s=de", "-t=en", "--overwrite"]) == 0
+    assert "Hund" in (tmp_path / "out" / "text" / "train.de").read_text()
 
 
 def failure(capsys, *arguments: object) -> str:

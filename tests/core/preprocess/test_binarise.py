@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -51,8 +52,9 @@ def test_order_is_that_of_fairseq(instances, dictionary, tmp_path):
 
 
 def test_reserved_symbol_in_the_text(write, tmp_path):
-    with pytest.raises(UserError, match=r"the text contains \[de\], which is reserved"):
-        build_dictionary([write("train", "<s> a [de] </s>\n")], ["en", "de"], tmp_path / "dict.txt")
+    for symbol in ("[de]", "<pad>"):
+        with pytest.raises(UserError, match=rf"the text contains {re.escape(symbol)}, which is reserved"):
+            build_dictionary([write("train", f"<s> a {symbol} </s>\n")], ["en", "de"], tmp_path / "dict.txt")
     assert not (tmp_path / "dict.txt").exists()
 
 

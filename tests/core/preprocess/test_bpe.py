@@ -44,6 +44,15 @@ def test_apply_and_undo(codes):
     assert [remove_bpe(line) for line in encoder(["lowest newer", "", "low"])] == ["lowest newer", "", "low"]
 
 
+@pytest.mark.parametrize("symbol", ["<pad>", "<unk>", "<mask>", "[de]"])
+def test_the_end_of_a_word_is_no_control_symbol(write, tmp_path, symbol):
+    learn([write("text", f"row{symbol} tok{symbol} a{symbol}\n" * 3)], tmp_path / "codes", 20)
+    with open(tmp_path / "codes") as stream:
+        assert symbol in BPE(stream).segment_tokens([f"bib{symbol}"])
+    (line,) = Encoder(tmp_path / "codes")([f"bib{symbol}"])
+    assert symbol not in line.split() and remove_bpe(line) == f"bib{symbol}"
+
+
 @pytest.mark.parametrize(
     ("line", "plain"),
     [("Haus@@ boot .", "Hausboot ."), ("a@@ b@@", "ab"), ("a @ b@c", "a @ b@c"), ("", "")],

@@ -33,6 +33,13 @@ def test_disarm_whatever_the_tokeniser():
     assert disarm("a<mask> [ de ] <3 [1]") == "a<mask> [ de ] <3 [1]"
 
 
+@pytest.mark.parametrize("lang", ["fr_FR", "fr-CA"])
+def test_a_country_changes_no_rule(lang):
+    text = ["Bonjour ! C'est « lui » ?"]
+    assert Tokeniser(lang, exact=True)(text) == Tokeniser("fr", exact=True)(text)
+    assert Detokeniser(lang, exact=True)(Tokeniser(lang, exact=True)(text)) == text
+
+
 def test_a_line_keeps_its_place():
     lines = ["\x01", "", "a\u00a0b\u3000 c"]  # the tokeniser drops control characters
     assert Tokeniser("en")(lines) == ["\x01", "", "a b c"]

@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--source",
         default=os.environ.get("GTRANSFORMER_MIRROR") or PUBLIC_HOME,
-        help="download from this folder or archive ($GTRANSFORMER_MIRROR, or %(default)s)",
+        help="take it from this folder or archive, a path or an address ($GTRANSFORMER_MIRROR, or %(default)s)",
     )
     parser.add_argument(
         "-t", "--target-lang", choices=TARGETS, help=f"for {LIBREOFFICE}, whose source is en ({TARGETS[0]})"

@@ -77,6 +77,8 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
         verify_known(target, known, accept_changed, f"; or remove {target} and fetch the corpus again")
         print(f"{target}: exists, {len(known)} of {len(file_names())} checksums known and right")
         return target
+    if Path(source).exists():
+        source = Path(source).resolve().as_uri()
     print(f"fetching {corpus} from {source}")
     files, vouched = _collect(corpus, source, work)
     _require_files(files, source, target)

@@ -93,6 +93,7 @@ def test_compressed_files_with_a_list_of_checksums(mirror: Path, tmp_path: Path,
     (mirror / "news" / "SHA256SUMS").write_text(sums_of(mirror / "news"))
     assert_complete(download("news", tmp_path / "data", mirror.as_uri()))
     assert "unverified" not in capsys.readouterr().out
+    assert_complete(download("news", tmp_path / "again", os.path.relpath(mirror)))
 
 
 def test_wrong_checksum_at_the_source_leaves_nothing(mirror: Path, tmp_path: Path):

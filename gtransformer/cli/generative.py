@@ -23,7 +23,6 @@ from gtransformer.evaluation.text_table import align, difference_cell, with_erro
 from gtransformer.files import check_output, read_json, sha256, write_json
 from gtransformer.preprocess.ctxpro import is_ctxpro, read_expectations
 
-CUT = "they were cut again where words differ least"
 RULES = {
     "phenomenon": "the right translation's counts of all words whose counts differ between right and wrong ones, and "
     "of what else context decides in the sentence if the words are the same",
@@ -94,8 +93,9 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"{args.items}: also give the prepared corpus of these items")
         kind, (split, items) = "phenomenon", read_items(args.items)
         how = Alignment(args.align)
-        found = {name: judge_translations(items, args.prepared, split, path, how) for name, path in named}
-        judged, misaligned = ({name: one[part] for name, one in found.items()} for part in (0, 1))
+        judged = {}
+        for name, path in named:
+            judged[name], misaligned[name] = judge_translations(items, args.prepared, split, path, how)
         head |= {"split": split, "align": args.align}
     systems = {
         name: {
@@ -119,7 +119,8 @@ def main(argv: list[str] | None = None) -> None:
     print(table(systems, kind, tests))
     for name, number in misaligned.items():
         if number:
-            done = "outcomes may be those of other sentences; see --align mwer" if args.align == ORDER else CUT
+            again = "they were cut again where words differ least"
+            done = "outcomes may be those of other sentences; see --align mwer" if args.align == ORDER else again
             print(f"note: {name}: {number} instances have another number of sentences than their source; {done}")
     print(f"\nresults: {args.output}")
 

@@ -121,8 +121,8 @@ class TextEncoder:
             cutter = WordPieces(prepared / WORDPIECE_FILE)
         self._steps: list[Callable[[Sequence[str]], list[str]]]
         if cutter is not None:
-            # A pretrained model has seen plain text. mBART's en_XX is en.
-            detokeniser = Detokeniser(lang.partition("_")[0], tool, exact=exact)
+            # A pretrained model has seen plain text.
+            detokeniser = Detokeniser(lang, tool, exact=exact)
             self._steps = [detokeniser, cutter] if tokenised else [cutter]
         else:
             given = bool(settings.get("bpe_codes"))

@@ -89,10 +89,9 @@ class Settings:
         cutters = [option(name) for name in ("sentencepiece", "bpe_codes", "bert", "vocabulary") if getattr(self, name)]
         if len(cutters) > 1:
             raise UserError(f"{' and '.join(cutters)} each define subwords; give one of them")
-        if self.moses_rules and self.sentencepiece:
-            raise UserError("--moses-rules: text is not tokenised with --sentencepiece; leave it out")
-        if self.normalise_punctuation and self.sentencepiece:
-            raise UserError("--normalise-punctuation: not with --sentencepiece; leave it out")
+        for name in ("moses_rules", "normalise_punctuation") if self.sentencepiece else ():
+            if getattr(self, name):
+                raise UserError(f"{option(name)}: text is not tokenised with --sentencepiece; leave it out")
         if self.shard and self.bert:  # every shard would learn other target words, and they could not be merged
             raise UserError(f"--shard {self.shard}: not with --bert; prepare the corpus whole")
         for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):

@@ -95,7 +95,7 @@ ROWS = [
         "--bpe-codes and --vocabulary each define subwords", with_dictionaries),
     Row("punctuation of untokenised text",
         f"{P} --sentencepiece {{place}}/codes --dictionary {{place}} --normalise-punctuation",
-        "--normalise-punctuation: not with --sentencepiece", with_dictionaries),
+        "--normalise-punctuation: text is not tokenised with --sentencepiece", with_dictionaries),
     Row("a vocabulary of nothing", f"{P} --vocabulary {{place}}", "gtransformer prepare has made", GOOD),
     Row("output among the raw files", P.replace("{out}", "{place}/raw"), "{place}/raw: holds the raw corpus", GOOD),
     Row("output through a file", P.replace("{out}", "{text}/out"), "{text}", GOOD),

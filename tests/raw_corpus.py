@@ -54,11 +54,13 @@ def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
     return folder
 
 
-OPTIONS = ["--bpe-merges", "60", "--max-instance-tokens", "128", "--max-sentence-tokens", "200", "--workers", "2"]
+LIMITS = ["--max-instance-tokens", "128", "--max-sentence-tokens", "200", "--workers", "2"]
+OPTIONS = ["--bpe-merges", "60", *LIMITS]
 
 
 def run(raw: Path, output: Path, *options: str) -> None:
-    assert main([str(raw), str(output), *OPTIONS, *options]) == 0
+    given = LIMITS if "--vocabulary" in options else OPTIONS
+    assert main([str(raw), str(output), *given, *options]) == 0
 
 
 def lines(path: Path) -> list[str]:

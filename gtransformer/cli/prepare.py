@@ -7,11 +7,11 @@ import shlex
 import sys
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
+from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
-from gtransformer.preprocess.settings import Settings
+from gtransformer.preprocess.settings import Settings, option
 from gtransformer.preprocess.tokenise import moses_directory
 
 
@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("-s", "--source-lang", default="en")
     add("-t", "--target-lang", default="de")
     add("--langs", help="order of the language symbols in the dictionary (default: source,target)")
-    add("--bpe-merges", type=int, default=30_000, help="BPE merge operations (default: %(default)s)")
+    add("--bpe-merges", type=int, help=f"BPE merge operations (default: {Settings.bpe_merges})")
     add(
         "--max-instance-tokens", type=int, default=512,
         help="an instance stays below the sum of max(source, target) + 2 of its sentences (default: %(default)s)",
@@ -83,8 +83,15 @@ def settings_from(args: argparse.Namespace) -> Settings:
     """Return the options as settings. Raises UserError for invalid values."""
     given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "overwrite")}
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
+    if given["bpe_merges"] is None:
+        del given["bpe_merges"]
     settings = Settings(**given | {"moses": moses_directory(args.moses)})
     settings.check()
+    for name in ("vocabulary", "sentencepiece", "bpe_codes") if args.bpe_merges is not None else ():
+        if getattr(settings, name):
+            raise UserError(
+                f"--bpe-merges {args.bpe_merges}: {option(name)} defines the subwords; leave one of them out"
+            )
     return settings
 
 

@@ -176,7 +176,7 @@ def with_models_vocabulary(settings: Settings) -> Settings:
     if pair != settings.pair():
         raise UserError(f"{folder}: translates {'-'.join(pair)}; give these languages with -s and -t")
     target = folder / TARGET_PIECES
-    return replace(
+    found = replace(
         settings,
         vocabulary=None,
         langs=settings.langs or tuple(lent["langs"]),
@@ -186,6 +186,8 @@ def with_models_vocabulary(settings: Settings) -> Settings:
         target_prefix=lent.get("target_prefix"),
         dictionary=str(folder if of_model else folder / "bin"),
     )
+    found.check()
+    return found
 
 
 def check_given(settings: Settings) -> None:

@@ -152,6 +152,8 @@ class Run:
             lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
             self._need(self.vocabulary / "manifest.json", "takes its dictionary from it", lender, "prepare")
             options["vocabulary"] = self.vocabulary
+        if "bpe-merges" not in given and not {"vocabulary", "sentencepiece", "bpe-codes"}.isdisjoint(options):
+            options.pop("bpe-merges", None)  # of a recipe that this one is based on; the subwords are given
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
         self._run("prepare", command, {"prepared": str(self.prepared)})
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.bad_input.row import Row
 
-P = "prepare {place}/raw {out} --workers 1 --bpe-merges 20"
+GIVEN = "prepare {place}/raw {out} --workers 1"  # and subwords that are given
+P = f"{GIVEN} --bpe-merges 20"
 FILE = "{place}/raw/concatenated_en2de_train_"
 
 
@@ -84,19 +85,20 @@ ROWS = [
     Row("no workers", f"{P} --workers 0", "--workers 0", GOOD),
     Row("no Moses", f"{P} --moses {{place}}", "no such file; point MOSES", GOOD),
     Row("other rules than those of given codes",
-        f"{P} --no-moses-rules --bpe-codes {{place}}/codes --dictionary {{place}}",
+        f"{GIVEN} --no-moses-rules --bpe-codes {{place}}/codes --dictionary {{place}}",
         "--bpe-codes needs these rules", with_dictionaries),
-    Row("codes without a dictionary", f"{P} --bpe-codes {{place}}/codes", "--dictionary belongs to", with_codes),
-    Row("a dictionary that is not there", f"{P} --bpe-codes {{place}}/codes --dictionary {{place}}",
+    Row("codes without a dictionary", f"{GIVEN} --bpe-codes {{place}}/codes", "--dictionary belongs to", with_codes),
+    Row("a dictionary that is not there", f"{GIVEN} --bpe-codes {{place}}/codes --dictionary {{place}}",
         "txt: no such file; give what", with_codes),
-    Row("codes that are not there", f"{P} --bpe-codes {{place}}/none --dictionary {{place}}",
+    Row("codes that are not there", f"{GIVEN} --bpe-codes {{place}}/none --dictionary {{place}}",
         "none: no such file; give what came with the model", GOOD),
-    Row("codes and a vocabulary", f"{P} --bpe-codes {{place}}/codes --dictionary {{place}} --vocabulary {{place}}",
+    Row("codes and a vocabulary", f"{GIVEN} --bpe-codes {{place}}/codes --dictionary {{place}} --vocabulary {{place}}",
         "--bpe-codes and --vocabulary each define subwords", with_dictionaries),
     Row("punctuation of untokenised text",
-        f"{P} --sentencepiece {{place}}/codes --dictionary {{place}} --normalise-punctuation",
+        f"{GIVEN} --sentencepiece {{place}}/codes --dictionary {{place}} --normalise-punctuation",
         "--normalise-punctuation: text is not tokenised with --sentencepiece", with_dictionaries),
-    Row("a vocabulary of nothing", f"{P} --vocabulary {{place}}", "gtransformer prepare has made", GOOD),
+    Row("merges beside given subwords", f"{P} --vocabulary {{place}}", "--bpe-merges 20: --vocabulary defines", GOOD),
+    Row("a vocabulary of nothing", f"{GIVEN} --vocabulary {{place}}", "gtransformer prepare has made", GOOD),
     Row("output among the raw files", P.replace("{out}", "{place}/raw"), "{place}/raw: holds the raw corpus", GOOD),
     Row("output through a file", P.replace("{out}", "{text}/out"), "{text}", GOOD),
     Row("convert: sides of unequal length", f"{IDS} {{place}}/a.de", "a.de", to_convert),

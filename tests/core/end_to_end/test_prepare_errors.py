@@ -11,7 +11,7 @@ from gtransformer.cli.prepare import main
 from gtransformer.preprocess.manifest import check_same
 from gtransformer.preprocess.settings import Settings
 from tests.bert import skip_without_transformers
-from tests.raw_corpus import OPTIONS, lines, make_raw, run
+from tests.raw_corpus import LIMITS, OPTIONS, lines, make_raw, run
 
 
 def failure(capsys, *arguments: str) -> str:
@@ -58,10 +58,10 @@ def test_another_vocabulary_than_that_of_what_is_there(raw, prepared, tmp_path, 
         stream.write("x y\n")
     before = (output / "manifest.json").read_bytes()
     capsys.readouterr()
-    err = failure(capsys, str(small), str(output), *OPTIONS, "--vocabulary", str(lender))
+    err = failure(capsys, str(small), str(output), *LIMITS, "--vocabulary", str(lender))
     assert f"another vocabulary: {lender / 'bpe.codes'}" in err
     assert (output / "manifest.json").read_bytes() == before
-    err = failure(capsys, str(raw), str(prepared), *OPTIONS, "--vocabulary", str(lender))
+    err = failure(capsys, str(raw), str(prepared), *LIMITS, "--vocabulary", str(lender))
     assert "--vocabulary: False, not True" in err
 
 

@@ -45,8 +45,13 @@ def raw(tmp_path_factory) -> Path:
     return folder
 
 
+def with_options(*arguments: str | Path) -> list[str]:
+    merges = [] if "--vocabulary" in arguments else ["--bpe-merges", "90"]
+    return [*map(str, arguments), "--workers", "1", *merges]
+
+
 def prepare(raw: Path, output: Path, *options: str) -> dict:
-    assert main([str(raw), str(output), "--bpe-merges", "90", "--workers", "1", *options]) == 0
+    assert main(with_options(raw, output, *options)) == 0
     return json.loads((output / "manifest.json").read_text())
 
 
@@ -140,7 +145,7 @@ def test_a_corpus_of_before_stays_as_it_is(raw, moses, tmp_path, capsys):
 
 def test_contradictions(raw, own, moses, tmp_path, capsys):
     def failure(*arguments) -> str:
-        assert main([*map(str, arguments), "--bpe-merges", "90", "--workers", "1"]) != 0
+        assert main(with_options(*arguments)) != 0
         return capsys.readouterr().err
 
     assert "--moses-rules: False, not True" in failure(raw, own, "--moses-rules")

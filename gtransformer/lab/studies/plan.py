@@ -39,7 +39,7 @@ REQUIRED_KEYS = {
     ACCURACY: ("columns", "rows", "by"),
     ATTENTION: ("system", "side"),
 }
-OPTIONAL_KEYS = {SCORES: ("quantity", "training"), TABLE: ("baseline",), ACCURACY: ("baseline",)}
+OPTIONAL_KEYS = {SCORES: ("quantity", "training", "baseline"), TABLE: ("baseline",), ACCURACY: ("baseline",)}
 # Options that a study sets itself, with the reason.
 OWN_OPTIONS = {
     "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
@@ -140,7 +140,7 @@ class PanelSettings(RunSettings):
         lines, rows: entries of ``LineSettings``.
         columns: meaning of the rows' labels.
         by: grouping of contrastive accuracy.
-        baseline: of a table or of accuracy, the label of the row that the others are compared with.
+        baseline: what the others are compared with: the label of a row or, of scores, the key of a system.
         system, side: for attention across a batch, of the system's first seed.
     """
 
@@ -256,7 +256,10 @@ def _panel(study: Study, entry: Any, location: str, inside: str) -> Panel:
         quantity = panel.quantity or QUANTITIES[0]
         if quantity not in QUANTITIES:
             raise UserError(f"{where}: quantity is '{quantity}'; give one of {', '.join(QUANTITIES)}")
-        return Panel(panel.kind, panel.title, panel.axis, _points(study, panel, entry, inside), quantity)
+        if panel.baseline not in (None, *panel.systems):
+            raise UserError(f"{entry.at('baseline')}, {inside}: baseline is '{panel.baseline}'; name a system")
+        points = _points(study, panel, entry, inside)
+        return Panel(panel.kind, panel.title, panel.axis, points, quantity, baseline=panel.baseline)
     if panel.kind == ATTENTION:
         settings = LineSettings(system=panel.system, curve=panel.side, **{key: getattr(panel, key) for key in RUN})
         line = _line(study, settings, where)

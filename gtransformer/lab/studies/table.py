@@ -8,7 +8,7 @@ from typing import Any
 
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.records import shown_difference, shown_interval, spread, with_interval
-from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
+from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, SCORES, TABLE
 from gtransformer.run.recipe import AVERAGED
 
 CHOICES = "accuracy"  # key: accuracy of contrastive choices
@@ -36,7 +36,7 @@ def summary(
 
     Points and rows get the d-BLEU of the test set and, if all seeds have them, s-BLEU and (rows) ``FURTHER_SCORES``.
     Lines with curves get the last and lowest value of each seed. Accuracies are for all items and each kind, with the
-    differences from the baseline's by seed; so are a table's scores, if it has a baseline.
+    differences from the baseline's by seed; so are the scores of a panel with a baseline.
 
     Args:
         results: of the runs, by name.
@@ -47,20 +47,23 @@ def summary(
 
 def _lines(panel: dict, results: Mapping[str, dict], test: Test | None) -> list[dict]:
     lines = [line | _numbers(panel, line, results) for line in panel["lines"]]
-    base = next((line for line in lines if panel.get("baseline") and line["label"] == panel["baseline"]), None)
-    if base is None:
-        return lines
-    seeds = [{results[name]["run"]["seed"]: place for place, name in enumerate(one["runs"])} for one in lines]
-    first = seeds[lines.index(base)]
-    both = [{seed: (own[seed], first[seed]) for seed in sorted(own.keys() & first.keys())} for own in seeds]
-    return [line | _differences(line, base, places, test) for line, places in zip(lines, both, strict=True)]
+    key = "system" if panel["kind"] == SCORES else "label"
+    bases = {line.get("x"): line for line in lines if panel.get("baseline") and line[key] == panel["baseline"]}
+    for line in lines:
+        if base := bases.get(line.get("x")):
+            own, first = (
+                {results[name]["run"]["seed"]: place for place, name in enumerate(one["runs"])} for one in (line, base)
+            )
+            places = {seed: (own[seed], first[seed]) for seed in sorted(own.keys() & first.keys())}
+            line |= _differences(line, base, places, test)
+    return lines
 
 
 def _differences(line: dict, base: dict, places: dict[int, tuple[int, int]], test: Test | None) -> dict[str, Any]:
-    """Return a row's differences from the baseline by kind of item, or by score in a table, with 95 % intervals.
+    """Return a row's differences from the baseline by kind of item, or by score, with 95 % intervals.
 
-    The interval is the mean over seeds +- t times its standard error; a single seed has none. ``documents`` of a table
-    is the test over documents, of the same seeds (``compare``). None if one of both lacks the values.
+    The interval is the mean over seeds +- t times its standard error; a single seed has none. ``documents`` is the test
+    of scores over documents, of the same seeds (``compare``). None if one of both lacks the values.
 
     Args:
         places: by seed that both have, the place of its run in the row and in the baseline.

@@ -125,6 +125,17 @@ def test_a_table_with_a_baseline_has_differences_by_seed_and_their_intervals():
         ["+0.00 (+0.00 to +0.00)", "-"], ["+2.00 (-50.17 to +54.17)", "-"], ["-20.00", "-"]]  # fmt: skip
 
 
+def test_scores_are_compared_with_the_baseline_at_the_same_value():
+    values = {("a", 64): 10.0, ("a", 128): 20.0, ("b", 64): 50.0, ("b", 128): 90.0}
+    runs = {f"{system}{x}": result(score, [1.0]) for (system, x), score in values.items()}
+    lines = [{"system": system, "label": None, "runs": [f"{system}{x}"], "x": x} for system, x in values]
+    panel = {"kind": "scores", "title": "T", "axis": "length", "baseline": "a", "lines": lines}
+    (found,) = summary([panel], runs)
+    assert [line["difference"]["d_bleu"]["mean"] for line in found["lines"]] == [0, 0, 40, 70]
+    _, head, *rows, _, _, _ = table({"panels": [found], "systems": {"a": "A", "b": "B"}}).splitlines()
+    assert len(cells(head)) == len(cells(rows[-1])) and cells(rows[-1])[-4:-2] == ["+70.00", "-"]
+
+
 def test_tables_without_their_baseline_or_any_row():
     """As with --allow-missing, if all runs of a row failed, and with --only-finished early on."""
     lines = [{"system": "a", "label": "other", "runs": ["other0"], "x": None}]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.modules.processor import processor_fields
 from gtransformer.run.commands import call_command, python_command, run_command
@@ -26,6 +27,18 @@ from gtransformer.run.recipe import Options, Recipe
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")
 # Makes fairseq-generate log only its progress, in the form that ``batch_status`` reads.
 BATCHES = ("generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true")
+
+
+def refuse_own(changes: Sequence[str], own: Mapping[str, str]) -> None:
+    """Raise UserError for a change of an option, or of a section ("score."), that an experiment sets itself.
+
+    ``own``: what each comes from instead.
+    """
+    for change in changes:
+        option = change.partition("=")[0].replace("_", "-")
+        for name in (option, f"{option.partition('.')[0]}."):
+            if name in own:
+                raise UserError(f"--set {change}: {option} cannot be changed here; it comes from {own[name]}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess.corpus import find_splits
-from gtransformer.run.recipe import FILES, Options, Recipe, load_recipe
+from gtransformer.run.recipe import FILES, Options, Recipe, beside, find_recipe, load_recipe
 
 RAW = {"train": "train", "valid": "dev", "test": "test"}  # the name of a split in a prepared directory -> its raw name
 
@@ -58,10 +58,18 @@ class RecipeSet:
             if lender := self.lender(name):
                 self._prepare(lender)
             self.corpora[name] = self._recipe(name)
-            self.arguments.setdefault(name, name)
 
     def _recipe(self, name: str) -> Recipe:
-        return self.recipes.get(name) or load_recipe(name, self.changes)
+        return self.recipes.get(name) or load_recipe(self.arguments[name], self.changes)
+
+    def _named_by(self, name: str, other: str) -> str:
+        """Return the name of the recipe that recipe ``name`` calls ``other``, as ``gtransformer run`` finds it."""
+        argument = beside(self.arguments[name], other)
+        found = load_recipe(argument, self.changes)
+        known = self.arguments.setdefault(found.name, argument)
+        if find_recipe(known) != find_recipe(argument):
+            raise UserError(f"recipes {known} and {argument} have the same name; rename one of the files")
+        return found.name
 
     @staticmethod
     def start(recipe: Recipe) -> str | None:
@@ -82,14 +90,14 @@ class RecipeSet:
     def preparer(self, name: str) -> str:
         """Return the recipe by which the corpus of recipe ``name`` is prepared."""
         recipe = self._recipe(name)
-        return self.preparer(recipe.prepared_from) if recipe.prepared_from else recipe.name
+        return self.preparer(self._named_by(name, recipe.prepared_from)) if recipe.prepared_from else recipe.name
 
     def lender(self, name: str) -> str | None:
         """Return the preparing recipe whose corpus has the vocabulary for that of ``name``."""
         recipe = self._recipe(name)
         if recipe.vocabulary_from is None or "vocabulary" in recipe.sections["prepare"]:
             return None
-        return self.preparer(recipe.vocabulary_from)
+        return self.preparer(self._named_by(name, recipe.vocabulary_from))
 
 
 def split_files(directory: Path, pair: tuple[str, str], split: str) -> tuple[Path, Path]:

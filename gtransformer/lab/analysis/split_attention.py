@@ -136,7 +136,12 @@ class ShareMeter:
             _add(self.layers, layer, torch.cat([together, gate], dim=1))
 
     def to_json(self) -> dict:
-        """Return, for a result file, the mean over layers, each layer, and each attention; shares are from 0 to 1."""
+        """Return, for a result file, the mean over layers, each layer, and each attention; shares are from 0 to 1.
+
+        Raises UserError if nothing has been measured.
+        """
+        if not self.queries:
+            raise UserError("no target token has been measured: all instances were left out")
         layers = {layer: sums[:-1] / sums[-1] for layer, sums in sorted(self.layers.items())}
         mean, flat, _ = torch.stack(list(layers.values())).mean(dim=0).tolist()
         return {

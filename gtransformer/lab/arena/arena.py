@@ -38,14 +38,15 @@ from gtransformer.lab.planner import (
     Translation,
     machine,
     model_measure,
+    refuse_own,
     stop_hours,
     text_measure,
 )
-from gtransformer.lab.recipe_set import RAW, RecipeSet, raw_digests, split_files
+from gtransformer.lab.recipe_set import RAW, RecipeSet, outside_files, raw_digests, split_files
 from gtransformer.run.commands import call_command
 from gtransformer.run.jobs import shares
 from gtransformer.run.paths import corpus_directory, model_file
-from gtransformer.run.recipe import Recipe, UnknownRecipe, load_recipe
+from gtransformer.run.recipe import Options, Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
 from gtransformer.tasks.checkpoints import weights_digest
@@ -60,6 +61,8 @@ OWN_OPTIONS = {
     "train.stop-time-hours": "--minutes",
     "train.finetune-from-model": "'pretrained-from' of the recipe",
     "train.log-format": "no option; results are read from the log",
+    "train.patience": "no option; every training has its whole budget",
+    "train.tensorboard-logdir": "no option; curves are read from the log",
     "score.reference": "no option; all are scored against untouched text",
 }
 LOGGED = "train.log-format=json"  # precision is the recipes': not every machine of a run has bfloat16
@@ -107,10 +110,7 @@ class Arena(Planner):
         self.seeds = list(args.seeds)
         if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise UserError(f"--seeds {' '.join(map(str, self.seeds))}: give different numbers, none below 0")
-        for change in args.set:
-            option = change.partition("=")[0].replace("_", "-")
-            if option in OWN_OPTIONS:
-                raise UserError(f"--set {change}: an arena sets {option} itself; it comes from {OWN_OPTIONS[option]}")
+        refuse_own(args.set, OWN_OPTIONS)
 
     def _read_systems(self, args: argparse.Namespace) -> None:
         """Read the recipes: the start's and the systems', including the baseline."""
@@ -231,12 +231,13 @@ class Arena(Planner):
         """Add the corpus, prepared by the start's recipe; if generated, also its contrastive set."""
         argument, options = self.recipe_set.arguments[self.start], self.recipe(self.start).preparing()
         if not self.shows_reach:
-            settings = {"options": options, "files": self.corpus["files"]}
+            settings = {"options": options, "files": self.corpus["files"] | _files(options).get("files", {})}
             self.add_corpus(argument, self.raw, self.prepared, settings, (), self.changes)
             return
         sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
         work = partial(call_command, "lab.cli.reach_corpus", {"output": self.raw, **sizes})
         self.add("corpus", sizes, [self.raw / "corpus.json", self.raw], work)
+        options |= _files(options)
         self.add_corpus(argument, self.raw, self.prepared, options, ["corpus"], self.changes)
         changes = [*self.changes, f"prepare.vocabulary={self.prepared}"]
         self.add_corpus(argument, self.raw / SET, self.set, options, ["prepare-prepared"], changes)
@@ -316,7 +317,14 @@ class Arena(Planner):
         """Return ``own`` settings of a training that are not in its recipe, except paths and minutes."""
         recipe, folder = self.recipe(name), self.folder(name, seed)
         settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, **own}
+        settings |= _files(recipe.options("train"))
         argument = self.recipe_set.arguments[name]
         return PlannedRun(
             folder.name, recipe, argument, self.raw, self.prepared, folder, self.changes, training, settings, **more
         )
+
+
+def _files(options: Options) -> dict[str, Any]:
+    """Return the SHA-256 of files named in options, for the settings of a stage; nothing if there are none."""
+    found = outside_files(options)
+    return {"files": found} if found else {}

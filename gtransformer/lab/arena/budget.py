@@ -44,7 +44,7 @@ def read_budget(args: argparse.Namespace) -> Budget:
     if len(given) > 1:
         raise UserError(f"{' and '.join(f'--{one.unit}' for one in given)} are different budgets; give one of them")
     for one in given:
-        if not one.amount >= MINIMUM[one.unit]:
+        if not MINIMUM[one.unit] <= one.amount < math.inf:
             raise UserError(f"--{one.unit} {one.amount:g}: give at least {MINIMUM[one.unit]:g}")
     return given[0] if given else Budget(UPDATES, DEFAULT_UPDATES)
 

@@ -16,6 +16,7 @@ from statistics import median
 
 import torch
 
+from gtransformer.errors import UserError
 from gtransformer.files import process_memory
 from gtransformer.lab.benchmark.systems import Setting, System
 from gtransformer.modules.processor import CPUINFO, onednn_is_faster, processor_fields
@@ -60,7 +61,7 @@ class Worker:
         if outcome == "memory":
             raise OutOfResources(f"out of memory ({value})")
         if outcome == "error":
-            raise RuntimeError(f"{self.setting.name}: {value}")
+            raise UserError(f"{self.setting.name}: {value}")
         return value
 
     def close(self) -> None:
@@ -88,9 +89,11 @@ def _serve(pipe: Connection, setting: Setting, memory: int | None) -> None:
             gpu = setting.device == "cuda"
             value["peak_bytes"] = torch.cuda.max_memory_allocated() if gpu else peak_memory() - baseline
             pipe.send(("ok", value))
-        except (MemoryError, RuntimeError) as error:  # PyTorch raises either
+        except Exception as error:  # PyTorch raises RuntimeError, too, when memory is short
             short = isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate" in str(error)
-            message = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            message = (str(error).splitlines() or [""])[0][:200]
+            if not message or not isinstance(error, RuntimeError | UserError):
+                message = f"{type(error).__name__} {message}".strip()
             pipe.send(("memory" if short else "error", message))
 
 

@@ -115,6 +115,7 @@ def main(argv: list[str] | None = None) -> None:
     options = build_parser().parse_args(argv)
 
     import torch
+    from fairseq.models import ARCH_MODEL_REGISTRY
 
     from gtransformer.lab.benchmark.measure import alternate, machine, print_status
     from gtransformer.lab.benchmark.report import add_ratios, by_length, length_table, table
@@ -122,8 +123,15 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.models.common.architectures import SIZES
 
     sizes = [f"gtransformer_{size}" for size in SIZES]
+    if options.arch not in ARCH_MODEL_REGISTRY:
+        raise UserError(f"--arch {options.arch}: no such architecture; give one of {', '.join(sizes)}")
     if options.arch not in sizes and set(options.systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
+    if options.uneven and set(options.systems) & {*BATCHED}:
+        raise UserError(f"--uneven: the batches of {', '.join(BATCHED)} are always the same; leave it or them out")
+    for dropout in options.dropouts:
+        if not 0 <= dropout < 1:
+            raise UserError(f"--dropouts {dropout:g}: give rates from 0 to less than 1")
     if INT8 in options.precisions and ({*options.what} != {"decode"} or FAIRSEQ in options.systems):
         raise UserError(f"--precisions {INT8} is for decoding with our systems: give --what decode, no {FAIRSEQ}")
     if CTRANSLATE2 in options.systems:

@@ -26,7 +26,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-update", type=int, metavar="N", help="training updates (default: the recipe's)")
     parser.add_changes("the recipe")
     add("--compare", action="store_true", help="also train a plain Transformer on the same documents")
-    add("--skip-baseline", action="store_true", help=argparse.SUPPRESS)  # of earlier versions: now the default
     return parser
 
 

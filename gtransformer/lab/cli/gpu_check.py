@@ -23,6 +23,7 @@ from gtransformer.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = "gpu_check.json"
+PACKED = "pack.json"  # in a folder of wheels; empty until it has all
 PRECISIONS = {"float32": [], "amp": ["train.amp=true"], "fp16": ["train.fp16=true"]}
 SPEED = ("num_updates", "loss", "wps", "ups", "gb_free", "loss_scale")
 CLOSE = 0.05  # largest relative difference of the last loss in half precision from float32's
@@ -90,13 +91,15 @@ def figures(part: str, work: Path, output: str, records: dict[str, dict]) -> dic
                 {"tokens": row["setting"]["tokens"], **{key: row[key] for key in keys if key in row}} for row in rows
             ]
         }
-    logged = [json.loads(line) for line in re.findall(r"\| train_inner \| (\{.*\})", output)]
-    if not part.startswith("train") or not logged:
+    if not part.startswith("train"):
         return {}
+    logged = [json.loads(line) for line in re.findall(r"\| train_inner \| (\{.*\})", output)]
+    if not logged:
+        raise UserError("no update is in the log")
     found = {key: float(logged[-1][key]) for key in SPEED if key in logged[-1]}
     found["first loss"] = float(logged[0]["loss"])
     exact = records.get("train_float32", {}).get("figures", {}).get("loss")
-    if exact is not None and abs(found["loss"] - exact) > CLOSE * exact:
+    if exact is not None and not abs(found["loss"] - exact) <= CLOSE * exact:  # also a loss that is not a number
         raise UserError(f"loss {found['loss']} after {found['num_updates']:.0f} updates, in float32 {exact}")
     return found
 
@@ -134,6 +137,8 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
 
     if not options.rehearse and not torch.cuda.is_available():
         raise UserError("no GPU that PyTorch can use; --rehearse shows on the processor that the parts run")
+    if options.prepared and not (options.prepared / "manifest.json").is_file():
+        raise UserError(f"{options.prepared}: no prepared corpus; give a directory of gtransformer prepare")
     work = options.output.resolve() / "work"
     path, prepared = options.output / RECORD, options.prepared and options.prepared.resolve()
     before = read_json(path) if path.is_file() else {}
@@ -182,12 +187,17 @@ def _plain(name: str) -> str:
 
 def pack(folder: Path, version: str) -> None:
     """Fill ``folder/wheels`` for Linux on x86-64; pure Python source distributions are built."""
-    wheels = folder / "wheels"
-    shutil.rmtree(folder, ignore_errors=True)
+    wheels, record, needed = folder / "wheels", folder / PACKED, ROOT / "requirements" / "runtime.txt"
+    if not needed.is_file():
+        raise UserError(f"{needed}: no such file; pack needs a checkout of the repository")
+    if folder.exists() and not record.is_file() and any(folder.iterdir()):
+        raise UserError(f"{folder}: has other files; give a new folder, or one that pack has filled")
+    write_json(record, {})  # whose folder it is, if this is interrupted
+    shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     target = ["--python-version", version, *(word for name in PLATFORMS for word in ("--platform", name))]
-    lines = (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
+    lines = needed.read_text(encoding="utf-8").splitlines()
     runtime = [line for line in lines if line[:1].isalpha()]
     for name, number in closure([*runtime, *TESTS_NEED], THERE).items():
         wanted = f"{name}=={number}"
@@ -197,7 +207,7 @@ def pack(folder: Path, version: str) -> None:
         built = subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(wheels), wanted], capture_output=True)
         if built.returncode or not list(wheels.glob(f"{name.replace('-', '_')}-*-none-any.whl")):
             raise UserError(f"{wanted}: no wheel for Python {version} on Linux x86-64 (is there network?)")
-    write_json(folder / "pack.json", {"commit": current_commit(), "python": version})
+    write_json(record, {"commit": current_commit(), "python": version})
     print(f"{folder}: {len(list(wheels.iterdir()))} wheels")
 
 
@@ -218,7 +228,12 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Check, or pack."""
     given = sys.argv[1:] if argv is None else argv
-    options = build_parser().parse_args(given)
+    parser = build_parser()
+    options = parser.parse_args(given)
+    other = ("output", "prepared", "rehearse") if options.pack else ("python",)
+    for name in other:
+        if getattr(options, name) != parser.get_default(name):
+            raise UserError(f"--{name}: not {'with' if options.pack else 'without'} pack; leave it out")
     if options.pack:
         if len(options.pack) != 2 or options.pack[0] != "pack":
             raise UserError(f"{' '.join(options.pack)}: write pack FOLDER, or only options")

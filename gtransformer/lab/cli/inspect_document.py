@@ -92,6 +92,7 @@ def main(argv: list[str] | None = None) -> None:
     given = given_translation(args.translation, len(text), document, model) if args.translation else None
     title = f"{Path(name).name}, document {args.document}"
     found = []
+    remove_earlier(args.output)
     by_word = args.html is not None
     for one in inspect_document(model, document, given, options, args.output, title, args.top, by_word):
         print(one.table)
@@ -106,6 +107,13 @@ def main(argv: list[str] | None = None) -> None:
         print(f"page: {args.html}")
 
 
+def remove_earlier(output: Path) -> None:
+    """Remove the results of another document."""
+    for pattern in ("attention*.png", "gates*.png", "sources.txt", "inspection.json"):
+        for path in output.glob(pattern):
+            path.unlink()
+
+
 def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
     """Write a model's attention across a document of a prepared corpus: figures, a table of gates, all numbers."""
     from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, gate_table, to_json
@@ -114,6 +122,7 @@ def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
     prepared = Path(args.input)
     found = look_across(prepared, args.model, args.split, args.document)
     title = f"{prepared.resolve().name}, {args.split}, document {args.document}"
+    remove_earlier(args.output)
     draw_attention(found, args.output / "attention.png", title)
     if found.gates:
         draw_gates(found, args.output / "gates.png", title)

@@ -7,6 +7,7 @@ at a time, and with G-Transformers initialised as by ``--sentence-model``, whole
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 
@@ -23,7 +24,9 @@ GATES = ["neutral", 3.0, "paper"]
 
 def gate(text: str) -> float | str:
     """Return a bias, or the name of another initialisation."""
-    return text if text in GATES else float(text)
+    if text in GATES or math.isfinite(float(text)):
+        return text if text in GATES else float(text)
+    raise argparse.ArgumentTypeError(f"{text}: give a finite number, or one of {', '.join(map(str, GATES))}")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -101,11 +101,16 @@ def main(argv: list[str] | None = None) -> int | None:
     jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
     questions = Questions(tuple(args.items), args.documents, args.context)
     runner = Runner(study, corpora, jobs, args.keep_checkpoints, questions)
-    if args.list and args.earlier_results:
-        raise UserError("--list only looks; leave --earlier-results out")
     if args.list:
+        for name in ("earlier_results", "jobs", "keep_checkpoints", "only_finished", "allow_missing"):
+            if getattr(args, name):
+                raise UserError(f"--list only looks; leave --{name.replace('_', '-')} out")
         show(runner)
         return None
+    if args.only_finished:
+        for name in ("jobs", "keep_checkpoints"):
+            if getattr(args, name):
+                raise UserError(f"--only-finished runs nothing; leave --{name.replace('_', '-')} out")
     questions.check(study, corpora)
     with corpora.pipeline:
         size = "miniature" if study.miniature else "full"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -22,6 +23,7 @@ from gtransformer.lab.planner import (
     Translation,
     call_quietly,
     machine,
+    refuse_own,
     stop_hours,
 )
 from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
@@ -32,6 +34,11 @@ from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.recipe_check import check_recipe
 
+OWN_OPTIONS = {  # recipe options that a comparison sets itself, and what they come from
+    "train.log-format": "no option; curves are read from the log",
+    "train.stop-time-hours": "--minutes",
+    "score.": "no option; all are scored alike",
+}
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
 
 
@@ -42,10 +49,11 @@ class Comparison(Planner):
         super().__init__(args.output, "comparison")
         for option in ("minutes", "start_minutes"):
             value = getattr(args, option)
-            if value is not None and not value >= 0.01:
+            if value is not None and not 0.01 <= value < math.inf:
                 raise UserError(f"--{option.replace('_', '-')} {value:g}: give at least 0.01")
         check_counts(args, "jobs")
         self.changes, self.minutes = list(args.set), args.minutes
+        refuse_own(self.changes, OWN_OPTIONS)
         self.recipe_set = RecipeSet([name for name in args.recipes.split(",") if name], self.changes)
         self.recipes = self.recipe_set.recipes
         self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes

@@ -18,7 +18,7 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
 from gtransformer.lab.demo.corpus import DOCUMENTS, ITEMS
-from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure
+from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure, refuse_own
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
@@ -31,6 +31,10 @@ from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken
 
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
+OWN_OPTIONS = {  # recipe options that the demonstration sets itself, and what they come from
+    "train.log-format": "no option; curves are read from the log",
+    "score.": "no option; both systems are scored alike",
+}
 STEPS = ("train", "translate", "score", "contrastive")
 REQUIRED_SCORE = 90.0  # s-BLEU and contrastive accuracy (%) that the G-Transformer must reach with the full budget
 # Validation perplexity on the demonstration corpus. Below 1.5 a system copies, inflects and uses context; above 2
@@ -46,6 +50,7 @@ class Demo(Planner):
         super().__init__(args.output or runs_directory() / "demonstration", "demonstration")
         check_counts(args, "documents", "test_documents", "max_update")
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
+        refuse_own(args.set, OWN_OPTIONS | ({"train.max-update": "--max-update"} if args.max_update else {}))
         self.changes = [f"train.max-update={args.max_update}"] if args.max_update else []
         if (args.max_update or 0) > full:
             # A smaller budget is the beginning of the full one; with a larger one the learning rate decays later.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +13,17 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES
 from gtransformer.evaluation.contrastive import read_items
 from gtransformer.evaluation.suite_files import CONTRAPRO, Suite, is_own_suite, read_suite
-from gtransformer.files import read_json
+from gtransformer.files import read_json, sha256
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ORDER
 from gtransformer.lab.studies.study import ACCURACY, Study
 from gtransformer.run.recipe import Recipe
+
+
+def content(items: Sequence[Path]) -> list[str]:
+    """Return the SHA-256 of the files of contrastive items, some of which may be folders."""
+    files = [file for path in items for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    return [sha256(file) for file in files if file.is_file()]
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Questions:
             raise UserError(f"{' and '.join(given)}: only for ContraPro; give its items with --items, or leave it out")
         if (self.context or 0) < 0:
             raise UserError(f"--context {self.context}: give a number of sentences, 0 or more")
-        panels = [panel for panel in study.panels if panel.kind == ACCURACY]
+        panels = [panel for panel in study.panels if ACCURACY in (panel.kind, panel.quantity)]
         about = [*(panel.title for panel in panels), *(one.label for one in study.lines if not one.runs[0].translate)]
         if about and not corpora.items:
             raise UserError(
@@ -70,7 +77,7 @@ class Questions:
             theirs = "-".join(self.suite.langs)
             raise UserError(f"{self.items[0]}: {self.suite.name} is {theirs}, the recipes are for {'-'.join(langs)}")
         for panel in panels:
-            if panel.by not in self.kinds:
+            if panel.kind == ACCURACY and panel.by not in self.kinds:
                 raise UserError(
                     f"{self.items[0]}: the items have no {panel.by}, by which '{panel.title}' groups them, "
                     f"but {', '.join(sorted(self.kinds))}; give items that have it"
@@ -85,10 +92,17 @@ class Questions:
         found = {"documents": None if self.documents is None else str(self.documents.absolute()), "context": context}
         return {name: value for name, value in found.items() if value is not None}
 
-    def check_contrastive(self, folder: Path, recipe: Recipe) -> None:
-        """Raise UserError for a finished run of a recipe that was scored on other items, or with another context."""
-        before = read_json(folder / ORDER).get("contrastive") if self.items else None
+    def check_contrastive(self, folder: Path, recipe: Recipe, items: Sequence[Path]) -> None:
+        """Raise UserError for a finished run of a recipe that was scored on other items, or with another context.
+
+        ``items``: the files, given or generated. Earlier versions recorded only the names of their files.
+        """
+        before = read_json(folder / ORDER).get("contrastive") if items else None
         if before is None:
+            return
+        if before.get("sha256", found := content(items)) != found:
+            raise UserError(f"{folder}: was scored with other items of this name before; give these, or another OUTPUT")
+        if not self.items:
             return
         files, context = [Path(one).name for one in before["items"]], before.get("context")
         wanted = self.options(recipe).get("context")

@@ -25,7 +25,7 @@ from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, add_scores, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
-from gtransformer.lab.studies.questions import Questions
+from gtransformer.lab.studies.questions import Questions, content
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
 from gtransformer.modules.processor import trains_faster_in_bfloat16
@@ -94,9 +94,9 @@ class Runner:
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Run the unfinished runs, several at a time; return the reasons of failures by run name."""
         todo = [run for run in runs if not self.is_done(run)]
+        self.check_items(runs)
         for run in runs:
             if run not in todo:
-                self.questions.check_contrastive(self.folder(run), run.settings())
                 remove_checkpoints(self.folder(run))  # of a run that was interrupted after its result
                 self.data(run)  # makes truncated files again
                 add_scores(self.folder(run), self.metrics(run))
@@ -120,6 +120,11 @@ class Runner:
                 pipeline.add(self.stage(run))
         pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
         return failures
+
+    def check_items(self, runs: Sequence[StudyRun]) -> None:
+        """Raise UserError for a run with a result on other contrastive items than this study's."""
+        for run in filter(self.has_result, runs):
+            self.questions.check_contrastive(self.folder(run), run.settings(), self.corpora.items)
 
     def take(self, path: Path) -> int:
         """Take runs that are finished in a study's result, with their translations beside it; return how many.
@@ -198,6 +203,7 @@ class Runner:
         order = {
             "prepared": os.path.relpath(self.corpora.contrastive_corpus(), folder),
             "items": list(map(str, self.corpora.items)),
+            "sha256": content(self.corpora.items),
         }
         together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
@@ -367,7 +373,12 @@ def make_figure(
         raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
     for path in earlier:
         print_status(f"{path}: {runner.take(path)} finished runs taken")
+    path = corpora.directory / f"{study.figure}.json"
+    translations, picture = path.with_suffix(".tar.xz"), path.with_suffix(".png")
+    for old in (path, translations, picture):
+        old.unlink(missing_ok=True)
     if only_finished:
+        runner.check_items(runs)
         failures = {runner.folder(run).name: "not run" for run in runs if not runner.has_result(run)}
         if len(failures) == len(runs):
             raise UserError(f"{study.figure}: no run in {corpora.directory} is finished; leave --only-finished out")
@@ -380,11 +391,10 @@ def make_figure(
                 "them; --allow-missing makes the figure or table without those that fail again"
             )
     result = runner.collect(failures) | {"device": device_name(), **provenance("lab study", argv)}
-    path = corpora.directory / f"{study.figure}.json"
-    write_json(path, result)
-    translations = path.with_suffix(".tar.xz")
     runner.pack_translations(failures, translations)
+    if not study.is_table:
+        draw_study(result, picture)
+    write_json(path, result)
     print(f"\n{table(result)}\n\nresults: {path}\ntranslations: {translations}", flush=True)
     if not study.is_table:
-        draw_study(result, path.with_suffix(".png"))
-        print(f"figure:  {path.with_suffix('.png')}", flush=True)
+        print(f"figure:  {picture}", flush=True)

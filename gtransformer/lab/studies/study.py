@@ -119,8 +119,10 @@ class StudyRun:
         Studies with the same run share it by its name; other settings are another run.
         """
         needed = [self.needed.name(corpus)] if self.needed else []
-        more = [] if self.translate else ["not translated"]
-        everything = [corpus, self.data.settings, self.settings().sections, *needed, *more]
+        more, recipe = [] if self.translate else ["not translated"], self.settings()
+        if recipe.devices != load_recipe(self.recipe).devices:  # only then: earlier versions left it out
+            more.append(f"{recipe.devices} devices")
+        everything = [corpus, self.data.settings, recipe.sections, *needed, *more]
         return f"{self.label}-{digest(everything)[:8]}"
 
 

@@ -260,6 +260,9 @@ def test_workloads_are_all_combinations_and_each_system_varies_in_what_it_has():
         (["--systems=document_transformer", "--beside=-1"], "--beside"),
         (["--systems=document_transformer", "--lengths=30", "--sentences=8,30"], "--lengths"),
         (["--systems=packed,lst_transformer", "--arch=gtransformer_mbart_large"], "--arch"),
+        (["--systems=fairseq", "--arch=gtransformer_typo"], "--arch"),
+        (["--systems=docflat", "--uneven"], "--uneven"),
+        (["--dropouts=2"], "--dropouts 2"),
     ],
 )
 def test_what_cannot_be_measured(capsys, options, named):

@@ -48,6 +48,25 @@ def test_half_precision_has_to_learn_the_same(tmp_path):
     assert (found["first loss"], found["loss"], found["num_updates"]) == (9.0, 4.0, 50)
     with pytest.raises(UserError, match="loss 4.0"):
         gpu_check.figures("train_amp", tmp_path, output, {"train_float32": {"figures": {"loss": 3.0}}})
+    with pytest.raises(UserError, match="loss nan"):
+        gpu_check.figures("train_fp16", tmp_path, output.replace("4.0", "nan"), {"train_float32": {"figures": found}})
+    with pytest.raises(UserError, match="no update"):
+        gpu_check.figures("train_fp16", tmp_path, "", {})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["pack", "{folder}"], "has other files"),
+        (["--python", "3.13"], "--python: not without pack"),
+        (["pack", "x", "--rehearse"], "--rehearse: not with pack"),
+        (["--rehearse", "--prepared", "{folder}"], "no prepared corpus"),
+    ],
+)
+def test_mistakes_cost_no_files_and_no_time(tmp_path, capsys, options, says):
+    (tmp_path / "thesis.tex").touch()
+    assert gpu_check.main([option.format(folder=tmp_path) for option in options]) == 1
+    assert says in capsys.readouterr().err and (tmp_path / "thesis.tex").exists()
 
 
 def test_trainings_have_options_that_their_programs_take(tmp_path):

@@ -152,8 +152,9 @@ def test_names_say_what_a_run_is_and_change_with_its_settings():
         replace(run, seed=3),
         replace(run, recipe="demo_full"),
         replace(run, model="gtransformer_compact"),
+        replace(run, changes=("train.max-update=5", "devices=4")),
     ]
-    assert len({run.name("corpus"), run.name("another"), *(other.name("corpus") for other in others)}) == 7
+    assert len({run.name("corpus"), run.name("another"), *(other.name("corpus") for other in others)}) == 8
 
 
 def test_points_larger_than_the_corpus_are_left_out(write):

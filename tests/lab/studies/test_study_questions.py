@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.cli.study import main
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.plan import load_study
-from gtransformer.lab.studies.questions import Questions
+from gtransformer.lab.studies.questions import Questions, content
 from gtransformer.run.recipe import load_recipe
 from tests.core.evaluation.test_suites import contrapro_entry, write_json, write_text_form
 from tests.support import ROOT
@@ -93,13 +93,24 @@ def test_what_was_asked_before_is_not_taken_for_something_else(suites: Path):
     )
     for noted, refused in ((text.options(recipe), others), ({}, others[:1])):
         write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"], **noted}})
-        text.check_contrastive(suites, recipe)
-        Questions().check_contrastive(suites, recipe)
+        text.check_contrastive(suites, recipe, text.items)
+        Questions().check_contrastive(suites, recipe, ())
         for other in refused:
             with pytest.raises(UserError, match="--items text"):
-                other.check_contrastive(suites, recipe)
+                other.check_contrastive(suites, recipe, other.items)
     write_json(suites / "run.json", {})
-    text.check_contrastive(suites, recipe)
+    text.check_contrastive(suites, recipe, text.items)
+
+
+def test_items_are_the_same_by_their_content(tmp_path: Path):
+    """Also those of a generated corpus, which are not given with --items."""
+    recipe, items = load_recipe("docflat/c"), tmp_path / "items.json"
+    items.write_text("[1]")
+    write_json(tmp_path / "run.json", {"contrastive": {"items": [str(items)], "sha256": content([items])}})
+    Questions().check_contrastive(tmp_path, recipe, [items])
+    items.write_text("[2]")
+    with pytest.raises(UserError, match="other items of this name"):
+        Questions().check_contrastive(tmp_path, recipe, [items])
 
 
 def test_what_can_be_asked(suites: Path):

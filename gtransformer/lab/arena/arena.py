@@ -285,6 +285,8 @@ class Arena(Planner):
         else:
             length = endless(train) if budget.unit == MINUTES else limited(train, budget.amount)
             settings, training = {"own": [*own, *length]}, [*begin, *length, *end]
+            if budget.unit == MINUTES and self.at_once > 1:  # a minute is worth less processor time
+                settings["threads"] = self.threads
         waits = {"waits_for": ["prepare-set"] if self.shows_reach else []}
         measures = self._measures(self.recipe(name), seed, started)
         return self._planned(name, seed, training, settings, after=after, measures=measures, **waits, **amount)

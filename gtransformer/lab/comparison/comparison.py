@@ -106,6 +106,9 @@ class Comparison(Planner):
         if first:
             training.append(f"train.finetune-from-model={start}")
         settings = {"options": recipe.options("task", "train"), "files": outside_files(recipe.options("train"))}
+        alone = name == self.recipe_set.common_start
+        if self.at_once > 1 and not alone:  # a minute is worth less processor time
+            settings["threads"] = self.threads
         return PlannedRun(
             name,
             recipe,
@@ -119,7 +122,7 @@ class Comparison(Planner):
             after=[f"prepare-{prepared.name}", *([f"train-{first}"] if first else [])],
             waits_for=[stage for stage in self.pipeline.stages if stage.startswith("prepare-")],
             minutes=self.budget(name),
-            alone=name == self.recipe_set.common_start,
+            alone=alone,
             measures=[Translation([f"train.finetune-from-model={start}"] if start else ()), self._score],
         )
 

@@ -147,7 +147,7 @@ def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path
     assert set(pretend(comparison(corpus, out, recipes=name).pipeline)) == {"prepare-cpu_small", *trained}
     best = out / "runs" / name / "checkpoints" / "checkpoint_best.pt"
     assert set(pretend(comparison(corpus, out, "--minutes", 40, recipes=name).pipeline)) == trained and best.is_file()
-    for options in (["--minutes", 5], ["--set", "train.lr=1"]):
+    for options in (["--minutes", 5], ["--set", "train.lr=1"], ["--jobs", 2]):
         before = {path: path.read_bytes() for path in out.rglob("*.*")}
         with pytest.raises(UserError, match="output directory"):
             pretend(comparison(corpus, out, *options, recipes=name).pipeline)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import logging
 import os
+import queue
 import socket
+import time
 import typing
 import warnings
 from collections import OrderedDict, defaultdict
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial, wraps
+from weakref import WeakSet
 
 import numpy
 import omegaconf
@@ -53,6 +58,7 @@ def patch() -> None:
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
     _wrap(iterators.GroupedIterator, "__init__", _group_what_is_left)
+    _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
     if not quick_import.left_out:  # else nothing is trained
         from fairseq.trainer import Trainer
 
@@ -248,6 +254,32 @@ def _group_what_is_left(group, self, iterable, chunk_size, skip_remainder_batch=
 
 
 # --- Several processes
+
+
+_readers: WeakSet[iterators.BackgroundConsumer] = WeakSet()  # threads that read batches ahead
+READER_SECONDS = 10.0  # how long their end is waited for
+
+
+def _create_stoppable(create, self) -> None:
+    """Note the thread that reads batches ahead, so that ``_end_readers`` ends it.
+
+    Upstream leaves it running when a training ends. Python then ends it within an operation of PyTorch, and the whole
+    process aborts (status 134) after the model has been saved.
+    """
+    create(self)
+    _readers.add(self._consumer)
+
+
+@atexit.register
+def _end_readers() -> None:
+    """End the threads that read batches ahead, at the latest after ``READER_SECONDS``."""
+    until = time.monotonic() + READER_SECONDS
+    for reader in list(_readers):
+        reader._max_len = 0  # no item after the one at hand
+        while reader.is_alive() and time.monotonic() < until:
+            with suppress(queue.Empty):
+                reader._queue.get_nowait()  # a full queue would block it
+            reader.join(0.01)
 
 
 def _call_main(call, cfg, main, **more):

@@ -86,6 +86,8 @@ class Loader:
             weights += [weight] * len(found)
             if (found[0].target is None) != (parts[0].target is None):
                 raise UserError(f"{one}: only one of it and {path} has a target side; prepare both with two sides")
+        if training and parts[0].target is None:
+            raise UserError(f"{path}: a {split} set lacks its {self.cfg.target_lang} side; prepare it again")
         limit = self.cfg.max_pair_tokens if training else None
         draw = None
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
@@ -125,11 +127,14 @@ class Loader:
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
         """Return the binarised sets of a split in a data directory; several if shards are combined."""
-        cfg, found = self.cfg, []
-        for name in shard_names(path, split, combine):
+        cfg, found, names = self.cfg, [], shard_names(path, split, combine)
+        for number, name in enumerate(names):
             prefix = binarised_prefix(path, name, cfg.source_lang, cfg.target_lang)
             source = prefix and self._side(prefix, cfg.source_lang, self.dictionary)
             if not source:
+                for later in names[number + 1 :] if found else ():
+                    if binarised_prefix(path, later, cfg.source_lang, cfg.target_lang):
+                        raise UserError(f"{path}: has {later} but no {name}; add it, or rename those after it")
                 break
             found.append(Part(prefix, source, self._side(prefix, cfg.target_lang, self.target_dictionary)))
         if not found:

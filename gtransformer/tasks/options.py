@@ -148,6 +148,11 @@ WITHOUT_EFFECT: Rows = (
         "--doc-noise-epochs {cfg.doc_noise_epochs}: no word is masked; give --doc-noise-mask, too, or leave it out "
         "(in a recipe: --set train.doc-noise-epochs=null)",
     ),
+    (
+        lambda c: c.cfg.doc_noise_mask and c.cfg.doc_noise_epochs < 2,
+        "--doc-noise-epochs {cfg.doc_noise_epochs}: words are masked in epochs 1 to N - 1, so in none; give 2 or "
+        "more, or leave --doc-noise-mask out",
+    ),
 )
 GENERATION: Rows = (
     (

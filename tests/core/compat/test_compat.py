@@ -1,6 +1,8 @@
 """The platform check, and reading fairseq's checkpoints with PyTorch's safe loader."""
 
 import argparse
+import signal
+import subprocess
 import sys
 import warnings
 from collections import OrderedDict
@@ -131,6 +133,28 @@ def test_errors_of_checkpoints_name_the_file(tmp_path):
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
         read.__wrapped__(str(path))
     assert "cut.pt" not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation")
+def test_a_program_ends_while_batches_are_read_ahead():
+    """Without the patch the process aborts, nearly always."""
+    program = """
+import sys, torch
+from fairseq.data import iterators
+if sys.argv[1:]:
+    from gtransformer.compat.patches import patch
+    patch()
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return 1000
+    def __getitem__(self, i): return torch.isin(torch.arange(200000) % 977, torch.arange(9))
+next(iterators.BufferedIterator(1000, torch.utils.data.DataLoader(Slow(), batch_size=1)))
+"""
+
+    def status(*arguments: str) -> int:
+        return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode
+
+    assert status("patched") == 0
+    assert any(status() == -signal.SIGABRT for _ in range(5))
 
 
 def test_gradients_on_the_cpu_are_clipped_beside_a_gpu(monkeypatch):

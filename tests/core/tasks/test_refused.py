@@ -125,6 +125,7 @@ def test_generation(dictionary, option, options, args):
         ("train", "--lr-scale-pretrained 0.05", "--lr-scale-pretrained"),
         ("train", "--weight-decay-randinit 0.5", "--weight-decay-randinit"),
         ("train", "--doc-noise-epochs 5", "--doc-noise-epochs"),
+        ("train", "--doc-noise-mask 0.3 --doc-noise-epochs 1", "--doc-noise-epochs 1"),
         ("train", "--label-smoothing=-0.5", "--label-smoothing"),
         ("train", "--label-smoothing 1", "--label-smoothing"),
         ("train", "--adam-betas 0.9", "--adam-betas"),
@@ -212,6 +213,7 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--valid-subset valid,train", "--valid-subset"),
         ("--patience 3 --validate-interval-updates 5", "--validate-interval-updates"),
         ("--patience 3 --validate-interval-updates 5 --save-interval-updates 10", "--validate-interval-updates"),
+        ("--validate-interval-updates 8 --save-interval-updates 2", "--validate-interval-updates 8"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric los --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric word_ppl --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
@@ -237,7 +239,8 @@ def test_validations_that_fit():
         "--best-checkpoint-metric nll_loss --criterion cross_entropy --sentence-avg",
         "--best-checkpoint-metric ppl --criterion cross_entropy",
         "--train-subset valid --disable-validation",
-        "--patience 3 --validate-interval-updates 20 --save-interval-updates 10",
+        "--patience 3 --validate-interval-updates 20 --save-interval-updates 20",
+        "--validate-interval-updates 20 --save-interval-updates 10 --no-save",
         "--validate-interval-updates 5",
     ):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))

@@ -94,7 +94,6 @@ class Runner:
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Run the unfinished runs, several at a time; return the reasons of failures by run name."""
         todo = [run for run in runs if not self.is_done(run)]
-        self.check_items(runs)
         for run in runs:
             if run not in todo:
                 remove_checkpoints(self.folder(run))  # of a run that was interrupted after its result
@@ -375,14 +374,14 @@ def make_figure(
         print_status(f"{path}: {runner.take(path)} finished runs taken")
     path = corpora.directory / f"{study.figure}.json"
     translations, picture = path.with_suffix(".tar.xz"), path.with_suffix(".png")
-    for old in (path, translations, picture):
-        old.unlink(missing_ok=True)
+    runner.check_items(runs)
     if only_finished:
-        runner.check_items(runs)
         failures = {runner.folder(run).name: "not run" for run in runs if not runner.has_result(run)}
         if len(failures) == len(runs):
             raise UserError(f"{study.figure}: no run in {corpora.directory} is finished; leave --only-finished out")
-    else:
+    for old in (path, translations, picture):
+        old.unlink(missing_ok=True)
+    if not only_finished:
         failures = runner.run(runs)
         if failures and not (allow_missing and len(failures) < len(runs)):
             logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)

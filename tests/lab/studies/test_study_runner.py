@@ -40,8 +40,12 @@ def test_a_failure_does_not_end_the_others_and_the_same_command_goes_on(runner, 
     fail.write_text(name)
     monkeypatch.setattr(Corpora, "begin", lambda self: None)
     runner.corpora.corpus = "theirs"  # whose reference is not passed on
+    before = runner.corpora.directory / "figure.json"
+    before.parent.mkdir(parents=True, exist_ok=True)
+    before.write_text("{}")
     with pytest.raises(UserError, match=str(runner.folder(runs[0]) / "study.log")):
         make_figure(runner, [], allow_missing=False)
+    assert not before.exists(), "it would be taken for this one's result"
     assert [runner.is_done(run) for run in runs] == [False] + [True] * 7
     make_figure(runner, [], allow_missing=True)
     found = json.loads((runner.corpora.directory / "figure.json").read_text())
@@ -66,8 +70,12 @@ def test_only_finished_runs_are_shown(runner, monkeypatch):
     runs = runner.study.runs()
     monkeypatch.setattr(Corpora, "begin", lambda self: None)
     runner.corpora.corpus = "theirs"
+    before = runner.corpora.directory / "figure.json"
+    before.parent.mkdir(parents=True, exist_ok=True)
+    before.write_text("{}")
     with pytest.raises(UserError, match="no run in .* is finished"):
         make_figure(runner, [], only_finished=True)
+    assert before.exists(), "nothing has begun"
     runner.run(runs[:3])
     make_figure(runner, [], only_finished=True)
     found = json.loads((runner.corpora.directory / "figure.json").read_text())

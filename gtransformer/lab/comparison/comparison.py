@@ -89,7 +89,7 @@ class Comparison(Planner):
         for name, recipe in self.recipe_set.corpora.items():
             changes, after = list(self.changes), []
             if lender := self.recipe_set.lender(name):
-                changes.append(f"prepare.vocabulary={self.prepared(lender)}")
+                changes += ["prepare.bpe-merges=", f"prepare.vocabulary={self.prepared(lender)}"]
                 after.append(f"prepare-{self.prepared(lender).name}")
             options = recipe.options("prepare")
             settings = {"corpus": files, "options": options, "task": recipe.options("task")}

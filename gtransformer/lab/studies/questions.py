@@ -97,10 +97,11 @@ class Questions:
 
         ``items``: the files, given or generated. Earlier versions recorded only the names of their files.
         """
-        before = read_json(folder / ORDER).get("contrastive") if items else None
+        order = read_json(folder / ORDER)
+        before = order.get("contrastive") if items else None
         if before is None:
             return
-        if before.get("sha256", found := content(items)) != found:
+        if order.get("items_sha256", found := content(items)) != found:
             raise UserError(f"{folder}: was scored with other items of this name before; give these, or another OUTPUT")
         if not self.items:
             return

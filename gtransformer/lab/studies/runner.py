@@ -190,6 +190,7 @@ class Runner:
             "pretrained": of.get(run.first if run.decoding else run.needed),
             "metrics": self.metrics(run),
             "contrastive": self.items(run, folder),
+            "items_sha256": content(self.corpora.items),
             "attention": run in self.study.looked_at(),
             "translate": run.translate,
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
@@ -202,7 +203,6 @@ class Runner:
         order = {
             "prepared": os.path.relpath(self.corpora.contrastive_corpus(), folder),
             "items": list(map(str, self.corpora.items)),
-            "sha256": content(self.corpora.items),
         }
         together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}

@@ -106,7 +106,7 @@ def test_items_are_the_same_by_their_content(tmp_path: Path):
     """Also those of a generated corpus, which are not given with --items."""
     recipe, items = load_recipe("docflat/c"), tmp_path / "items.json"
     items.write_text("[1]")
-    write_json(tmp_path / "run.json", {"contrastive": {"items": [str(items)], "sha256": content([items])}})
+    write_json(tmp_path / "run.json", {"contrastive": {"items": [str(items)]}, "items_sha256": content([items])})
     Questions().check_contrastive(tmp_path, recipe, [items])
     items.write_text("[2]")
     with pytest.raises(UserError, match="other items of this name"):

@@ -325,12 +325,6 @@ def check_training(whole: DictConfig | None) -> None:
             "prepare the same text as another split"
         )
     every, saved = whole.dataset.validate_interval_updates, whole.checkpoint
-    save = 0 if saved.no_save or whole.dataset.disable_validation else saved.save_interval_updates
-    if 0 < save < every and every % save == 0:
-        raise UserError(
-            f"--validate-interval-updates {every}: every model saved within an epoch is validated, here all {save} "
-            f"updates (--save-interval-updates); leave it out, or save as rarely"
-        )
     kept = saved.no_save or (saved.save_interval_updates > 0 and every % saved.save_interval_updates == 0)
     if saved.patience > 0 and every > 0 and not kept and not whole.dataset.disable_validation:
         raise UserError(

@@ -42,7 +42,7 @@ def test_options_of_long_trainings_together(copy_corpus, tmp_path):
     """Gradient accumulation, activation checkpointing, loader processes, word dropout, BLEU in validation."""
     output = run(
         "train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, f"--save-dir={tmp_path}", "--update-freq=2",
-        "--checkpoint-activations", "--num-workers=2", "--doc-noise-mask=0.3", "--doc-noise-epochs=1", "--eval-bleu",
+        "--checkpoint-activations", "--num-workers=2", "--doc-noise-mask=0.3", "--doc-noise-epochs=2", "--eval-bleu",
         '--eval-bleu-args={"beam": 1, "max_len_b": 3}', "--best-checkpoint-metric=bleu",
         "--maximize-best-checkpoint-metric", "--dropout=0.1", "--attention-dropout=0.1",
     )  # fmt: skip

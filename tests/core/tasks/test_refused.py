@@ -213,7 +213,6 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--valid-subset valid,train", "--valid-subset"),
         ("--patience 3 --validate-interval-updates 5", "--validate-interval-updates"),
         ("--patience 3 --validate-interval-updates 5 --save-interval-updates 10", "--validate-interval-updates"),
-        ("--validate-interval-updates 8 --save-interval-updates 2", "--validate-interval-updates 8"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric los --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric word_ppl --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
@@ -239,8 +238,7 @@ def test_validations_that_fit():
         "--best-checkpoint-metric nll_loss --criterion cross_entropy --sentence-avg",
         "--best-checkpoint-metric ppl --criterion cross_entropy",
         "--train-subset valid --disable-validation",
-        "--patience 3 --validate-interval-updates 20 --save-interval-updates 20",
-        "--validate-interval-updates 20 --save-interval-updates 10 --no-save",
+        "--patience 3 --validate-interval-updates 20 --save-interval-updates 10",
         "--validate-interval-updates 5",
     ):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))

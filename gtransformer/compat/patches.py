@@ -253,9 +253,6 @@ def _group_what_is_left(group, self, iterable, chunk_size, skip_remainder_batch=
     self.total = self.n + whole + (rest > 0 and not skip_remainder_batch)
 
 
-# --- Several processes
-
-
 _readers: WeakSet[iterators.BackgroundConsumer] = WeakSet()  # threads that read batches ahead
 READER_SECONDS = 10.0  # how long their end is waited for
 
@@ -280,6 +277,9 @@ def _end_readers() -> None:
             with suppress(queue.Empty):
                 reader._queue.get_nowait()  # a full queue would block it
             reader.join(0.01)
+
+
+# --- Several processes
 
 
 def _call_main(call, cfg, main, **more):

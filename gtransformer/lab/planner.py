@@ -22,6 +22,7 @@ from gtransformer.run.commands import call_command, python_command, run_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.run.recipe import Options, Recipe
+from gtransformer.settings import dashed
 
 # All have the same budget, so no training stops early; curves are read from the log.
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")
@@ -35,7 +36,7 @@ def refuse_own(changes: Sequence[str], own: Mapping[str, str]) -> None:
     ``own``: what each comes from instead.
     """
     for change in changes:
-        option = change.partition("=")[0].replace("_", "-")
+        option = dashed(change.partition("=")[0])
         for name in (option, f"{option.partition('.')[0]}."):
             if name in own:
                 raise UserError(f"--set {change}: {option} cannot be changed here; it comes from {own[name]}")

@@ -231,7 +231,7 @@ class Arena(Planner):
         """Add the corpus, prepared by the start's recipe; if generated, also its contrastive set."""
         argument, options = self.recipe_set.arguments[self.start], self.recipe(self.start).preparing()
         if not self.shows_reach:
-            settings = {"options": options, "files": self.corpus["files"] | _files(options).get("files", {})}
+            settings = {"options": options, "files": self.corpus["files"] | outside_files(options)}
             self.add_corpus(argument, self.raw, self.prepared, settings, (), self.changes)
             return
         sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}

@@ -45,7 +45,7 @@ def read_budget(args: argparse.Namespace) -> Budget:
         raise UserError(f"{' and '.join(f'--{one.unit}' for one in given)} are different budgets; give one of them")
     for one in given:
         if not MINIMUM[one.unit] <= one.amount < math.inf:
-            raise UserError(f"--{one.unit} {one.amount:g}: give at least {MINIMUM[one.unit]:g}")
+            raise UserError(f"--{one.unit} {one.amount:g}: give a number, at least {MINIMUM[one.unit]:g}")
     return given[0] if given else Budget(UPDATES, DEFAULT_UPDATES)
 
 

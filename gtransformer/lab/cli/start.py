@@ -24,8 +24,10 @@ GATES = ["neutral", 3.0, "paper"]
 
 def gate(text: str) -> float | str:
     """Return a bias, or the name of another initialisation."""
-    if text in GATES or math.isfinite(float(text)):
-        return text if text in GATES else float(text)
+    if text in GATES:
+        return text
+    if math.isfinite(bias := float(text)):
+        return bias
     raise argparse.ArgumentTypeError(f"{text}: give a finite number, or one of {', '.join(map(str, GATES))}")
 
 

@@ -50,7 +50,7 @@ class Comparison(Planner):
         for option in ("minutes", "start_minutes"):
             value = getattr(args, option)
             if value is not None and not 0.01 <= value < math.inf:
-                raise UserError(f"--{option.replace('_', '-')} {value:g}: give at least 0.01")
+                raise UserError(f"--{option.replace('_', '-')} {value:g}: give a number, at least 0.01")
         check_counts(args, "jobs")
         self.changes, self.minutes = list(args.set), args.minutes
         refuse_own(self.changes, OWN_OPTIONS)

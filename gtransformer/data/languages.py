@@ -26,3 +26,9 @@ def plain_language(lang: str) -> str:
     """Return a language without country or script: ``en`` for mBART's ``en_XX``, NLLB-200's ``eng_Latn`` and ``en``."""
     name, mark, _ = lang.partition("_")
     return ISO_639_1.get(name, name) if mark else name
+
+
+def two_letters(lang: str) -> str:
+    """Return a language's name in ISO 639-1 where it has one: ``ja`` for ``jpn``, ``jpn_Jpan`` and ``ja_XX``."""
+    name = plain_language(lang)
+    return ISO_639_1.get(name, "zh" if name == "cmn" else name)  # cmn: OPUS-MT's Mandarin

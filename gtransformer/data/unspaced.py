@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 
 DEFAULT = "13a"
 CHARACTERS = "char"
@@ -28,7 +28,7 @@ def bleu_tokenizer(lang: str, sentences: Iterable[str] = ()) -> str:
 
     BLEU with sacrebleu's default tokeniser would take a sentence without spaces for one word.
     """
-    return TOKENIZERS.get(plain_language(lang)) or _tokenizer_of_script(" ".join(sentences))
+    return TOKENIZERS.get(two_letters(lang)) or _tokenizer_of_script(" ".join(sentences))
 
 
 def word_tokenizer(tokenizer: str, sentences: Iterable[str]) -> str:

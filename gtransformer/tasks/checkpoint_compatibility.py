@@ -23,6 +23,7 @@ from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, END_MARK, OF
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, ATTENTION, COMBINED, attention_kinds
 from gtransformer.modules.attention import stays_shut
+from gtransformer.modules.positions import FAIRSEQ
 from gtransformer.tasks.accepted_options import FUSED, option_of
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
@@ -53,6 +54,8 @@ READING = {
     "first_output_word": None,
     "target_prefix": None,
     "decoder_unit": ATTENTION,
+    "sinusoids": FAIRSEQ,
+    "layer_norm_eps": 1e-5,
 }  # with the values of older checkpoints
 
 
@@ -214,6 +217,8 @@ OF_SENTENCE_MODELS = (
     "first_output_word",
     "target_prefix",
 )
+# Of fairseq, with text that begins or ends with a language.
+WITH_LANGUAGES = ("translation_from_pretrained_bart", "multilingual_translation", "denoising", "multilingual_denoising")
 EXPECTED = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
 INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
 
@@ -332,8 +337,23 @@ def _check_kind(settings: Mapping[str, Any], parameters: Mapping[str, Any], path
             f"{path}: a document model; start from it with --finetune-from-model and the options that it was trained "
             "with, or give the sentence model that it came from"
         )
+    task = settings["task"]
     if own:
-        check_sentence_model(settings["task"], f"--sentence-model {path}")
+        check_sentence_model(task, f"--sentence-model {path}")
+    else:
+        name = task.get("_name", task.get("task"))
+        if name in WITH_LANGUAGES or task.get("encoder_langtok") or task.get("decoder_langtok"):
+            raise UserError(
+                f"{path}: trained with --task {name} on text with symbols of languages, which a corpus of this package "
+                "has not; give a model of --task translation"
+            )
+        if name not in (None, "translation"):
+            logger.warning(
+                "--sentence-model %s: trained with --task %s; the start is exact if its sentences are words and </s> "
+                "alone, as with --task translation",
+                path,
+                name,
+            )
     if settings["model"].get("cross_self_attention"):
         raise UserError(
             f"{path}: trained with --cross-self-attention, which no document model has: its decoder looks at source "

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 import torch
 
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.preprocess.parallel import map_in_order
@@ -115,7 +115,7 @@ class GTransformer:
             raise needless(first_pass, directory.path)
         self.passes = None if directory.sentences_before is None else TwoPasses(engine, first_pass)
         self.options = directory.search
-        self._between = "" if plain_language(directory.target_lang) in UNSPACED else " "  # sentences of a line
+        self._between = "" if two_letters(directory.target_lang) in UNSPACED else " "  # sentences of a line
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 
 LONGEST = 10_000  # characters given to sentencex at a time; its time grows with the square of them
@@ -16,7 +16,7 @@ class SentenceSplitter:
             from sentencex import segment
         except ImportError:
             raise UserError("--split-sentences needs sentencex: pip install 'sentencex>=0.6.1,<0.7'") from None
-        self.lang, self._segment = plain_language(lang), segment  # mBART's en_XX is en
+        self.lang, self._segment = two_letters(lang), segment  # mBART's en_XX is en
 
     def __call__(self, line: str) -> list[str]:
         """Return the sentences of a line, without blanks at their ends; no other character is lost."""

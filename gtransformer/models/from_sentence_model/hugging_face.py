@@ -19,9 +19,12 @@ from gtransformer.models.from_sentence_model.marian import target_token
 from gtransformer.models.from_sentence_model.sentence_model import SentenceModel, Vocabulary
 
 MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
+M2M_TOKENISER = "M2M100Tokenizer"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish", "gelu_new": "gelu_accurate"}
 BEFORE = ("<s>", "<pad>", "</s>", "<unk>")  # the first rows of M2M-100, NLLB-200 and mBART, in fairseq's order
-PIECES = "sentencepiece.bpe.model"
+PIECES, TOKENISER = "sentencepiece.bpe.model", "tokenizer_config.json"
+# Classes that write '<language> words </s>' on either side, and are read here.
+TOKENISERS = (M2M_TOKENISER, "NllbTokenizer", "NllbTokenizerFast", "MBart50Tokenizer", "MBart50TokenizerFast")
 # M2M-100's languages in the order of their rows, for a tokeniser that transformers 5 saved: it names none of them.
 M2M_100 = (
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
@@ -29,7 +32,7 @@ M2M_100 = (
     "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"
 ).split()
 MOVED = {".self_attn.": ".self_attn_local.", ".encoder_attn.": ".encoder_attn_local."}
-TABLES = {"encoder": "model.encoder.embed_tokens.weight", "decoder": "model.decoder.embed_tokens.weight"}
+TABLES = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 SHARED, OUTPUT, BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
 
 
@@ -48,19 +51,10 @@ def read_hugging_face(
     make = _marian_vocabularies if kind == MARIAN else _many_languages
     sides = make(folder, config, source_lang, target_lang, pieces_of)
     state, files = read_parameters(folder)
-    shared = state.pop(SHARED, None)
-    tables = [state.pop(TABLES[side], shared) for side in ("encoder", "decoder")]
-    if any(table is None for table in tables):
-        raise UserError(f"{folder}: holds no embeddings of encoder and decoder; fetch the model again")
-    output, bias = state.pop(OUTPUT, None), state.pop(BIAS, None)
-    bias = bias.reshape(-1) if bias is not None and bool(bias.any()) else None
-    one_table = len(tables[0]) == len(tables[1]) and bool((tables[0] == tables[1]).all())
-    if config.get("tie_word_embeddings", True) or (output is not None and torch.equal(output, tables[1])):
-        output = None
-    one_table = one_table and output is None and sides[0].words == sides[1].words
+    encoder, decoder, output, bias = read_tables(folder, config, state)
+    tables = encoder, decoder
+    one_table = torch.equal(encoder, decoder) and output is None and sides[0].words == sides[1].words
     for side, table in zip(sides, tables, strict=True):
-        if table.shape[1:] != (structure["encoder_embed_dim"],):
-            raise UserError(f"{folder}: embeddings of another size than d_model in config.json; fetch the model again")
         if len(side.words) > len(table):
             raise UserError(f"{folder}: {len(side.words)} words, {len(table)} embeddings; give the model's tokeniser")
         side.words += map(UNUSED.format, range(len(side.words), len(table)))
@@ -122,6 +116,34 @@ def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     raise UserError(f"{folder}: holds neither model.safetensors nor pytorch_model.bin; fetch the model again")
 
 
+def read_tables(
+    folder: Path, config: Mapping[str, Any], state: dict[str, Tensor]
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Take the embeddings of encoder and decoder, the output layer and its bias out of the parameters.
+
+    Both embeddings are (words, channels), the output layer too, None where it is the decoder's table; the bias is
+    (words,), None if it is zero. What is tied may be stored by any of its names. Raises UserError for sizes that do not
+    fit.
+    """
+    shared = state.pop(SHARED, None)
+    encoder, decoder = (state.pop(name, shared) for name in TABLES)
+    output, bias = state.pop(OUTPUT, None), state.pop(BIAS, None)
+    if config.get("tie_word_embeddings", True):
+        decoder = output if decoder is None else decoder
+        if config.get("share_encoder_decoder_embeddings", True):
+            encoder = decoder if encoder is None else encoder
+            decoder = encoder if decoder is None else decoder
+        output = None
+    if encoder is None or decoder is None:
+        raise UserError(f"{folder}: holds no embeddings of encoder and decoder; fetch the model again")
+    bias = None if bias is None or not bool(bias.any()) else bias.reshape(-1)
+    if any(table is not None and table.shape[1:] != (config["d_model"],) for table in (encoder, decoder, output)):
+        raise UserError(f"{folder}: embeddings of another size than d_model in config.json; fetch the model again")
+    if any(one is not None and len(one) != len(decoder) for one in (output, bias)):
+        raise UserError(f"{folder}: embeddings and output layer differ in size; fetch the model again")
+    return encoder, decoder, None if output is not None and torch.equal(output, decoder) else output, bias
+
+
 def _load_safetensors(file: Path) -> dict[str, Tensor]:
     try:
         from safetensors import SafetensorError
@@ -161,6 +183,8 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
     for name in ("d_model", *sizes, *(["max_position_embeddings"] if learned else [])):
         if type(config.get(name)) is not int or config[name] < 1:
             raise UserError(f"{folder / 'config.json'}: {name} is no size; fetch the model again")
+        if "heads" in name and config["d_model"] % config[name]:
+            raise UserError(f"{folder / 'config.json'}: {name} does not divide d_model; fetch the model again")
     dropout = config.get("dropout", 0.1)
     if type(dropout) not in (int, float) or not 0 <= dropout <= 1:
         raise UserError(f"{folder / 'config.json'}: dropout {dropout} is no probability; fetch the model again")
@@ -189,6 +213,9 @@ def _marian_vocabularies(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
 ) -> tuple[Vocabulary, Vocabulary]:
     """Return the vocabularies: ``vocab.json``, a target file if the sides differ, and two ``.spm`` models."""
+    settings = read_json_file(path) if (path := folder / TOKENISER).is_file() else {}
+    if (settings.get("source_lang"), settings.get("target_lang")) == (target_lang, source_lang):
+        raise UserError(f"{folder}: translates from {target_lang} to {source_lang}; swap -s and -t")
     names = "vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"
     sides = []
     for name, pieces in zip(names, ("source.spm", "target.spm"), strict=True):
@@ -212,6 +239,11 @@ def _many_languages(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
 ) -> tuple[Vocabulary, Vocabulary]:
     """Return the words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (pieces, one number on), then languages."""
+    settings = read_json_file(path) if (path := folder / TOKENISER).is_file() else {}
+    if (made_by := settings.get("tokenizer_class")) not in (None, *TOKENISERS):
+        raise UserError(f"{folder}: its tokeniser is {made_by}; only {', '.join(TOKENISERS)} can be read")
+    if settings.get("legacy_behaviour"):
+        raise UserError(f"{folder / TOKENISER}: legacy_behaviour puts the source language last; give another model")
     pieces = folder / PIECES
     if not pieces.is_file():
         raise UserError(f"{pieces}: no such file, so text cannot be cut; fetch the whole tokeniser")
@@ -221,12 +253,14 @@ def _many_languages(
         words = _numbered(folder / "vocab.json", read_json_file(folder / "vocab.json"))
     if tuple(words[:4]) != BEFORE:
         raise UserError(f"{folder}: its words begin with {' '.join(words[:4])}, not {' '.join(BEFORE)}; fetch it again")
-    for row, word in sorted(_added(folder, len(words)).items()):
+    for row, word in sorted(_added(folder, len(words), settings).items()):
         if row >= len(words):
             words += map(UNUSED.format, range(len(words), row))
             words.append(word)
     text = {*cut}  # some pieces look like languages
     tokens = {word.strip("_"): word for word in words[4:] if word not in text and _is_language(word)}
+    if not tokens:
+        raise UserError(f"{folder}: no symbols of languages, as in special_tokens_map.json; fetch the whole tokeniser")
     found = []
     for option, lang in (("--source-lang", source_lang), ("--target-lang", target_lang)):
         if lang not in tokens:
@@ -248,13 +282,13 @@ def _is_language(word: str) -> bool:
     return first.isalpha() and first.islower() and second[:1].isupper() and second.isalpha() and word.isascii()
 
 
-def _added(folder: Path, behind: int) -> dict[int, str]:
+def _added(folder: Path, behind: int, settings: Mapping[str, Any]) -> dict[int, str]:
     """Return a tokeniser's additional symbols by row; symbols that are listed without a row follow the words."""
 
     def content(name: str) -> dict[str, Any]:
         return read_json_file(folder / name) if (folder / name).is_file() else {}
 
-    name, settings = "tokenizer_config.json", content("tokenizer_config.json")
+    name = TOKENISER
     try:
         found = {int(row): entry["content"] for row, entry in (settings.get("added_tokens_decoder") or {}).items()}
         name = "added_tokens.json"
@@ -268,7 +302,8 @@ def _added(folder: Path, behind: int) -> dict[int, str]:
         words = [word if isinstance(word, str) else word["content"] for word in listed]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise UserError(f"{folder / name}: no symbols of a tokeniser; fetch it again") from None
-    if not words and settings.get("language_codes") == "m2m100":
+    usual = "m2m100" if settings.get("tokenizer_class") == M2M_TOKENISER else None  # as transformers
+    if not words and settings.get("language_codes", usual) == "m2m100":
         words = [f"__{lang}__" for lang in M2M_100]
     return {behind + number: word for number, word in enumerate(words)}
 

@@ -20,14 +20,8 @@ import yaml
 from torch import Tensor
 
 from gtransformer.data.dictionaries import NEVER
-from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
-from gtransformer.models.from_sentence_model.sentence_model import (
-    ZERO,
-    SentenceModel,
-    Vocabulary,
-    check_vocabulary_size,
-)
+from gtransformer.models.from_sentence_model.sentence_model import ZERO, SentenceModel, Vocabulary
 
 CONFIG = "special:model.yml"
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
@@ -36,6 +30,7 @@ EOS, UNK = "</s>", "<unk>"
 FIRST_WORD = 2  # that is predicted, of a dictionary: Marian has neither <s> nor <pad>
 EPSILON = 1e-6  # of Marian's layer norms
 ACTIVATIONS = ("relu", "swish", "gelu")
+EXACT_GELU = (1, 12)  # since this version; CTranslate2's converter still takes the approximation by a sigmoid
 LAYOUTS = {("", "dan", ""): False, ("n", "da", "n"): True}  # preprocess, postprocess, postprocess-top: norms first?
 # Switches of the configuration that change what a model computes, and that no layer of this package has.
 OTHERWISE = (
@@ -169,6 +164,8 @@ def _read_binary(path: Path) -> tuple[dict[str, np.ndarray], bytes]:
         item, length = part(size), math.prod(shape)
         if name == CONFIG:
             text = bytes(item)
+        elif kind == INTGEMM8 and name.endswith("_Wt"):
+            raise ValueError(f"{name} is in int8; an output layer of its own can be read in float32 only")
         elif kind == INTGEMM8 and not name.endswith("QuantMultA"):
             (multiplier,) = struct.unpack_from("<f", item, length)
             with np.errstate(all="ignore"):  # of a damaged multiplier: see SentenceModel.check_finite
@@ -205,6 +202,9 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     activation = config.get("transformer-ffn-activation") or "swish"
     if activation not in ACTIVATIONS:
         raise refuse(f"activation {activation}")
+    release = re.match(r"v?(\d+)\.(\d+)", str(config.get("version")))
+    if activation == "gelu" and release and tuple(map(int, release.groups())) < EXACT_GELU:
+        raise refuse(f"the approximate gelu of Marian {release[0]}")
     depths = (config.get(name) or 2 for name in ("transformer-ffn-depth", "transformer-decoder-ffn-depth"))
     if set(depths) != {2}:
         raise refuse("more than two matrices in a feed-forward block")
@@ -309,7 +309,7 @@ def read_vocabularies(
     A ``.spm`` file numbers its pieces itself. A ``.yml`` file numbers words; ``source.spm`` and ``target.spm`` split
     text.
     """
-    files = [Path(one) for one in given] or _find_vocabularies(path.parent, target_lang)
+    files = [Path(one) for one in given] or _find_vocabularies(path)
     if not 1 <= len(files) <= 2:
         raise UserError(f"{path.parent}: {len(files)} vocabularies; name that of both sides, or of each, with --vocab")
     sides = []
@@ -323,7 +323,10 @@ def read_vocabularies(
             if not pieces.is_file():
                 raise UserError(f"{pieces}: not there, but {file.name} alone cuts no text; put it there")
             words = _read_yaml_words(file)
-        check_vocabulary_size(file, len(words), rows[number])
+        if len(words) != rows[number]:
+            raise UserError(
+                f"{file}: {len(words)} words, but the model has {rows[number]}; give the vocabulary that belongs to it"
+            )
         special = {"start": ZERO, "pad": ZERO, "eos": _row(words, EOS, file), "unk": _row(words, UNK, file)}
         sides.append(Vocabulary(words, special, pieces))
     source, target = sides
@@ -350,42 +353,54 @@ def _row(words: Sequence[str], word: str, file: Path) -> int:
     return words.index(word)
 
 
-def _find_vocabularies(folder: Path, target_lang: str) -> list[Path]:
-    """Return the vocabularies in a folder, source first: those that a configuration there names, else by file name."""
-    for file in sorted((*folder.glob("*.yml"), *folder.glob("*.yaml"))):
+def _find_vocabularies(path: Path) -> list[Path]:
+    """Return the vocabularies of a model, source first: those that its configuration names, else by file name.
+
+    Raises UserError where they could be another model's, or where the names do not tell source from target.
+    """
+    folder = path.parent
+    named = _named_vocabularies(path)
+    if named:
+        return named
+    found = sorted(folder.glob("*vocab*.yml")) or sorted(folder.glob("*vocab*.spm"))
+    if len(found) == 1 and found[0].suffix == ".spm":
+        found = sorted(folder.glob("*.spm"))
+    if len(found) != 2:
+        return found
+    sides = [[file for file in found if re.search(side, file.name)] for side in ("src|source", "trg|tgt|target")]
+    if len(sides[0]) != 1 and len(sides[1]) != 1:
+        names = " and ".join(file.name for file in found)
+        raise UserError(f"{folder}: which of {names} is the source's? Name both: --vocab SOURCE TARGET")
+    source = sides[0][0] if len(sides[0]) == 1 else next(file for file in found if file not in sides[1])
+    return sorted(found, key=lambda file: file != source)
+
+
+def _named_vocabularies(path: Path) -> list[Path]:
+    """Return the vocabularies that the configurations beside a model name for it; none if they name none.
+
+    Marian writes ``MODEL.npz.decoder.yml`` and ``MODEL.npz.yml``; else a configuration counts if it names the model, or
+    no model that is there. Raises UserError if several name other vocabularies.
+    """
+    folder, ranks = path.parent, {f"{path.name}.decoder.yml": 0, f"{path.name}.yml": 1}
+    found: dict[int, list[list[Path]]] = {}
+    for file in (*folder.glob("*.yml"), *folder.glob("*.yaml")):
         try:
             content = _load_texts(file)
         except (yaml.YAMLError, UnicodeDecodeError):
             continue
-        if isinstance(content, dict) and isinstance(content.get("vocabs"), list):
-            named = [folder / Path(str(one)).name for one in content["vocabs"]]
-            if named and all(one.is_file() for one in named):
-                return named[:1] if len(set(named)) == 1 else named
-    for pattern in ("*vocab*.yml", "*vocab*.spm"):
-        found = sorted(folder.glob(pattern))
-        if len(found) == 2:
-            return _source_first(found, target_lang)
-        if found:
-            return found
-    return []
-
-
-def _source_first(files: Sequence[Path], target_lang: str) -> list[Path]:
-    """Return two vocabularies, the source's first, by names as srcvocab (of Bergamot) or vocab.en-de.de.
-
-    Raises UserError if the names do not tell.
-    """
-    last = plain_language(target_lang)
-    sources = [file for file in files if re.search("src|source", file.name)]
-    targets = [file for file in files if re.search("trg|tgt|target", file.name)]
-    words = {file: re.split(r"[\W_]", file.stem) for file in files}
-    targets = targets or [file for file in files if words[file][-1] == last]
-    targets = targets or [file for file in files if last in words[file]]
-    sources = sources or [file for file in files if targets and file not in targets]
-    if len(sources) != 1:
-        names = " and ".join(file.name for file in files)
-        raise UserError(f"{files[0].parent}: which of {names} is the source's? Name both: --vocab SOURCE TARGET")
-    return sorted(files, key=lambda file: file != sources[0])
+        if not isinstance(content, dict) or not isinstance(content.get("vocabs"), list):
+            continue
+        vocabularies = [folder / Path(str(one)).name for one in content["vocabs"]]
+        models = content.get("models") or content.get("model")
+        models = [Path(str(one)).name for one in (models if isinstance(models, list) else [models])]
+        rank = ranks.get(file.name, 2 if path.name in models else 3)
+        others = rank == 3 and any((folder / one).is_file() for one in models)
+        if vocabularies and all(one.is_file() for one in vocabularies) and not others:
+            found.setdefault(rank, []).append(vocabularies)
+    best = found[min(found)] if found else [[]]
+    if any(one != best[0] for one in best):
+        raise UserError(f"{folder}: its configurations name different vocabularies; name the model's with --vocab")
+    return best[0][:1] if len(set(best[0])) == 1 else best[0]
 
 
 def _load_texts(file: Path) -> Any:

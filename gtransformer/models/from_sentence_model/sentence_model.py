@@ -117,9 +117,3 @@ def reordered(table: Tensor, vocabulary: Vocabulary) -> Tensor:
     found = table.float().index_select(0, torch.tensor([0 if row is ZERO else row for row in order]))
     found[[number for number, row in enumerate(order) if row is ZERO]] = 0.0
     return found
-
-
-def check_vocabulary_size(path: Path, words: int, rows: int) -> None:
-    """Raise UserError where a vocabulary has not as many words as the model has rows."""
-    if words != rows:
-        raise UserError(f"{path}: {words} words, but the model has {rows}; give the vocabulary that belongs to it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gtransformer.data.languages import ISO_639_1, plain_language
+from gtransformer.data.languages import ISO_639_1, plain_language, two_letters
 from gtransformer.data.unspaced import bleu_tokenizer
 
 
@@ -18,6 +18,11 @@ from gtransformer.data.unspaced import bleu_tokenizer
 )  # fmt: skip
 def test_plain_language(lang, plain):
     assert plain_language(lang) == plain
+
+
+def test_two_letters():
+    names = ("jpn", "jpn_Jpan", "ja_XX", "ja", "cmn_Hans", "zho", "zh_CN", "tlh")
+    assert [two_letters(name) for name in names] == ["ja", "ja", "ja", "ja", "zh", "zh", "zh", "tlh"]
 
 
 def test_no_name_stands_for_two_languages():

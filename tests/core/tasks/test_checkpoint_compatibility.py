@@ -56,6 +56,15 @@ def test_marks_of_a_sentence_model_are_kept(begin, naming):
         assert "\n" not in str(error.value)
 
 
+def test_what_a_converted_model_computes_is_kept(begin):
+    marian = {"sinusoids": "marian", "layer_norm_eps": 1e-6}
+    begin(marian, marian, "finetune_from_model")
+    begin({"sinusoids": "fairseq", "layer_norm_eps": 1e-5}, {}, "finetune_from_model")
+    for key, other in (("sinusoids", "huggingface"), ("layer_norm_eps", 1e-5)):
+        with pytest.raises(UserError, match=f"trained with --{key.replace('_', '-')} "):
+            begin(marian | {key: other}, marian, "finetune_from_model")
+
+
 def test_older_checkpoints_and_other_systems(begin):
     """They say nothing: the paper's positions, all marks, all words; a sentence model has any positions."""
     begin({"positions": "document", "sentence_marks": "both", "output_words": None}, {})

@@ -24,6 +24,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.analysis.start import measure
 from gtransformer.models.common.pretrained import from_transformer
 from gtransformer.models.from_sentence_model import read_sentence_model
+from gtransformer.models.from_sentence_model.hugging_face import TABLES
 from gtransformer.optional import import_transformers
 from gtransformer.preprocess.chain import postprocessor_for
 from gtransformer.preprocess.pieces import SentencePieces
@@ -381,6 +382,10 @@ def test_exact_start(kind: str, pieces: Path, tmp_path: Path):
     assert found["sentence_model"] == pytest.approx(sum(costs) / len(costs), abs=1e-5)
 
 
+def pieces_of(file: Path) -> list[str]:
+    return SentencePieces(file).words()
+
+
 def cut_short(folder: Path, name: str, share: float = 0.5) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: int(len(content) * share)])
@@ -390,12 +395,27 @@ def changed(folder: Path, **values) -> None:
     write_json(folder / "config.json", json.loads((folder / "config.json").read_text()) | values)
 
 
+def retokenised(folder: Path, **values) -> None:
+    """Change the tokeniser's configuration."""
+    path = folder / "tokenizer_config.json"
+    write_json(path, (json.loads(path.read_text()) if path.is_file() else {}) | values)
+
+
+def resized(folder: Path, name: str, rows: int) -> None:
+    """Let a parameter have other rows."""
+    state = torch.load(folder / "pytorch_model.bin")
+    state[name] = (
+        torch.randn(*state[name].shape[:-1], rows) if name == BIAS else torch.randn(rows, *state[name].shape[1:])
+    )
+    torch.save(state, folder / "pytorch_model.bin")
+
+
 def more_words(folder: Path) -> None:
     words = json.loads((folder / "vocab.json").read_text())
     write_json(folder / "vocab.json", words | {f"more{number}": len(words) + number for number in range(200)})
 
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, BIAS = "model.safetensors", "final_logits_bias"
 FAULTS = {
     "no tokeniser": ("m2m", lambda f: (f / "sentencepiece.bpe.model").unlink(), "sentencepiece.bpe.model: no such"),
     "no pieces": ("marian", lambda f: (f / "target.spm").unlink(), "target.spm: no such file"),
@@ -433,6 +453,21 @@ FAULTS = {
         lambda f: write_json(f / "special_tokens_map.json", {"additional_special_tokens": [3]}),
         "special_tokens_map.json",
     ),
+    "another tokeniser": ("m2m", lambda f: retokenised(f, tokenizer_class="SMALL100Tokenizer"), "is SMALL100Tokenizer"),
+    "language last": ("nllb", lambda f: retokenised(f, legacy_behaviour=True), "legacy_behaviour"),
+    "no languages": ("nllb", lambda f: (f / "special_tokens_map.json").unlink(), "no symbols of languages"),
+    "other direction": (
+        "marian",
+        lambda f: retokenised(f, source_lang="deu", target_lang="en"),
+        "from deu to en; swap",
+    ),
+    "heads": (
+        "marian",
+        lambda f: changed(f, encoder_attention_heads=3),
+        "config.json: encoder_attention_heads does not",
+    ),
+    "short bias": ("bin", lambda f: resized(f, BIAS, 9), "differ in size"),
+    "long bias": ("bin", lambda f: resized(f, BIAS, 999), "differ in size"),
     "pieces": ("nllb", lambda f: (f / "sentencepiece.bpe.model").write_text("no"), "not a SentencePiece model"),
     "pieces of M2M-100": ("m2m", lambda f: (f / "sentencepiece.bpe.model").write_text("no"), "not a SentencePiece"),
     "pieces of Marian": ("marian", lambda f: (f / "source.spm").write_text("no"), "not a SentencePiece model"),
@@ -470,6 +505,27 @@ def test_what_cannot_be_converted(fault: str, whole, tmp_path: Path, capsys):
     damage(tmp_path / "folder")
     capsys.readouterr()
     assert message in refused(tmp_path / "folder", tmp_path / "model", whole[kind].pair, capsys)
+
+
+@pytest.mark.parametrize("kept", ["lm_head.weight", "model.encoder.embed_tokens.weight", "model.shared.weight"])
+def test_a_shared_table_under_any_of_its_names(kept: str, whole, tmp_path: Path):
+    """As transformers reads it."""
+    shutil.copytree(whole["bin"].path, tmp_path / "folder")
+    file = tmp_path / "folder" / "pytorch_model.bin"
+    state = torch.load(file)
+    names = ("model.shared.weight", *TABLES, "lm_head.weight")
+    table = next(state[name] for name in names if name in state)
+    torch.save({name: value for name, value in state.items() if name not in names} | {kept: table}, file)
+    read = [read_sentence_model(path, "en", "de", pieces_of) for path in (tmp_path / "folder", whole["bin"].path)]
+    found, wanted = (one.state() for one in read)
+    assert found.keys() == wanted.keys()
+    assert all(found[name].equal(value) for name, value in wanted.items())
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_one_file_of_a_folder(name: str, whole, tmp_path: Path, capsys):
+    path = whole["marian"].path / name
+    assert "give its folder" in refused(path, tmp_path / "model", ("en", "deu"), capsys)
 
 
 @pytest.mark.parametrize(

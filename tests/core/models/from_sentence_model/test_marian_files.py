@@ -9,12 +9,14 @@ from argparse import Namespace
 import numpy as np
 import pytest
 import torch
+import yaml
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.data import Dictionary
 
 from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.models.from_sentence_model import read_sentence_model
 from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.translation.export import Sources, export
 from gtransformer.translation.options import SearchOptions
@@ -124,6 +126,7 @@ WRONG = [
     (changed(dec_depth=1), {}, "decoder_l2_"),
     (changed(dim_emb=None), {}, "dim-emb"),
     (changed(dim_emb=8), {}, "model.npz.*size"),
+    (lambda path: None, {"form": "int8", "embeddings": "none"}, "model.bin.*decoder_ff_logit_out_W"),
     (changed(transformer_dim_ffn=32), {}, "fc1.weight"),
     (changed({"decoder_ff_logit_out_b": np.zeros((1, 9))}), {}, "model.npz.*size"),
     (changed({"encoder_l1_self_bq": None}), {}, "encoder_l1_self_bq"),
@@ -163,19 +166,50 @@ def test_vocabularies_that_are_named(tmp_path):
     assert np.abs(np.array(scores) - wanted).max() < 1e-8
 
 
-@pytest.mark.parametrize("pair", [("en", "de"), ("en_XX", "de_DE")])
-@pytest.mark.parametrize("name", ["vocab.{}", "vocab.en-de.{}", "{}.vocab", "vocab.{}-X.32k"])
-def test_vocabularies_by_languages(tmp_path, name, pair, capsys):
-    """The target's comes first by its name."""
+def configure(path, models, *vocabularies):
+    """Write a decoder's configuration of Marian."""
+    path.write_text(yaml.safe_dump({"models": [models], "vocabs": [f"/somewhere/{one}" for one in vocabularies]}))
+
+
+def test_vocabularies_of_two_models_in_one_folder(tmp_path, capsys):
+    """Each has those of its own configuration; where that does not say it, they must be named."""
     saved = save(tmp_path / "given", embeddings="none")
-    for side, lang in (("src", "en"), ("trg", "de")):
-        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / f"{name.format(lang)}.spm")
-    assert model_convert([str(saved.path), str(tmp_path / "other"), "-s", "eng", "-t", "deu"]) == 1
+    folder, ours = saved.path.parent, ("vocab.src.spm", "vocab.trg.spm")
+    (folder / "another.npz").write_bytes(saved.path.read_bytes())
+    configure(folder / "another.npz.decoder.yml", "another.npz", "vocab.trg.spm", "vocab.src.spm")
+    (folder / "model.npz.yml").write_text("unrelated: true")
+
+    def found() -> tuple[str, str]:
+        model = read_sentence_model(saved.path, "en", "de", words_of)
+        return model.source.pieces.name, model.target.pieces.name
+
+    assert found() == ours  # by their names
+    configure(folder / "config.yml", "model.npz", *ours)
+    assert found() == ours
+    configure(folder / "alternative.yml", "model.npz", *ours[::-1])
+    assert model_convert([str(saved.path), str(tmp_path / "out"), "-s", "en", "-t", "de"]) == 1
+    assert "different vocabularies" in only_error(capsys.readouterr().err)
+    configure(folder / "model.npz.decoder.yml", "model.npz", *ours)
+    assert found() == ours
+
+
+@pytest.mark.parametrize("names", [("vocab.en.spm", "vocab.de.spm"), ("vocab.en.spm", "german.spm")])
+def test_vocabularies_that_could_be_of_either_side(tmp_path, names, capsys):
+    saved = save(tmp_path / "given", embeddings="none")
+    for side, name in zip(("src", "trg"), names, strict=True):
+        (saved.path.parent / f"vocab.{side}.spm").rename(saved.path.parent / name)
+    assert model_convert([str(saved.path), str(tmp_path / "other"), "-s", "en", "-t", "de"]) == 1
     assert "Name both" in only_error(capsys.readouterr().err)
-    assert model_convert([str(saved.path), str(tmp_path / "model"), "-s", pair[0], "-t", pair[1]]) == 0
-    for file, lang in (("sentencepiece.model", "en"), ("sentencepiece.target.model", "de")):
-        given = saved.path.parent / f"{name.format(lang)}.spm"
-        assert (tmp_path / "model" / file).read_bytes() == given.read_bytes()
+
+
+def test_gelu_of_older_versions(tmp_path, capsys):
+    """It is an approximation that no layer here has."""
+    path = save(tmp_path / "given", activation="gelu").path
+    changed(version="v1.11.5 f00d10c7 2022-02-09")(path)
+    assert model_convert([str(path), str(tmp_path / "out"), "-s", "en", "-t", "de"]) == 1
+    assert "gelu" in only_error(capsys.readouterr().err)
+    changed(version="v1.12.0 65bf82ff 2023-02-21")(path)
+    assert model_convert([str(path), str(tmp_path / "out"), "-s", "en", "-t", "de"]) == 0
 
 
 @pytest.fixture(scope="module")

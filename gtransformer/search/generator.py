@@ -20,7 +20,7 @@ from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import BeamSearch, Beginnings, Sampling, Scoring, decodes_stepwise
 from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import available, longest_sentence, within_positions
-from gtransformer.search.rules import SentenceRule, sentence_length_limits
+from gtransformer.search.rules import NO_LIMIT, SentenceRule, sentence_length_limits
 from gtransformer.search.strategies import PARALLEL
 
 Positions = Sequence[tuple[int, int]]
@@ -30,8 +30,7 @@ class DocumentGenerator(SequenceGenerator):
     """A generator of whole documents after a given ``<s>``; ``eos`` is the target language symbol, which ends them.
 
     Length limits hold for each sentence (``--max-len-a``, ``--max-len-b``, ``--min-len``), and so does
-    ``--no-repeat-ngram-size``. The limits' sum replaces fairseq's document-wide limit. ``max_len`` (``--max-len``)
-    still limits a document in ``--doc-mode full``.
+    ``--no-repeat-ngram-size``. The limits' sum replaces fairseq's limit, which is one for all documents of a batch.
 
     Plain beam search under the rule uses the faster ``search/beam.py``. fairseq's loop is used for other strategies,
     prefix tokens, lexical constraints, n-gram blocking, language models, and models that do not decode stepwise.
@@ -77,7 +76,6 @@ class DocumentGenerator(SequenceGenerator):
         self.longest_sentence = min(restarting, default=None)
         # Tokens of a sentence that its limit does not count.
         self.given = BOUNDARY_TOKENS + (rule is not None and rule.prefix is not None)
-        self.longest = options.get("max_len") or self.positions
         self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
         if rule is not None and isinstance(self.search, DiverseBeamSearch):
@@ -119,7 +117,8 @@ class DocumentGenerator(SequenceGenerator):
             raise UserError(f"--strategy {PARALLEL}: leave --prefix-size and --constraints out")
         # Words, <s>, the prefix and </s> of every sentence without the given first <s>; fairseq counts the language
         # symbol separately.
-        total = int((limits.sum(dim=1) + self.given * sentences).max()) - 1
+        totals = limits.sum(dim=1) + self.given * sentences - 1
+        total = int(totals.max())
         strategy = copy.copy(self.search)  # some of fairseq's strategies store the state of a batch
         if self.rule is not None:
             strategy = DocumentSearch(self.tgt_dict, strategy, self.rule, limits, sentences)
@@ -127,8 +126,10 @@ class DocumentGenerator(SequenceGenerator):
             # symbol. Prefix tokens may exceed the sentences' limits.
             total += 1 + (0 if prefix_tokens is None else prefix_tokens.shape[1])
         else:
-            whole = int(self.sentence_a * words.sum(dim=1).max()) + int(self.sentence_b)
-            total = min(max(total, whole), self.longest - 1)
+            whole = (self.sentence_a * words.sum(dim=1).double()).floor() + int(self.sentence_b)
+            totals = totals.maximum(whole.clamp(max=NO_LIMIT).long()).clamp(max=self.positions - 1)
+            total = int(totals.max())
+            strategy = LimitedSearch(self.tgt_dict, strategy, totals, self.eos)
         # fairseq's diverse beams would use instance numbers of the corpus as numbers in the batch.
         sample = {name: value for name, value in sample.items() if name != "id"}
         found = self._loop(strategy, total)._generate(
@@ -176,6 +177,12 @@ class DocumentGenerator(SequenceGenerator):
         limits = within_positions(limits, new, self.positions - lengths, self.given)
         beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
         return with_limits(self._search(net_input, limits, given + new, beginnings, positions), limits, given, new)
+
+    def most_tokens(self, sentences: Sequence[Tensor]) -> int:
+        """Return the most tokens that the translations of source sentences, (length,) int64 each, may have."""
+        tokens = torch.cat(list(sentences)).unsqueeze(0)
+        limits, count = self._limits(tokens, self._words(tokens))
+        return int((limits.sum(dim=1) + self.given * count).sum())
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
@@ -241,8 +248,8 @@ def with_limits(found: list[list[dict]], limits: Tensor, first: Tensor, count: T
 EXHAUSTED = -1e30  # score of a placeholder, which is no hypothesis
 
 
-class DocumentSearch(Search):
-    """A search that masks what the sentence structure forbids, then lets ``inner`` (beam search, sampling, ...) choose.
+class LimitedSearch(Search):
+    """A search that ends each document at a length of its own, then lets ``inner`` (beam search, sampling, ...) choose.
 
     It is made for one batch: it drops the documents that fairseq's loop has finished.
 
@@ -250,15 +257,13 @@ class DocumentSearch(Search):
         dictionary: target dictionary.
         inner: one of fairseq's search strategies; not those for lexical constraints and for the source's length, which
             no document has (``tasks/accepted_options.py``).
-        rule: the sentence rule.
-        limits: (batch, most sentences) int64, most words of each sentence.
-        sentences: (batch,) int64, how many there are.
+        limits: (batch,) int64, most tokens of each document before the one that ends it.
+        end: the token that ends a document.
     """
 
-    def __init__(self, dictionary: Dictionary, inner: Search, rule: SentenceRule, limits: Tensor, sentences: Tensor):
+    def __init__(self, dictionary: Dictionary, inner: Search, limits: Tensor, end: int):
         super().__init__(dictionary)
-        self.inner, self.rule = inner, rule.on(limits.device)
-        self.limits, self.sentences = limits, sentences
+        self.inner, self.limits, self.end = inner, limits, end
         self.stop_on_max_len = inner.stop_on_max_len
 
     def step(self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None):
@@ -267,7 +272,7 @@ class DocumentSearch(Search):
         self.constrain(lprobs, prev_output_tokens.unflatten(0, (-1, beam)))
         if step > 0:
             # With few candidates, fairseq continues hypotheses that have ended: their scores must be -inf.
-            ended = prev_output_tokens[:, -1].eq(self.rule.language).view(-1, beam, 1)
+            ended = prev_output_tokens[:, -1].eq(self.end).view(-1, beam, 1)
             scores = scores.masked_fill(ended, -torch.inf)
         found = self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs)
         return self._end_exhausted(*found, beam)
@@ -280,7 +285,39 @@ class DocumentSearch(Search):
         exhausted = scores.isneginf().all(dim=1, keepdim=True)
         first = torch.arange(scores.shape[1], device=scores.device) < beam  # the others stay as continuations
         chosen = exhausted & first
-        return scores.masked_fill(chosen, EXHAUSTED), tokens.masked_fill(chosen, self.rule.language), beams
+        return scores.masked_fill(chosen, EXHAUSTED), tokens.masked_fill(chosen, self.end), beams
+
+    def constrain(self, lprobs: Tensor, prefixes: Tensor) -> None:
+        """Change lprobs (batch, beam, vocabulary) in place, given prefixes (batch, beam, length) that start with <s>.
+
+        A hypothesis whose next token is fixed by prefix tokens stays as it is.
+        """
+        last = (self.limits < prefixes.shape[2]).unsqueeze(1) & lprobs[..., self.end].isfinite()
+        ends = lprobs[..., self.end][last]
+        lprobs[last] = -torch.inf
+        lprobs[..., self.end] = lprobs[..., self.end].masked_scatter(last, ends)
+
+    def prune_sentences(self, batch_idxs: Tensor) -> None:
+        """Keep only these documents of the batch (called by the generator)."""
+        self.limits = self.limits[batch_idxs]
+        self.inner.prune_sentences(batch_idxs)
+
+
+class DocumentSearch(LimitedSearch):
+    """A search that masks what the sentence structure forbids.
+
+    Args:
+        dictionary, inner: as of ``LimitedSearch``.
+        rule: the sentence rule.
+        limits: (batch, most sentences) int64, most words of each sentence.
+        sentences: (batch,) int64, how many there are.
+    """
+
+    def __init__(self, dictionary: Dictionary, inner: Search, rule: SentenceRule, limits: Tensor, sentences: Tensor):
+        super().__init__(dictionary, inner, limits, rule.language)
+        self.rule, self.sentences = rule.on(limits.device), sentences
+        # Siblings that are diverse (--diversity-rate) pay for their rank: a token without an alternative would, too.
+        self.free = getattr(inner, "diversity_rate", 0.0)
 
     def constrain(self, lprobs: Tensor, prefixes: Tensor) -> None:
         """Change lprobs (batch, beam, vocabulary) in place, given prefixes (batch, beam, length) that start with <s>.
@@ -295,7 +332,9 @@ class DocumentSearch(Search):
         rule.restrict(lprobs, indices_of(short & ~between), indices_of(full & ~between))
         boundaries = indices_of(between)
         lprobs[boundaries] = -torch.inf
-        lprobs[boundaries, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
+        lprobs[boundaries, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = (
+            self.free if prefixes.shape[2] > 1 else 0.0  # at the first step there are no siblings
+        )
 
         settled = original.isneginf().sum(dim=1).eq(original.shape[1] - 1)  # prefix tokens leave one choice
         lprobs[settled.unsqueeze(1) & original.isneginf()] = -torch.inf
@@ -304,8 +343,8 @@ class DocumentSearch(Search):
 
     def prune_sentences(self, batch_idxs: Tensor) -> None:
         """Keep only these documents of the batch (called by the generator)."""
-        self.limits, self.sentences = self.limits[batch_idxs], self.sentences[batch_idxs]
-        self.inner.prune_sentences(batch_idxs)
+        super().prune_sentences(batch_idxs)
+        self.sentences = self.sentences[batch_idxs]
 
 
 def indices_of(chosen: Tensor) -> Tensor:

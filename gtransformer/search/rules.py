@@ -153,8 +153,11 @@ class SentenceRule:
             lprobs[full, self.eos] = end[full]
 
 
+NO_LIMIT = 10**9  # words of a sentence: above it, sums over a document would not fit int64
+
+
 def sentence_length_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float, b: float) -> tuple[Tensor, Tensor]:
-    """Return the most words of the translation of each source sentence: a * (its words) + b.
+    """Return the most words of the translation of each source sentence: a * (its words) + b, at least 1 if it has any.
 
     Args:
         src_tokens: (batch, length) int64.
@@ -167,6 +170,6 @@ def sentence_length_limits(src_tokens: Tensor, bos: int, words: Tensor, a: float
     most = max(1, int(sentences.max()))
     counts = torch.zeros(len(src_tokens), most + 1, dtype=torch.int64, device=src_tokens.device)
     counts.scatter_add_(1, group_tags(src_tokens, bos), words.long())
-    limits = (a * counts[:, 1:].double() + b).long()
+    limits = (a * counts[:, 1:].double() + b).clamp(max=NO_LIMIT).long().maximum(counts[:, 1:].clamp(max=1))
     real = torch.arange(most, device=src_tokens.device) < sentences.unsqueeze(1)
     return limits.masked_fill(~real, 0), sentences

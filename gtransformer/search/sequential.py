@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import torch
@@ -16,6 +17,8 @@ from gtransformer.search.beam import decodes_stepwise, joined_hypothesis
 from gtransformer.search.generator import LIMITS, DocumentGenerator
 from gtransformer.search.positions import longest_source
 from gtransformer.search.strategies import SentenceWindow, Strategy
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -78,7 +81,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
     """A generator with fairseq's interface that decodes documents by a strategy; each has one translation.
 
     The sentence rule holds in each window. Chosen sentences never change later. So there is one hypothesis, the best of
-    each window. Its score is the sum of the tokens' scores, normalised as in the generator.
+    each window. Its score is the sum of the tokens' scores, normalised as in the generator. Where a model has too few
+    positions for a window, its oldest context is left out.
 
     Args:
         generator: searches each window; its models' weights must not change any more.
@@ -97,7 +101,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
             )
         if generator.nbest > 1:
             raise UserError(f"{self.option} makes one translation of each document; leave --nbest out")
-        self.longest = min(longest_source(model) for model in self.models)
+        self.longest, self.shortened = min(longest_source(model) for model in self.models), False
         for model in self.models:
             model.decoder.hold_weights()  # else each window would prepare them again
 
@@ -132,17 +136,12 @@ class SequentialGenerator(ForcedPrefixGenerator):
 
     def _advance(self, active: Sequence[DocumentProgress]) -> None:
         """Search the next window of every document."""
-        windows = [document.windows.popleft() for document in active]
+        windows = [self._fitting(document, document.windows.popleft()) for document in active]
         sources = [
             torch.cat(document.sentences[window.first : window.last])
             for document, window in zip(active, windows, strict=True)
         ]
         lengths = torch.tensor([len(source) for source in sources], device=sources[0].device)
-        if int(lengths.max()) > self.longest:
-            raise UserError(
-                f"a window of {int(lengths.max())} source tokens: the model takes {self.longest}; give a smaller "
-                "--window-tokens or less context"
-            )
         pad = self.generator.tgt_dict.pad()
         padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)
         forced_prefixes = [
@@ -161,6 +160,31 @@ class SequentialGenerator(ForcedPrefixGenerator):
                 document.windows.clear()
             else:
                 self._take(document, document.hypothesis)
+
+    def _fitting(self, document: DocumentProgress, window: SentenceWindow) -> SentenceWindow:
+        """Return the window without the oldest sentences of its context that the model has no positions for.
+
+        Raises UserError where the new sentences alone have more tokens than the model takes.
+        """
+        new = document.sentences[window.new : window.last]
+        tokens, wanted = sum(map(len, new)), self.generator.most_tokens(new)
+        if tokens > self.longest:
+            raise UserError(
+                f"{tokens} source tokens are to be translated at once from sentence {document.begin + window.new} of "
+                f"document {max(1, document.number)} on: the model takes {self.longest}; give a smaller --window-tokens"
+            )
+        first, prefix = window.new, 0
+        while first > window.first:
+            tokens += len(document.sentences[first - 1])
+            if first > window.prefix_start:
+                prefix += 1 + len(document.chosen[first - 1])
+            if tokens > self.longest or prefix + wanted > self.generator.positions:
+                break
+            first -= 1
+        if first > window.first and not self.shortened:
+            self.shortened = True
+            logger.warning("%s: the model has too few positions for all context; the oldest is left out", self.option)
+        return replace(window, first=first, prefix_start=max(first, window.prefix_start))
 
     def _forced_prefix(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
         """Return the translation that a window begins with, ``<s> words </s>`` each."""

@@ -247,12 +247,18 @@ class GTransformer:
         Yields:
             windows of consecutive lines; each line of the input once, in order.
 
-        Raises UserError for ``jobs`` below 1, and for more than one with a GPU; TypeError for a text instead of lines.
+        Raises UserError for ``jobs`` below 1, and for more than one with a GPU or several threads; TypeError for a
+        text instead of lines.
         """
         if isinstance(lines, str | bytes) or isinstance(first_pass, str | bytes):
             raise TypeError("give lines, for instance an open file or a list, not a string")
         if jobs < 1 or (jobs > 1 and self.engine.device.type != "cpu"):
             raise UserError(f"jobs {jobs}: give 1 or more, and 1 with a GPU")
+        if jobs > 1 and (threads := torch.get_num_threads()) > 1:
+            raise UserError(
+                f"jobs {jobs}: PyTorch has {threads} threads, for which forked processes would wait for ever; call "
+                "torch.set_num_threads(1) before the model is loaded"
+            )
         longest = self._longest_sentence(options or self.options)
         options = self._with_strategy(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, longest)

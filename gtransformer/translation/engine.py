@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -168,7 +168,8 @@ class Engine:
                 )
 
     def _generator(self, options: SearchOptions, **more):
-        if options not in self._generators:
+        generator = self._generators.get(options)
+        if generator is None:
             wanted = Namespace(**vars(options.arguments()), **more)
             strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
@@ -179,15 +180,15 @@ class Engine:
                 # Each line needs a translation; --doc-mode full alone would not guarantee that.
                 wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
             generator = self.task.build_generator([self.model], wanted)
-            self._generators = {
-                options: SequentialGenerator(generator, strategy) if strategy.definition.by_window else generator
-            }
-        return self._generators[options]
+            if strategy.definition.by_window:
+                generator = SequentialGenerator(generator, strategy)
+            self._generators = {options: generator}
+        return generator
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
         skip = self.task.no_text()
-        scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos())
+        scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos(), skip)
         scores = [*scores[: count - 1], sum(scores[count - 1 :]), *[0.0] * (count - 1 - len(scores))]
         sentences = align_sentences(split_sentences(tokens, self.target, skip), count)
         limits = hypo.get(LIMITS, [math.inf] * count)
@@ -195,15 +196,19 @@ class Engine:
         return Hypothesis(sentences, scores, float(hypo["score"]), at_limit)
 
 
-def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) -> list[float]:
-    """Return the sums of token scores by sentence, up to ``</s>``; tokens after the last one are left out."""
-    sums, total = [], 0.0
+def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int, skip: Container[int]) -> list[float]:
+    """Return the sums of token scores by sentence, up to ``</s>``; what follows the last one counts if it has words.
+
+    ``skip``: tokens that are no words.
+    """
+    sums, total, words = [], 0.0, False
     for token, score in zip(tokens, scores, strict=True):
         total += score
+        words = words or token not in skip
         if token == eos:
             sums.append(total)
-            total = 0.0
-    return sums
+            total, words = 0.0, False
+    return [*sums, total] if words else sums
 
 
 def choose_device(wanted: str | torch.device | None) -> torch.device:

@@ -22,6 +22,7 @@ from gtransformer.search.strategies import (
 )
 from gtransformer.settings import dashed
 
+LENPEN = 5.0  # the most: the power of a document's length must be a number in float32
 WAY = ("strategy", "window_tokens", "context_sentences")
 
 
@@ -32,7 +33,7 @@ class SearchOptions:
     Attributes:
         beam: width of the beam.
         nbest: number of translations, at most ``beam``.
-        lenpen: scores are divided by length ** lenpen.
+        lenpen: scores are divided by length ** lenpen; -5 to 5.
         max_len_a, max_len_b: a sentence has at most max_len_a * (its source's BPE tokens) + max_len_b tokens.
         min_len: minimum tokens of a sentence.
         unkpen: subtracted from the log probability of ``<unk>``.
@@ -75,10 +76,14 @@ class SearchOptions:
                 value = getattr(self, name)
                 if value is not None and value < least:
                     raise UserError(f"--{dashed(name)} {value}: {message}")
+        if abs(self.lenpen) > LENPEN:
+            raise UserError(f"--lenpen {self.lenpen:g}: give a number from {-LENPEN:g} to {LENPEN:g}")
         if self.seed is not None and self.sampling_topk is None:
             raise UserError(f"--seed {self.seed}: beam search draws nothing; give --sampling-topk K, or leave it out")
         if self.sampling_topk is not None and self.beam > 1:
             raise UserError(f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out")
+        if self.nbest > 1 and self.sampling_topk is not None:
+            raise UserError(f"--sampling-topk draws one translation, but --nbest is {self.nbest}; leave --nbest out")
         if self.nbest > self.beam:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
         if self.max_len_a == 0 and self.max_len_b < 1:

@@ -86,6 +86,47 @@ def test_forced_tokens_are_free_and_a_forced_end_is_not(dictionary, documents):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("name", ["beam", "wide beam", "lenpen", "diverse siblings", "no repeated bigrams"])
+def test_without_the_rule_each_document_has_a_limit_of_its_own(dictionary, documents, name):
+    batch, options = documents(random.Random(8), [[3], [2, 2, 9, 4], [1], [5, 5]]), SEARCHES[name]
+    for seed in range(6):
+        model, off = tiny_model(dictionary, seed), {"sentence_rule": "off"}
+        translate = Translator(dictionary, [model], off, **options, max_len_a=0.5, max_len_b=3)
+        for document, hypotheses in zip(batch, translate(batch), strict=True):
+            (alone,) = translate([document])
+            assert [one["tokens"].tolist() for one in hypotheses] == [one["tokens"].tolist() for one in alone]
+            assert [one["score"].item() for one in hypotheses] == pytest.approx(
+                [one["score"].item() for one in alone], rel=1e-4
+            )
+
+
+@torch.no_grad()
+def test_siblings_that_are_diverse_pay_for_choices_alone(dictionary, documents):
+    (document,) = documents(random.Random(5), [[2, 1, 2]])
+    translate = Translator(dictionary, [tiny_model(dictionary, 3)], beam=3, diversity_rate=0.5)
+    for hypothesis in translate([document])[0]:
+        for token, cost in zip(hypothesis["tokens"].tolist(), hypothesis["positional_scores"].tolist(), strict=True):
+            assert (cost == pytest.approx(0.0, abs=1e-5)) == (token in (dictionary.bos(), dictionary.index("[de]")))
+
+
+@torch.no_grad()
+def test_limits_that_no_translation_reaches(dictionary, documents):
+    (document,) = documents(random.Random(5), [[2, 1]])
+    usual, endless = (
+        Translator(dictionary, [tiny_model(dictionary, 3)], beam=2, max_len_a=a, max_len_b=b)([document])[0]
+        for a, b in ((0, 1e6), (1e30, 1e19))
+    )
+    assert [one["tokens"].tolist() for one in endless] == [one["tokens"].tolist() for one in usual]
+
+
+@torch.no_grad()
+def test_a_sentence_with_words_has_room_for_one(dictionary, documents):
+    (document,) = documents(random.Random(5), [[2, 0, 1]])
+    translate = Translator(dictionary, [tiny_model(dictionary, 3)], beam=2, max_len_a=0.1, max_len_b=0)
+    assert [len(words) for words in translate.sentences(translate([document])[0][0])] == [1, 0, 1]
+
+
+@torch.no_grad()
 def test_prefix_tokens(dictionary, documents):
     draw = random.Random(6)
     batch = documents(draw, [[3, 2], [2, 2, 2]])

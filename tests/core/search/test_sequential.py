@@ -89,6 +89,36 @@ def test_sliding_equals_the_slow_loop(dictionary, documents, name):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize(
+    "strategy", [Strategy(SEQUENTIAL), Strategy(SEQUENTIAL, context=3), Strategy(SLIDING, tokens=13)]
+)
+def test_the_oldest_context_is_left_out_where_positions_are_too_few(dictionary, documents, strategy, caplog):
+    """As by a model of the same weights with more positions, given the context that fits."""
+    learned = {"decoder_learned_pos": True, "share_all_embeddings": False, "seed": 3}
+    few, many = (tiny_model(dictionary, max_target_positions=size, **learned) for size in (20, 200))
+    state = few.state_dict()
+    table = many.state_dict()["decoder.embed_positions.weight"]
+    rows = state["decoder.embed_positions.weight"]
+    table[: len(rows)] = rows
+    many.load_state_dict(state | {"decoder.embed_positions.weight": table})
+    batch = documents(random.Random(34), [[2] * 8, [1, 3, 2, 2, 3, 1]])
+    for document, one in zip(batch, translated(dictionary, [few], strategy, batch, unnormalized=True), strict=True):
+        written = sentences_of(dictionary, [dictionary.bos(), *one["tokens"].tolist()[:-1]])
+        source, ways = sentences_of(dictionary, document), []
+        for window in strategy.windows(list(map(len, source))):
+            wanted = sum(int(1.2 * (len(source[i]) - 2) + 2) + 2 for i in range(window.new, window.last))
+            fits = [
+                first
+                for first in range(window.first, window.new + 1)
+                if sum(map(len, written[first : window.new])) + wanted <= 20
+                and sum(map(len, source[first : window.last])) <= 20
+            ]
+            ways.append((fits[0], fits[0], window.new, window.last))
+        assert one["tokens"].tolist() == slow_loop(dictionary, many, document, ways)
+    assert caplog.text.count("the oldest is left out") == 1
+
+
+@torch.no_grad()
 def test_contexts_of_different_lengths(dictionary, documents):
     """Three previous source sentences, one of the target (--instances current)."""
     model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(33), SHAPES)
@@ -184,7 +214,7 @@ def test_learned_positions_are_not_exceeded(dictionary, documents):
     batch = documents(random.Random(37), [[3] * 8, [6, 2, 2]])
     found = translated(dictionary, [model], Strategy(SLIDING, tokens=14), batch, max_len_a=2, max_len_b=3)
     assert [one["tokens"].eq(dictionary.eos()).sum().item() for one in found] == [8, 3]
-    with pytest.raises(UserError, match="a window of 20 source tokens: the model takes 16"):
+    with pytest.raises(UserError, match="20 source tokens are .* from sentence 1 of document 1 on: the model takes 16"):
         translated(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
 
 

@@ -112,7 +112,10 @@ def test_scores_are_the_models_log_probabilities(model):
 
 
 def test_sentence_scores():
-    assert sentence_scores([0, 5, 2, 0, 6, 7, 2, 9], [0.0, -1.0, -2.0, 0.0, -4.0, -8.0, -16.0, 0.0], eos=2) == [-3, -28]
+    tokens, scores = [0, 5, 2, 0, 6, 7, 2, 9], [0.0, -1.0, -2.0, 0.0, -4.0, -8.0, -16.0, -0.5]
+    assert sentence_scores(tokens, scores, eos=2, skip={9}) == [-3, -28]
+    assert sentence_scores(tokens, scores, eos=2, skip={8}) == [-3, -28, -0.5]
+    assert sentence_scores([5, 9], [-1.0, -4.0], eos=2, skip={9}) == [-5]  # ended by the limit
 
 
 def test_long_documents_are_cut_by_source_length(model):

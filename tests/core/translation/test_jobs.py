@@ -114,3 +114,13 @@ def test_a_number_that_is_none(saved_model):
     model = GTransformer.from_pretrained(saved_model, device="cpu")
     with pytest.raises(UserError, match="jobs 0"):
         next(model.translate_lines(["A dog sleeps."], jobs=0))
+
+
+def test_threads_that_forked_processes_would_wait_for(saved_model):
+    model, before = GTransformer.from_pretrained(saved_model, device="cpu"), torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(UserError, match=r"jobs 2: PyTorch has 2 threads.*set_num_threads\(1\)"):
+            next(model.translate_lines(["A dog sleeps."], jobs=2))
+    finally:
+        torch.set_num_threads(before)

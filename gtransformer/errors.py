@@ -18,12 +18,14 @@ from pathlib import Path
 from gtransformer.installation import as_typed
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+TWO_RATES = "AdamTwoRates"  # fairseq's name of the optimizer of --doc-double-lr
 last_checkpoint = "given"  # the last one that fairseq has read (compat/patches.py); its errors do not name it
 # Messages of PyTorch's safe loader for a file that needs code to be run; operand 149 is for files of pickle itself.
 UNSAFE = re.compile(
     r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|"
     r"call reduce for unrecognized function (.+)|operand 149"
 )
+BY_A_PROCESS = re.compile(r"^gtransformer\.errors\.UserError: (.+)", re.MULTILINE)  # of several, in its traceback
 starts_from = None  # the checkpoint of --finetune-from-model, if given without --load-partial
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -108,6 +110,10 @@ def explain(error: BaseException) -> str | None:
         if (type(link).__module__, type(link).__name__) == ("omegaconf.errors", "ValidationError"):
             # of --model-overrides; the command line's parser checks other options
             return f"{link.full_key}: {str(link).splitlines()[0]}; give another value"
+        if found := BY_A_PROCESS.search(str(link)) if type(link).__name__ == "ProcessRaisedException" else None:
+            return found[1]
+        if isinstance(link, FloatingPointError) and "Nan/Inf" in str(link):  # fairseq's
+            return "gradients are not finite, so the training has diverged; lower --lr, or warm up longer"
         if message := _unusable_file(link) or _unfit_checkpoint(link):
             return message
         link = link.__cause__ or link.__context__
@@ -133,6 +139,12 @@ def _unusable_file(error: BaseException) -> str | None:
 def _unfit_checkpoint(error: BaseException) -> str | None:
     """Return the message for a checkpoint of another model, criterion or optimizer; PyTorch would list all names."""
     found = re.match(r"(Criterion|Optimizer) does not match; .*\. (\S+) vs (\S+)\Z", str(error))
+    if isinstance(error, AssertionError) and found and TWO_RATES in found.groups():
+        way = "with" if found[2] == TWO_RATES else "without"
+        return (
+            f"checkpoint {last_checkpoint} was trained {way} --doc-double-lr; do so here, or give --reset-optimizer to "
+            "start from its parameters only"
+        )
     if isinstance(error, AssertionError) and found:
         return (
             f"checkpoint {last_checkpoint} was trained with another --{found[1].lower()} ({found[2]}, not {found[3]}); "

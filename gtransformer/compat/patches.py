@@ -12,7 +12,7 @@ import time
 import typing
 import warnings
 from collections import OrderedDict, defaultdict
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from functools import partial, wraps
 from weakref import WeakSet
@@ -60,8 +60,11 @@ def patch() -> None:
     _wrap(iterators.GroupedIterator, "__init__", _group_what_is_left)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
     if not quick_import.left_out:  # else nothing is trained
+        from fairseq import trainer
         from fairseq.trainer import Trainer
 
+        # After gradients that are not finite: its hooks want outputs that are tensors, and raise StopIteration.
+        trainer.NanDetector = nullcontext
         _wrap(Trainer, "get_train_iterator", _keep_train_iterator)
         _wrap(Trainer, "train_step", _train_step)
 
@@ -321,9 +324,15 @@ def _by_torchrun() -> bool:
 
 
 def _one_of_several(number: int, cfg, main, more: dict) -> None:
-    """Run one of the processes that ``_call_main`` starts on a CPU."""
+    """Run one of the processes that ``_call_main`` starts on a CPU. Raise UserError for what a user can correct."""
     cfg.distributed_training.distributed_rank, cfg.distributed_training.distributed_no_spawn = number, True
-    distributed.call_main.__wrapped__(cfg, main, **more)
+    try:
+        distributed.call_main.__wrapped__(cfg, main, **more)
+    except Exception as error:
+        message = errors.explain(error)
+        if message is None:
+            raise
+        raise errors.UserError(message) from error
 
 
 def _distributed_data_parallel(module, device_ids, output_device, **more):

@@ -46,7 +46,7 @@ class LinearByTime(FairseqLRScheduler):
     training that continues from another schedule starts from its last rate. All processes use the first process's
     clock; otherwise their models would differ.
 
-    Raises UserError if no time is given.
+    Raises UserError if no time is given, or one that ends before the training, and for several rates.
     """
 
     def __init__(self, cfg: LinearByTimeConfig, optimizer):
@@ -54,8 +54,15 @@ class LinearByTime(FairseqLRScheduler):
         hours = cfg.decay_hours or cfg.stop_time_hours
         if not hours > 0:
             raise UserError(f"--lr-scheduler {NAME}: the training has no end; give --stop-time-hours or --decay-hours")
-        self.seconds = 3600 * hours
-        self.highest = cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr
+        if cfg.stop_time_hours > hours:
+            raise UserError(
+                f"--decay-hours {hours:g}: after that the learning rate would be 0 until --stop-time-hours "
+                f"{cfg.stop_time_hours:g}; give as many, or leave it out"
+            )
+        rates = list(cfg.lr) if isinstance(cfg.lr, Collection) else [cfg.lr]
+        if len(rates) > 1:
+            raise UserError(f"--lr {rates}: --lr-scheduler {NAME} has one rate for all epochs; give one")
+        self.seconds, self.highest = 3600 * hours, rates[0]
         self.lowest = max(0.0, cfg.warmup_init_lr)
         self.before, self.begun = 0.0, time.monotonic()
         self.takes_over, self.taken = False, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ Side = tuple[int, int]  # of a held-out document: its number, and 0 for the sour
 # held-out one has. Of 8,568 English pages of technical documentation, 13 are found. (Our choice.)
 TELLING = 20  # characters (``size``)
 SEVERAL = 3
-_NO_LETTER = re.compile(r"[\W_]+")
+_LETTERS = "LMN"  # and marks, as the vowels of Hindi and Thai, and numbers: general categories of Unicode
 _RESERVED = {token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")}
 
 
 def fingerprint(text: str) -> bytes:
     """Return a digest of a text that does not depend on case, blanks and punctuation; it may have nothing else."""
-    letters = _NO_LETTER.sub("", text) or "".join(text.split())
+    letters = "".join(sign for sign in text if unicodedata.category(sign)[0] in _LETTERS) or "".join(text.split())
     return hashlib.sha256(letters.casefold().encode()).digest()[:16]
 
 

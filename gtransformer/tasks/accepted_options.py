@@ -20,6 +20,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import DictConfig
 
+from gtransformer.data.batching import DOCUMENT
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
 
@@ -143,9 +144,9 @@ RDROP = "label_smoothed_cross_entropy_with_rdrop"
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
-    "validate_interval beam nbest batch_sentences max_pair_tokens",
+    "validate_interval beam nbest batch_sentences max_pair_tokens max_source_positions max_target_positions",
     0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates no_repeat_ngram_size "
-    "min_len max_len_a max_len_b prefix_size documents_at_once seed",
+    "min_len max_len_a max_len_b prefix_size documents_at_once seed clip_norm weight_decay_randinit",
 }
 OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
@@ -269,6 +270,12 @@ def check_needed(args: Namespace, program: str) -> None:
     for names in NEEDED.get(program, ()):
         if all(getattr(args, name, None) is None for name in names):
             raise UserError(f"fairseq-{program} needs {' or '.join(map(option_of, names))}; give one")
+    several = program == VALIDATE and args.distributed_world_size > 1
+    if several and (args.cpu or not torch.cuda.is_available()):
+        raise UserError(
+            f"--distributed-world-size {args.distributed_world_size}: fairseq-validate brings the numbers of several "
+            "processes together on GPUs only; leave it out"
+        )
     if getattr(args, "sampling", False) and args.nbest != args.beam:
         raise UserError(
             f"--sampling draws --beam translations ({args.beam}), but --nbest is {args.nbest}; give the same for both"
@@ -331,6 +338,14 @@ def check_training(whole: DictConfig | None) -> None:
             f"--validate-interval-updates {every} with --patience {saved.patience}: validations between saved models "
             f"use up patience, but their models are not kept; give --save-interval-updates {every}, too"
         )
+    epochs = whole.dataset.validate_interval, saved.save_interval
+    if saved.patience > 0 and epochs[0] % epochs[1] and not saved.no_save and not whole.dataset.disable_validation:
+        raise UserError(
+            f"--save-interval {epochs[1]} with --patience {saved.patience}: validations between saved models use up "
+            f"patience, but their models are not kept; give --validate-interval {epochs[1]}, too"
+        )
+    if changed.get("grouped_shuffling") and str(whole.task.get("batch_order")) == DOCUMENT:
+        raise UserError("--grouped-shuffling has no effect with --batch-order document; leave it out")
     check_best_metric(whole)
     if torch.cuda.is_available() and not whole.common.cpu:
         return

@@ -5,7 +5,7 @@
   checkpoint's ``--max-source-positions``.
 * An iterator for all epochs makes the same batches in whatever epoch it is created. So a resumed epoch continues with
   the remaining instances.
-* No process gets an empty batch.
+* Batches are divided among processes so that none is empty, unless a single instance is left.
 """
 
 from __future__ import annotations
@@ -220,14 +220,14 @@ class EpochIterator(EpochBatchIterator):
         if seed != self.seed:
             raise UserError(
                 f"--seed {self.seed}: the training stopped in the middle of an epoch whose batches are in the order of "
-                f"--seed {seed}; give that, or --reset-dataloader to start a new epoch"
+                f"--seed {seed}; give that, or --reset-dataloader, which counts epochs from 1 again"
             )
         batches = state_dict.get(BATCHES, len(self._undivided))
         if batches != len(self._undivided):
             raise UserError(
                 f"the training stopped in the middle of an epoch of {batches} batches, and now there are "
                 f"{len(self._undivided)}: it resumes only with the same data and batches (--max-tokens, --batch-order "
-                "and the like); give the earlier options, or --reset-dataloader to start a new epoch"
+                "and the like); give the earlier options, or --reset-dataloader, which counts epochs from 1 again"
             )
         before = [(processes, read) for processes, read in state_dict.get(READ, [])]
         own = before.pop()[1] if before and before[-1][0] == self.num_shards else 0

@@ -173,7 +173,7 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
     """
     if not hasattr(model, "learns_as_new"):
         raise UserError(f"--doc-double-lr is for the architectures gtransformer_*, not for {type(model).__name__}")
-    if task_cfg.lr_scale_pretrained <= 0:
+    if not task_cfg.lr_scale_pretrained > 0:
         raise UserError(f"--lr-scale-pretrained {task_cfg.lr_scale_pretrained}: give a number greater than 0")
     for name, parameter in model.named_parameters():
         fresh = model.learns_as_new(name)

@@ -368,8 +368,13 @@ class TranslationDocTask(FairseqTask):
                 self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
 
     def valid_step(self, sample, model, criterion):
-        """Compute the loss; BLEU counts with ``--eval-bleu``, attention entropy with ``--doc-attn-entropy``."""
+        """Compute the loss; BLEU counts with ``--eval-bleu``, attention entropy with ``--doc-attn-entropy``.
+
+        An empty batch, which fairseq-validate gives to one of several processes, has none.
+        """
         self.watch.validating()
+        if not sample:
+            return 0.0, 0, {}
         sample = as_read(sample, model)
         counted = self._counted(sample, model)
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:

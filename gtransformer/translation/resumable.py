@@ -181,7 +181,7 @@ class Finished(Record):
         if not self.holds() or self.key["input_sha256"] is None:
             raise UserError(
                 f"{self.output}: there already, but not known to be of {self.source} as it is now, by this model with "
-                "these options; give another --output DIR, remove it, or give --restart to make all again"
+                "these options; name another output, remove it, or give --restart to make all again"
             )
         return True
 

@@ -93,3 +93,15 @@ def test_gradients_of_four_processes_are_those_of_one(copy_corpus, tmp_path):
     for name, expected in (("four", single[4]), ("own", single[2])):
         found = change(parameters(first), parameters(tmp_path / name / "checkpoint_last.pt"))
         assert relative_error(found, expected) < 1e-5 and expected.abs().max() > 1e-3, name
+
+
+def test_mistakes_and_divergence_are_told_once(copy_corpus, tmp_path):
+    """By two processes as by one."""
+    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, "--batch-size=25", f"--save-dir={tmp_path / 'out'}"]
+    for options, message in (
+        (["--lr=0.002", "--neutral-gates"], "error: --neutral-gates: "),
+        (["--lr=1e30", "--lr-scheduler=fixed", "--clip-norm=0"], "error: gradients are not finite"),
+    ):
+        for processes in ([], ["--distributed-world-size=2"]):
+            output = run(*line, *options, "--max-update=9", *processes, status=1)
+            assert "Traceback" not in output and output.count("error: ") == output.count(message) == 1, output[-3000:]

@@ -34,11 +34,17 @@ def clock(monkeypatch) -> Clock:
     return found
 
 
-def scheduler(lr: float = 0.5, **options):
+def scheduler(lr: float = 0.5, rates: list[float] | None = None, **options):
     cfg = {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0, "use_old_adam": False,
            "fp16_adam_stats": False, "tpu": False, "lr": [lr]}  # fmt: skip
     optimizer = optim.build_optimizer(OmegaConf.create(cfg), [torch.nn.Parameter(torch.zeros(1))])
-    defaults = {"warmup_updates": 0, "warmup_init_lr": -1, "decay_hours": 0.0, "stop_time_hours": 1.0, "lr": [lr]}
+    defaults = {
+        "warmup_updates": 0,
+        "warmup_init_lr": -1,
+        "decay_hours": 0.0,
+        "stop_time_hours": 1.0,
+        "lr": rates or [lr],
+    }
     return build_lr_scheduler(OmegaConf.create({"_name": module.NAME, **defaults, **options}), optimizer)
 
 
@@ -110,6 +116,13 @@ def in_process(rank: int, folder: str) -> None:
 
 
 @pytest.mark.slow
+def test_what_it_would_leave_out(clock):
+    with pytest.raises(UserError, match="--decay-hours 1: .* until --stop-time-hours 5;"):
+        scheduler(decay_hours=1.0, stop_time_hours=5.0)
+    with pytest.raises(UserError, match="one rate for all epochs"):
+        scheduler(rates=[0.5, 0.1])
+
+
 def test_processes_have_one_clock(tmp_path):
     processes.start_processes(in_process, (str(tmp_path),), nprocs=2, start_method="fork")
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))

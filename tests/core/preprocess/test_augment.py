@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.augment import HeldOut, Selection, read_translated, select, with_observed_words
+from gtransformer.preprocess.augment import (
+    HeldOut,
+    Selection,
+    fingerprint,
+    read_translated,
+    select,
+    with_observed_words,
+)
 from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed
 from tests.raw_corpus import write_documents
 
@@ -97,6 +104,13 @@ def test_a_sentence_has_fewer_characters_in_chinese(tmp_path, sentences, found):
         write_documents(tmp_path / f"concatenated_en2zh_test_{lang}.txt", [document])
     where = HeldOut([tmp_path], ("en", "zh")).find(sentences)
     assert where is None if found is None else where.startswith(found)
+
+
+@pytest.mark.parametrize(("one", "other"), [("वह घर में है", "वह घर मा हो"), ("ดี มี ที่", "ดู มู ทู")])
+def test_vowels_tell_texts_apart(one, other):
+    """They are marks in Hindi and Thai, not letters."""
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(f" {one}!") == fingerprint(one.replace(" ", "")) == fingerprint(one)
 
 
 def test_a_corpus_that_is_named_twice(corpus):

@@ -190,6 +190,7 @@ def test_validation_without_a_task():
         ("generate", "", "fairseq-generate needs --"),
         ("validate", "", "fairseq-validate needs --"),
         ("interactive", "", "fairseq-interactive needs --"),
+        ("validate", "--path a.pt --max-tokens 9 --cpu --distributed-world-size 2", "--distributed-world-size 2: "),
         (
             "train",
             "--arch gtransformer_tiny --optimizer adam --max-tokens 9 --lr-scheduler polynomial_decay",

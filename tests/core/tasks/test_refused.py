@@ -213,6 +213,9 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--valid-subset valid,train", "--valid-subset"),
         ("--patience 3 --validate-interval-updates 5", "--validate-interval-updates"),
         ("--patience 3 --validate-interval-updates 5 --save-interval-updates 10", "--validate-interval-updates"),
+        ("--patience 3 --save-interval 3", "--save-interval"),
+        ("--patience 3 --save-interval 3 --validate-interval 2", "--save-interval"),
+        ("--grouped-shuffling --batch-order document --instances disjoint --context-sentences 1", "--grouped-shuffling"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric los --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric word_ppl --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
@@ -240,6 +243,7 @@ def test_validations_that_fit():
         "--train-subset valid --disable-validation",
         "--patience 3 --validate-interval-updates 20 --save-interval-updates 10",
         "--validate-interval-updates 5",
+        "--patience 3 --save-interval 2 --validate-interval 4",
     ):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))
 

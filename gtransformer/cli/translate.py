@@ -108,6 +108,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     end = argv.index("--") if "--" in argv else len(argv)
     args = build_parser().parse_intermixed_args(argv[:end])
     args.input = [*(args.input or []), *argv[end + 1 :]] or ["-"]
+    args.output = None if args.output == "-" else args.output
     return args
 
 

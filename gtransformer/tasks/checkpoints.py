@@ -209,9 +209,11 @@ def average(paths: Sequence[Path], output: Path) -> None:
     Raises UserError for a file that is no checkpoint, and for checkpoints of different models.
     """
     total: dict[str, Tensor] = {}
+    first_settings: dict[str, dict[str, Any]] = {}
     for path in paths:
         state = read_state(path)
-        _check_alike(paths[0], total, path, state["model"])
+        _check_alike(paths[0], first_settings, total, path, state)
+        first_settings = first_settings or settings_of(state)
         for name, value in state["model"].items():
             if not value.is_floating_point():
                 total[name] = value
@@ -251,20 +253,23 @@ def _place(path: Path) -> tuple[int, int]:
         raise UserError(f"{path}: does not record its number of updates; name the files to average") from None
 
 
-def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[str, Tensor]) -> None:
+def _check_alike(
+    first: Path, settings: dict[str, dict[str, Any]], total: dict[str, Tensor], path: Path, state: dict[str, Any]
+) -> None:
     """Raise UserError unless a checkpoint has the same parameters and options of the model as the first."""
+    model = state["model"]
     if not total:
         return
     other = next((name for name in total.keys() ^ model.keys()), None)
     other = other or next((name for name, value in model.items() if value.shape != total[name].shape), None)
     fixed = {name for name, value in model.items() if not value.is_floating_point()}
     other = other or next((name for name in fixed if not model[name].equal(total[name])), None)
-    settings = [read_settings(one) for one in (path, first)]
-    theirs, ours = (one.get("model", {}) for one in settings)
+    both = settings_of(state), settings
+    theirs, ours = (one["model"] for one in both)
     systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
     other = other or ("_name" if len(systems) > 1 else None)
     other = other or difference(theirs, ours)
-    other = other or other_language(*(one.get("task", {}) for one in settings))
+    other = other or other_language(*(one["task"] for one in both))
     if other:
         raise UserError(f"{path}: another model than {first} ({other}); average checkpoints of one training")
 

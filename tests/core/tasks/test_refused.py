@@ -215,7 +215,7 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--patience 3 --validate-interval-updates 5 --save-interval-updates 10", "--validate-interval-updates"),
         ("--patience 3 --save-interval 3", "--save-interval"),
         ("--patience 3 --save-interval 3 --validate-interval 2", "--save-interval"),
-        ("--grouped-shuffling --batch-order document --instances disjoint --context-sentences 1", "--grouped-shuffling"),
+        ("--grouped-shuffling --batch-order document --instances disjoint --context-sentences 1", "--grouped"),
         ("--best-checkpoint-metric blue", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric los --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),
         ("--best-checkpoint-metric word_ppl --criterion label_smoothed_cross_entropy", "--best-checkpoint-metric"),

@@ -11,7 +11,7 @@ import hashlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from gtransformer.errors import UserError
 from gtransformer.modules.kernels import largest, log_probabilities, rows_at_once
 from gtransformer.modules.ragged import on_device
 from gtransformer.search.rules import SentenceRule, SentenceState
+
+if TYPE_CHECKING:
+    from gtransformer.models.common.decoder import DocumentDecoder
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class BeamSearch:
     Args:
         rule: the sentence rule.
         scoring: how hypotheses are scored.
-        decoders: one decoder for each model (``StepDecoder``).
+        decoders: one decoder for each model.
         memories: encoder output for each model, one document after the other.
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
@@ -153,7 +156,7 @@ class BeamSearch:
         self,
         rule: SentenceRule,
         scoring: Scoring,
-        decoders: Sequence[StepDecoder],
+        decoders: Sequence[DocumentDecoder],
         memories,
         limits: Tensor,
         sentences: Tensor,
@@ -371,75 +374,6 @@ def first_scores(documents: int, beam: int) -> np.ndarray:
     return scores
 
 
-class StepState(Protocol):
-    """The state of decoding: what it stores of its hypotheses; those of a document are adjacent, ``beam`` of them."""
-
-    vocabulary: int  # number of words
-
-    def force(self, targets: Sequence[Tensor], lengths: np.ndarray, features: bool) -> Tensor | None:
-        """Begin the hypotheses of each search as ``Beginnings`` says, before the first step; return wanted features."""
-        ...
-
-    def begin_later(self, more: np.ndarray) -> None:
-        """Begin each search with so many tokens of its target more, (searches,) int64, after ``force``."""
-        ...
-
-    def skip(self, positions: np.ndarray) -> None:
-        """Begin each search at a position of its document, (searches,) int64, without what precedes it."""
-        ...
-
-    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """Read a new last token of every hypothesis.
-
-        Args:
-            tokens: (hypotheses,) int64 on the device.
-            opens: (documents, beam) bool, True at ``<s>``; tags: (documents, beam) int64, the number of its sentence.
-
-        Returns:
-            features of the new tokens, (hypotheses, channels).
-        """
-        ...
-
-    def logits(self, features: Tensor) -> Tensor:
-        """Compute logits, (n, channels) -> (n, vocabulary)."""
-        ...
-
-    def reorder(self, order: Tensor) -> None:
-        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap."""
-        ...
-
-    def replace(self, group: int, document: int) -> None:
-        """Start another ``document`` of the memory as the ``group``-th document."""
-        ...
-
-    def finish(self, document: int, tokens: Tensor) -> None:
-        """Receive the translation of a ``document`` of the memory: ``tokens`` (n,) int64, without the language symbol.
-
-        It is called before the ``reorder`` that removes the document; other documents may still read it.
-        """
-        ...
-
-
-class StepDecoder(Protocol):
-    """A decoder that decodes token by token; ``memory.reorder(documents)`` selects the document of each hypothesis."""
-
-    def begin(self, memory, hypotheses: int, beam: int) -> StepState:
-        """Return the state of so many ``hypotheses``, ``beam`` for each search, before their first token."""
-        ...
-
-    def independent_sentences(self, memory) -> bool:
-        """Return whether a sentence's states depend on no other sentence of the target, only on its number."""
-        ...
-
-    def for_drafts(self) -> StepDecoder:
-        """Return a decoder that is faster, if there is one, and nearly as exact."""
-        ...
-
-    def hold_weights(self) -> None:
-        """Prepare the weights once instead of at every ``begin``: they must not change any more."""
-        ...
-
-
 def decodes_stepwise(model: nn.Module) -> bool:
-    """Return whether the model's decoder is a ``StepDecoder``."""
+    """Return whether the model's decoder decodes token by token, as ``DocumentDecoder``."""
     return callable(getattr(getattr(model, "decoder", None), "begin", None))

@@ -20,14 +20,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import on_device
-from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, StepDecoder, joined_hypothesis
+from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, joined_hypothesis
 from gtransformer.search.rules import SentenceRule, SentenceState
+
+if TYPE_CHECKING:
+    from gtransformer.models.common.decoder import DocumentDecoder
 
 Unit = tuple[int, int]  # document and sentence
 Known = tuple[np.ndarray, np.ndarray]  # first words of a sentence, (n,) int64, and their log probabilities, float32
@@ -50,7 +54,7 @@ class ParallelSearch:
         self,
         rule: SentenceRule,
         scoring: Scoring,
-        decoders: Sequence[StepDecoder],
+        decoders: Sequence[DocumentDecoder],
         memories,
         limits: Tensor,
         sentences: Tensor,

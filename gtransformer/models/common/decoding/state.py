@@ -99,7 +99,9 @@ class DecodingState:
         self.documents[group] = document
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """Receive a document's translation, before the ``reorder`` that removes it."""
+        """Receive a document's translation, (n,) int64 without the language symbol, before the ``reorder`` that removes
+        it; other documents may still read it.
+        """
 
 
 class CachedState(DecodingState):

@@ -110,8 +110,8 @@ def explain(error: BaseException) -> str | None:
         if (type(link).__module__, type(link).__name__) == ("omegaconf.errors", "ValidationError"):
             # of --model-overrides; the command line's parser checks other options
             return f"{link.full_key}: {str(link).splitlines()[0]}; give another value"
-        if found := BY_A_PROCESS.search(str(link)) if type(link).__name__ == "ProcessRaisedException" else None:
-            return found[1]
+        if type(link).__name__ == "ProcessRaisedException" and (found := BY_A_PROCESS.findall(str(link))):
+            return found[-1]
         if isinstance(link, FloatingPointError) and "Nan/Inf" in str(link):  # fairseq's
             return "gradients are not finite, so the training has diverged; lower --lr, or warm up longer"
         if message := _unusable_file(link) or _unfit_checkpoint(link):
@@ -140,9 +140,9 @@ def _unfit_checkpoint(error: BaseException) -> str | None:
     """Return the message for a checkpoint of another model, criterion or optimizer; PyTorch would list all names."""
     found = re.match(r"(Criterion|Optimizer) does not match; .*\. (\S+) vs (\S+)\Z", str(error))
     if isinstance(error, AssertionError) and found and TWO_RATES in found.groups():
-        way = "with" if found[2] == TWO_RATES else "without"
+        way, here = ("with", "give it") if found[2] == TWO_RATES else ("without", "leave it out")
         return (
-            f"checkpoint {last_checkpoint} was trained {way} --doc-double-lr; do so here, or give --reset-optimizer to "
+            f"checkpoint {last_checkpoint} was trained {way} --doc-double-lr; {here}, or give --reset-optimizer to "
             "start from its parameters only"
         )
     if isinstance(error, AssertionError) and found:

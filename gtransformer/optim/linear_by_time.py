@@ -46,7 +46,7 @@ class LinearByTime(FairseqLRScheduler):
     training that continues from another schedule starts from its last rate. All processes use the first process's
     clock; otherwise their models would differ.
 
-    Raises UserError if no time is given, or one that ends before the training, and for several rates.
+    Raises UserError if no time is given, if it ends before the training does, and for several rates.
     """
 
     def __init__(self, cfg: LinearByTimeConfig, optimizer):
@@ -57,7 +57,7 @@ class LinearByTime(FairseqLRScheduler):
         if cfg.stop_time_hours > hours:
             raise UserError(
                 f"--decay-hours {hours:g}: after that the learning rate would be 0 until --stop-time-hours "
-                f"{cfg.stop_time_hours:g}; give as many, or leave it out"
+                f"{cfg.stop_time_hours:g}; give at least as many hours, or leave it out"
             )
         rates = list(cfg.lr) if isinstance(cfg.lr, Collection) else [cfg.lr]
         if len(rates) > 1:

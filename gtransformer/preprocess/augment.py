@@ -7,6 +7,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from unicodedata import east_asian_width
 
@@ -33,13 +34,25 @@ Side = tuple[int, int]  # of a held-out document: its number, and 0 for the sour
 # held-out one has. Of 8,568 English pages of technical documentation, 13 are found. (Our choice.)
 TELLING = 20  # characters (``size``)
 SEVERAL = 3
-_LETTERS = "LMN"  # and marks, as the vowels of Hindi and Thai, and numbers: general categories of Unicode
+# Of fixed position (canonical combining classes): points of Hebrew and Arabic, which a text may have or not.
+_POINTS = range(10, 36)
 _RESERVED = {token: f"< {token[1:]}" for token in (DOCUMENT, "<s>", "</s>")}
 
 
+@cache
+def _tells(sign: str) -> bool:
+    """Return whether a character is a letter, a number, or a mark without which words are others (vowels of Hindi)."""
+    kind = unicodedata.category(sign)[0]
+    optional = unicodedata.combining(sign) in _POINTS or "\ufe00" <= sign <= "\ufe0f"  # these choose a picture
+    return kind in "LN" or (kind == "M" and not optional)
+
+
 def fingerprint(text: str) -> bytes:
-    """Return a digest of a text that does not depend on case, blanks and punctuation; it may have nothing else."""
-    letters = "".join(sign for sign in text if unicodedata.category(sign)[0] in _LETTERS) or "".join(text.split())
+    """Return a digest of a text that does not depend on case, blanks, punctuation and points of Hebrew and Arabic.
+
+    Of a text that has nothing else, it is of all but blanks.
+    """
+    letters = "".join(filter(_tells, unicodedata.normalize("NFC", text))) or "".join(text.split())
     return hashlib.sha256(letters.casefold().encode()).digest()[:16]
 
 

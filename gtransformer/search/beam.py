@@ -375,5 +375,5 @@ def first_scores(documents: int, beam: int) -> np.ndarray:
 
 
 def decodes_stepwise(model: nn.Module) -> bool:
-    """Return whether the model's decoder decodes token by token, as ``DocumentDecoder``."""
+    """Return whether the model's decoder decodes token by token, as a ``DocumentDecoder`` does."""
     return callable(getattr(getattr(model, "decoder", None), "begin", None))

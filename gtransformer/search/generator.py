@@ -128,7 +128,7 @@ class DocumentGenerator(SequenceGenerator):
         else:
             whole = (self.sentence_a * words.sum(dim=1).double()).floor() + int(self.sentence_b)
             totals = totals.maximum(whole.clamp(max=NO_LIMIT).long()).clamp(max=self.positions - 1)
-            total = int(totals.max())
+            total = int(totals.max()) + (0 if prefix_tokens is None else prefix_tokens.shape[1])
             strategy = LimitedSearch(self.tgt_dict, strategy, totals, self.eos)
         # fairseq's diverse beams would use instance numbers of the corpus as numbers in the batch.
         sample = {name: value for name, value in sample.items() if name != "id"}

@@ -164,27 +164,35 @@ class SequentialGenerator(ForcedPrefixGenerator):
     def _fitting(self, document: DocumentProgress, window: SentenceWindow) -> SentenceWindow:
         """Return the window without the oldest sentences of its context that the model has no positions for.
 
+        The translation of the new sentences needs as many as their limits allow, or twice their source's (our choice).
         Raises UserError where the new sentences alone have more tokens than the model takes.
         """
-        new = document.sentences[window.new : window.last]
-        tokens, wanted = sum(map(len, new)), self.generator.most_tokens(new)
-        if tokens > self.longest:
+        lengths = [len(one) for one in document.sentences[window.first : window.last]]
+        new, source = sum(lengths[window.new - window.first :]), sum(lengths)
+        if new > self.longest:
+            several = window.last - window.new > 1
             raise UserError(
-                f"{tokens} source tokens are to be translated at once from sentence {document.begin + window.new} of "
-                f"document {max(1, document.number)} on: the model takes {self.longest}; give a smaller --window-tokens"
+                f"{new} source tokens from sentence {document.begin + window.new} of "
+                f"{f'document {document.number}' if document.number else 'a document'} on: the model takes "
+                f"{self.longest} at once; give {'a smaller --window-tokens' if several else 'shorter sentences'}"
             )
-        first, prefix = window.new, 0
-        while first > window.first:
-            tokens += len(document.sentences[first - 1])
-            if first > window.prefix_start:
-                prefix += 1 + len(document.chosen[first - 1])
-            if tokens > self.longest or prefix + wanted > self.generator.positions:
-                break
-            first -= 1
-        if first > window.first and not self.shortened:
+        first, start = window.first, window.prefix_start
+        while source > self.longest:
+            source -= len(document.sentences[first])
+            first += 1
+        alike = self.strategy.target_context in (None, self.strategy.context)  # the same sentences on both sides
+        start = max(first, start) if alike else start
+        prefix, needed = sum(len(one) + 1 for one in document.chosen[start : window.new]), 2 * new
+        if prefix + needed > self.generator.positions:
+            needed = min(needed, self.generator.most_tokens(document.sentences[window.new : window.last]))
+        while start < window.new and prefix + needed > self.generator.positions:
+            prefix -= len(document.chosen[start]) + 1
+            start += 1
+        first = max(first, start) if alike else first
+        if (first, start) != (window.first, window.prefix_start) and not self.shortened:
             self.shortened = True
             logger.warning("%s: the model has too few positions for all context; the oldest is left out", self.option)
-        return replace(window, first=first, prefix_start=max(first, window.prefix_start))
+        return replace(window, first=first, prefix_start=start)
 
     def _forced_prefix(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
         """Return the translation that a window begins with, ``<s> words </s>`` each."""

@@ -148,6 +148,7 @@ LEAST = {
     0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates no_repeat_ngram_size "
     "min_len max_len_a max_len_b prefix_size documents_at_once seed clip_norm weight_decay_randinit",
 }
+NEVER = 10**5  # epochs; recipes that validate by updates alone have an interval above it
 OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
 # What fairseq removes from words, by name.
@@ -274,7 +275,7 @@ def check_needed(args: Namespace, program: str) -> None:
     if several and (args.cpu or not torch.cuda.is_available()):
         raise UserError(
             f"--distributed-world-size {args.distributed_world_size}: fairseq-validate brings the numbers of several "
-            "processes together on GPUs only; leave it out"
+            "processes together on GPUs only; give 1"
         )
     if getattr(args, "sampling", False) and args.nbest != args.beam:
         raise UserError(
@@ -339,7 +340,8 @@ def check_training(whole: DictConfig | None) -> None:
             f"use up patience, but their models are not kept; give --save-interval-updates {every}, too"
         )
     epochs = whole.dataset.validate_interval, saved.save_interval
-    if saved.patience > 0 and epochs[0] % epochs[1] and not saved.no_save and not whole.dataset.disable_validation:
+    lost = epochs[0] % epochs[1] and epochs[0] < (whole.optimization.max_epoch or NEVER)  # the last epoch is saved
+    if saved.patience > 0 and lost and not saved.no_save and not whole.dataset.disable_validation:
         raise UserError(
             f"--save-interval {epochs[1]} with --patience {saved.patience}: validations between saved models use up "
             f"patience, but their models are not kept; give --validate-interval {epochs[1]}, too"

@@ -31,12 +31,12 @@ def read_sentence_model(
     that does not fit, and for languages that the model does not translate.
     """
     if not path.exists():
-        raise UserError(f"{path}: no such file or folder; give the model's (one of a hub must be downloaded first)")
+        raise UserError(f"{path}: no such file or folder; give the model's (download a model of a hub first)")
     if path.is_dir() and (path / "config.json").is_file():
         if vocabulary:
             raise UserError(f"--vocab: {path} has its vocabulary in the files of Hugging Face's form; leave it out")
         found = read_hugging_face(path, source_lang, target_lang, pieces_of)
-    elif path.is_file() and (path.parent / "config.json").is_file():
+    elif path.is_file() and path.suffix in (".json", ".safetensors"):
         raise UserError(f"{path}: one file of a model of Hugging Face's form; give its folder")
     else:
         found = read_marian(find_marian(path), target_lang, pieces_of, vocabulary)

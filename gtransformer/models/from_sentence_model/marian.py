@@ -24,6 +24,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import ZERO, SentenceModel, Vocabulary
 
 CONFIG = "special:model.yml"
+LONGEST_CONFIGURATION = 2**20  # bytes; a longer file of YAML is a vocabulary
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
 VERSION = 1
 EOS, UNK = "</s>", "<unk>"
@@ -378,29 +379,36 @@ def _find_vocabularies(path: Path) -> list[Path]:
 def _named_vocabularies(path: Path) -> list[Path]:
     """Return the vocabularies that the configurations beside a model name for it; none if they name none.
 
-    Marian writes ``MODEL.npz.decoder.yml`` and ``MODEL.npz.yml``; else a configuration counts if it names the model, or
-    no model that is there. Raises UserError if several name other vocabularies.
+    Marian writes ``MODEL.npz.decoder.yml`` and ``MODEL.npz.yml``. Else those of the configurations that name a model of
+    the same training, or of those that name no model that is there. Raises UserError if several of equal rank differ.
     """
     folder, ranks = path.parent, {f"{path.name}.decoder.yml": 0, f"{path.name}.yml": 1}
     found: dict[int, list[list[Path]]] = {}
     for file in (*folder.glob("*.yml"), *folder.glob("*.yaml")):
         try:
-            content = _load_texts(file)
+            content = _load_texts(file) if file.stat().st_size < LONGEST_CONFIGURATION else None
         except (yaml.YAMLError, UnicodeDecodeError):
             continue
         if not isinstance(content, dict) or not isinstance(content.get("vocabs"), list):
             continue
-        vocabularies = [folder / Path(str(one)).name for one in content["vocabs"]]
+        # As they are named, or, of files that were moved, beside the model.
+        named = [(folder / one.name, folder / one) for one in map(Path, map(str, content["vocabs"]))]
+        vocabularies = [next((one for one in places if one.is_file()), None) for places in named]
         models = content.get("models") or content.get("model")
         models = [Path(str(one)).name for one in (models if isinstance(models, list) else [models])]
-        rank = ranks.get(file.name, 2 if path.name in models else 3)
+        rank = ranks.get(file.name, 2 if _base(path.name) in map(_base, models) else 3)
         others = rank == 3 and any((folder / one).is_file() for one in models)
-        if vocabularies and all(one.is_file() for one in vocabularies) and not others:
+        if vocabularies and None not in vocabularies and not others:
             found.setdefault(rank, []).append(vocabularies)
-    best = found[min(found)] if found else [[]]
+    best = found[min(found)] if found else []
     if any(one != best[0] for one in best):
         raise UserError(f"{folder}: its configurations name different vocabularies; name the model's with --vocab")
-    return best[0][:1] if len(set(best[0])) == 1 else best[0]
+    return [] if not best else best[0][:1] if len(set(best[0])) == 1 else best[0]
+
+
+def _base(name: str) -> str:
+    """Return what the models of one training have in common: ``m`` for ``m.npz``, ``m.iter9.npz``, ``m.npz.orig.npz``."""
+    return re.sub(r"(\.iter\d+)?\.(npz|bin)(\..*)?$", "", name)
 
 
 def _load_texts(file: Path) -> Any:

@@ -115,7 +115,6 @@ def in_process(rank: int, folder: str) -> None:
     torch.save(rates, Path(folder) / f"{rank}.pt")
 
 
-@pytest.mark.slow
 def test_what_it_would_leave_out(clock):
     with pytest.raises(UserError, match="--decay-hours 1: .* until --stop-time-hours 5;"):
         scheduler(decay_hours=1.0, stop_time_hours=5.0)
@@ -123,6 +122,7 @@ def test_what_it_would_leave_out(clock):
         scheduler(rates=[0.5, 0.1])
 
 
+@pytest.mark.slow
 def test_processes_have_one_clock(tmp_path):
     processes.start_processes(in_process, (str(tmp_path),), nprocs=2, start_method="fork")
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))

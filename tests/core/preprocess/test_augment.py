@@ -110,6 +110,7 @@ def test_a_sentence_has_fewer_characters_in_chinese(tmp_path, sentences, found):
 def test_vowels_tell_texts_apart(one, other):
     """They are marks in Hindi and Thai, not letters."""
     assert fingerprint(one) != fingerprint(other)
+    assert fingerprint("كَتَبَ الوَلَدُ") == fingerprint("كتب الولد") and fingerprint("cafe\u0301") == fingerprint("Café")
     assert fingerprint(f" {one}!") == fingerprint(one.replace(" ", "")) == fingerprint(one)
 
 

@@ -117,6 +117,20 @@ def test_the_oldest_context_is_left_out_where_positions_are_too_few(dictionary, 
 
 
 @torch.no_grad()
+def test_context_that_fits_stays(dictionary, documents, caplog):
+    """Also more of the target than of the source."""
+    model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(35), [[2] * 5])
+    seen = []
+    strategy = Strategy(SEQUENTIAL, context=1, target_context=3)
+    translate = Translator(dictionary, [model], **SEARCH)
+    translate.generator = SequentialGenerator(translate.generator, strategy)
+    plain = translate.generator._forced_prefix
+    translate.generator._forced_prefix = lambda *given: seen.append(plain(*given)) or seen[-1]
+    translate(batch)
+    assert [int(one.eq(dictionary.eos()).sum()) for one in seen] == [0, 1, 2, 3, 3] and not caplog.text
+
+
+@torch.no_grad()
 def test_contexts_of_different_lengths(dictionary, documents):
     """Three previous source sentences, one of the target (--instances current)."""
     model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(33), SHAPES)
@@ -212,7 +226,9 @@ def test_learned_positions_are_not_exceeded(dictionary, documents):
     batch = documents(random.Random(37), [[3] * 8, [6, 2, 2]])
     found = translated(dictionary, [model], Strategy(SLIDING, tokens=14), batch, max_len_a=2, max_len_b=3)
     assert [one["tokens"].eq(dictionary.eos()).sum().item() for one in found] == [8, 3]
-    with pytest.raises(UserError, match="20 source tokens are .* from sentence 1 of document 1 on: the model takes 16"):
+    with pytest.raises(
+        UserError, match="20 source tokens from sentence 1 of a document on: the model takes 16 at once; give a smaller"
+    ):
         translated(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
 
 

@@ -244,6 +244,7 @@ def test_validations_that_fit():
         "--patience 3 --validate-interval-updates 20 --save-interval-updates 10",
         "--validate-interval-updates 5",
         "--patience 3 --save-interval 2 --validate-interval 4",
+        "--patience 3 --save-interval 2 --max-epoch 1",
     ):
         check_training(convert_namespace_to_omegaconf(parsed("train", "--cpu", *right.split())))
 

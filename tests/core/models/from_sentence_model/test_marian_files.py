@@ -179,13 +179,16 @@ def test_vocabularies_of_two_models_in_one_folder(tmp_path, capsys):
     configure(folder / "another.npz.decoder.yml", "another.npz", "vocab.trg.spm", "vocab.src.spm")
     (folder / "model.npz.yml").write_text("unrelated: true")
 
-    def found() -> tuple[str, str]:
-        model = read_sentence_model(saved.path, "en", "de", words_of)
+    def found(name: str = "model.npz") -> tuple[str, str]:
+        model = read_sentence_model(folder / name, "en", "de", words_of)
         return model.source.pieces.name, model.target.pieces.name
 
     assert found() == ours  # by their names
     configure(folder / "config.yml", "model.npz", *ours)
     assert found() == ours
+    for name in ("model.npz.orig.npz", "model.iter1000.npz"):  # of the same training
+        (folder / name).write_bytes(saved.path.read_bytes())
+        assert found(name) == ours
     configure(folder / "alternative.yml", "model.npz", *ours[::-1])
     assert model_convert([str(saved.path), str(tmp_path / "out"), "-s", "en", "-t", "de"]) == 1
     assert "different vocabularies" in only_error(capsys.readouterr().err)

@@ -407,7 +407,7 @@ def _named_vocabularies(path: Path) -> list[Path]:
 
 
 def _base(name: str) -> str:
-    """Return what the models of one training have in common: ``m`` for ``m.npz``, ``m.iter9.npz``, ``m.npz.orig.npz``."""
+    """Return what names of one training's models have in common: ``m`` of ``m.npz``, ``m.iter9.npz``, ``m.npz.orig.npz``."""
     return re.sub(r"(\.iter\d+)?\.(npz|bin)(\..*)?$", "", name)
 
 

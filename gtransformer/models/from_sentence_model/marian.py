@@ -407,7 +407,7 @@ def _named_vocabularies(path: Path) -> list[Path]:
 
 
 def _base(name: str) -> str:
-    """Return what names of one training's models have in common: ``m`` of ``m.npz``, ``m.iter9.npz``, ``m.npz.orig.npz``."""
+    """Return the common part of names in one training: ``m`` of ``m.npz``, ``m.iter9.npz`` and ``m.npz.orig.npz``."""
     return re.sub(r"(\.iter\d+)?\.(npz|bin)(\..*)?$", "", name)
 
 

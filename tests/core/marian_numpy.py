@@ -245,6 +245,8 @@ def random_model(
         "transformer-postprocess-top": "n" if norm == "pre" else "",
         "transformer-preprocess": "n" if norm == "pre" else "",
     }
+    if activation == "gelu":
+        config["version"] = "v1.12.42"
     return parameters, config
 
 

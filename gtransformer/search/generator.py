@@ -118,17 +118,17 @@ class DocumentGenerator(SequenceGenerator):
         # Words, <s>, the prefix and </s> of every sentence without the given first <s>; fairseq counts the language
         # symbol separately.
         totals = limits.sum(dim=1) + self.given * sentences - 1
-        total = int(totals.max())
+        total, prefix = int(totals.max()), 0 if prefix_tokens is None else prefix_tokens.shape[1]
         strategy = copy.copy(self.search)  # some of fairseq's strategies store the state of a batch
         if self.rule is not None:
             strategy = DocumentSearch(self.tgt_dict, strategy, self.rule, limits, sentences)
             # The rule ends every document. fairseq's limit must be larger: it would add the score of the language
             # symbol. Prefix tokens may exceed the sentences' limits.
-            total += 1 + (0 if prefix_tokens is None else prefix_tokens.shape[1])
+            total += 1 + prefix
         else:
             whole = (self.sentence_a * words.sum(dim=1).double()).floor() + int(self.sentence_b)
             totals = totals.maximum(whole.clamp(max=NO_LIMIT).long()).clamp(max=self.positions - 1)
-            total = int(totals.max()) + (0 if prefix_tokens is None else prefix_tokens.shape[1])
+            total = int(totals.max()) + prefix
             strategy = LimitedSearch(self.tgt_dict, strategy, totals, self.eos)
         # fairseq's diverse beams would use instance numbers of the corpus as numbers in the batch.
         sample = {name: value for name, value in sample.items() if name != "id"}

@@ -94,6 +94,11 @@ def read_json_file(path: Path) -> dict[str, Any]:
     return found
 
 
+def _if_there(path: Path) -> dict[str, Any]:
+    """Return an object of a JSON file as ``read_json_file``; empty if there is no such file."""
+    return read_json_file(path) if path.is_file() else {}
+
+
 def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the parameters by Hugging Face's names, and their files: safetensors, or PyTorch's by its safe loader."""
     for single, load in (("model.safetensors", _load_safetensors), ("pytorch_model.bin", _load_torch)):
@@ -213,7 +218,7 @@ def _marian_vocabularies(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
 ) -> tuple[Vocabulary, Vocabulary]:
     """Return the vocabularies: ``vocab.json``, a target file if the sides differ, and two ``.spm`` models."""
-    settings = read_json_file(path) if (path := folder / TOKENISER).is_file() else {}
+    settings = _if_there(folder / TOKENISER)
     if (settings.get("source_lang"), settings.get("target_lang")) == (target_lang, source_lang):
         raise UserError(f"{folder}: translates from {target_lang} to {source_lang}; swap -s and -t")
     names = "vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"
@@ -239,7 +244,7 @@ def _many_languages(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
 ) -> tuple[Vocabulary, Vocabulary]:
     """Return the words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (pieces, one number on), then languages."""
-    settings = read_json_file(path) if (path := folder / TOKENISER).is_file() else {}
+    settings = _if_there(folder / TOKENISER)
     if (made_by := settings.get("tokenizer_class")) not in (None, *TOKENISERS):
         raise UserError(f"{folder}: its tokeniser is {made_by}; only {', '.join(TOKENISERS)} can be read")
     if settings.get("legacy_behaviour"):
@@ -284,21 +289,17 @@ def _is_language(word: str) -> bool:
 
 def _added(folder: Path, behind: int, settings: Mapping[str, Any]) -> dict[int, str]:
     """Return a tokeniser's additional symbols by row; symbols that are listed without a row follow the words."""
-
-    def content(name: str) -> dict[str, Any]:
-        return read_json_file(folder / name) if (folder / name).is_file() else {}
-
     name = TOKENISER
     try:
         found = {int(row): entry["content"] for row, entry in (settings.get("added_tokens_decoder") or {}).items()}
         name = "added_tokens.json"
-        found |= {int(row): word for word, row in content(name).items()}
+        found |= {int(row): word for word, row in _if_there(folder / name).items()}
         name = "tokenizer.json"
-        found |= {int(entry["id"]): entry["content"] for entry in content(name).get("added_tokens") or []}
+        found |= {int(entry["id"]): entry["content"] for entry in _if_there(folder / name).get("added_tokens") or []}
         if any(_is_language(word) for word in found.values()):
             return found
         name = "special_tokens_map.json"
-        listed = content(name).get("additional_special_tokens") or []
+        listed = _if_there(folder / name).get("additional_special_tokens") or []
         words = [word if isinstance(word, str) else word["content"] for word in listed]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise UserError(f"{folder / name}: no symbols of a tokeniser; fetch it again") from None

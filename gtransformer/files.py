@@ -178,6 +178,16 @@ def check_entry(where: str, valid: Mapping[str, bool]) -> None:
             raise UserError(f"{where} has no valid {key!r}; correct it")
 
 
+def is_count(value: object) -> bool:
+    """Return whether a value from a file is a whole number, 0 or more."""
+    return type(value) is int and value >= 0
+
+
+def are_texts(value: object) -> bool:
+    """Return whether a value from a file is a list of strings."""
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
 def json_fault(error: BaseException) -> str:
     """Return the reason why text is no JSON, given one of NO_JSON."""
     return getattr(error, "msg", "brackets or a number without end")

@@ -134,7 +134,7 @@ def fairseqs_model(dictionary: Dictionary) -> TransformerModelBase:
 
 def task_config(**options) -> TranslationDocConfig:
     """The task's options en -> de, with what fairseq's other option groups would fill in."""
-    elsewhere = {"dataset_impl": None, "required_seq_len_multiple": 1, "train_subset": "train", "doc_seed": 1}
+    elsewhere = {"dataset_impl": None, "train_subset": "train", "doc_seed": 1}
     return TranslationDocConfig(**{"source_lang": "en", "target_lang": "de", **elsewhere, **options})
 
 

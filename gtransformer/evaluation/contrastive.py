@@ -20,7 +20,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent
-from gtransformer.files import check_entry, read_json
+from gtransformer.files import are_texts, check_entry, is_count, read_json
 from gtransformer.preprocess.characters import clean_line
 
 OPTIONAL = (*SIDES, "group")
@@ -130,16 +130,6 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
     if not items:
         raise UserError(f"{path}: the contrastive set has no items")
     return data["split"], items
-
-
-def is_count(value: object) -> bool:
-    """Return whether a value from a file is a whole number, 0 or more."""
-    return type(value) is int and value >= 0
-
-
-def are_texts(value: object) -> bool:
-    """Return whether a value from a file is a list of strings."""
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def score_items(

@@ -18,7 +18,6 @@ not neither.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,8 @@ from itertools import product
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+import regex
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
@@ -36,10 +37,10 @@ from gtransformer.evaluation.prepared_split import find_instance_index, read_sid
 from gtransformer.evaluation.realignment import BY_ORDER, Alignment
 from gtransformer.evaluation.score import check_plain, score_translations
 from gtransformer.evaluation.significance import MIN_UNITS, SignTest, binomial_p_value
-from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark, text_lines
+from gtransformer.preprocess.corpus import DOCUMENT
 from gtransformer.preprocess.ctxpro import SCORED, film
 from gtransformer.preprocess.ctxpro import WRONG as WRONG_FORMS
-from gtransformer.preprocess.plain_text import Documents, bare, read_plain
+from gtransformer.preprocess.plain_text import Documents, bare, divided, read_sentences
 
 RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
 
@@ -99,7 +100,7 @@ def outcome(
 
 
 def _words(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+", text.lower()))
+    return Counter(regex.findall(r"\w+", text.lower()))  # with the signs on letters, which re leaves out
 
 
 def _differing(one: Counter[str], other: Counter[str]) -> set[str]:
@@ -160,15 +161,15 @@ def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> 
 def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[str]:
     """Return the translation of each entry's sentence: the last one of its document, or its line."""
     check_plain(hypotheses)
-    lines = list(text_lines(hypotheses))
-    if not any(map(is_document_mark, lines)):
+    lines = read_sentences(hypotheses)  # once: it may be a pipe
+    if None not in lines:
         if len(lines) != len(expectations):
             raise UserError(
                 f"{hypotheses}: {len(lines)} lines, but the suite has {len(expectations)} entries; write the "
                 f"translation of each entry's sentence on a line, or documents that each start with {DOCUMENT}"
             )
         return lines
-    documents, _ = read_plain(hypotheses)
+    documents, _ = divided(hypotheses, lines)
     if len(documents) != len(expectations):
         raise UserError(
             f"{hypotheses}: {len(documents)} documents, but the suite has {len(expectations)} entries; translate the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 
 from gtransformer.data.dictionaries import RESERVED, dictionary_words
@@ -22,7 +23,7 @@ def find_instance_index(prepared: Path, split: str) -> Path:
     folder = prepared / "bin"
     if not folder.is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
-    found = sorted(folder.glob(f"{split}.*-*.instances.json"))
+    found = sorted(folder.glob(f"{glob.escape(split)}.*-*.instances.json"))
     if not found:
         splits = sorted({path.name.split(".")[0] for path in folder.glob("*.instances.json")})
         hint = "; the development set is called valid" if split == "dev" and "valid" in splits else ""

@@ -23,11 +23,11 @@ import numpy as np
 from gtransformer.data.unspaced import SIGNS, word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
-from gtransformer.preprocess.corpus import BLANK, NONE
-from gtransformer.preprocess.formats import Like
+from gtransformer.preprocess.corpus import BLANK
+from gtransformer.preprocess.formats import Like, detect
 from gtransformer.preprocess.formats.documents import Side
 from gtransformer.preprocess.pieces import SentencePieces
-from gtransformer.preprocess.plain_text import ANY, Documents, ambiguous, read_plain, read_sentences, read_shaped
+from gtransformer.preprocess.plain_text import ANY, Documents, ambiguous, divided, placed, read_plain, read_sentences
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
 BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece's byte fallback
@@ -202,13 +202,13 @@ def read_realigned(
     reference, or the reference is one document. Raises UserError otherwise. ``wanted``: the side of a file of another
     format.
     """
-    documents, borders = read_plain(path, wanted, like)
+    lines = [] if detect(path) else read_sentences(path)  # once: it may be a pipe
+    documents, borders = divided(path, lines) if lines else read_plain(path, wanted, like)
     shape = [len(document) for document in reference]
-    lines = read_sentences(path) if borders in (BLANK, NONE) else []
-    if len(lines) == sum(shape):
+    if len(lines) == sum(shape) and None not in lines:
         if borders == BLANK and len(documents) == len(reference):
             raise ambiguous(path, lines, like)
-        found = read_shaped(path, shape, like)
+        found = placed(path, lines, shape, like)
         return found, 0, found
     if len(reference) == 1 and borders == BLANK:
         documents = [list(chain.from_iterable(documents))]

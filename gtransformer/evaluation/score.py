@@ -207,6 +207,7 @@ def score_text(
     path = hypotheses.path if isinstance(hypotheses, GivenText) else Path(hypotheses)
     unit, misaligned = raw_tokenizer(first, tokenizer, wanted.langs[1] or ""), 0
     if isinstance(hypotheses, GivenText):
+        alignment = BY_ORDER
         segments = segments_of_text(hypotheses.documents, first, unit, more=more)
     elif wanted.scored is not None:
         if alignment.cuts:

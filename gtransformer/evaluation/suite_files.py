@@ -18,17 +18,18 @@ many sentences back the deciding context is).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import regex
+
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import are_texts
 from gtransformer.evaluation.suites import Example
-from gtransformer.files import check_entry, read_json, read_lines
+from gtransformer.files import are_texts, check_entry, read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import check_reserved
 from gtransformer.preprocess.ctxpro import SCORED, WRONG, Entry
@@ -136,7 +137,9 @@ def contrapro_documents(
         source = [*filter(None, before), sentence]
         expected = next((word for text in wrong if (word := differing_word(right, text)) != OTHER), None)
         if expected is None:
-            raise UserError(f"{path}: entry {example.id}: all candidates have the same words; leave this entry out")
+            raise UserError(
+                f"{path}: entry {example.id}: no word of the right translation differs in a wrong one; leave it out"
+            )
         distance = given.get("ante distance")
         entries.append(
             {
@@ -144,7 +147,7 @@ def contrapro_documents(
                 "ref segment": right,
                 "rule": example.groups["phenomenon"],
                 "expected": expected,
-                WRONG: [differing_word(text, right) for text in wrong],
+                WRONG: [word for text in wrong if (word := differing_word(text, right)) != OTHER],
                 **({} if distance_name(distance) == "unknown" else {"ante distance": distance}),
                 **{key: given[key] for key in ("document id", "segment id") if key in given},
                 SCORED: len(source) - 1,
@@ -320,8 +323,8 @@ def _read_groups(path: Path, lines: int) -> list[int]:
 
 def differing_word(right: str, wrong: str) -> str:
     """Return the first word, lower-cased, of ``right`` that differs in ``wrong``; ``OTHER`` if there is none."""
-    pairs = zip(re.findall(r"\w+", right.lower()), re.findall(r"\w+", wrong.lower()), strict=False)
-    return next((first for first, second in pairs if first != second), OTHER)
+    pairs = zip_longest(*(regex.findall(r"\w+", text.lower()) for text in (right, wrong)))
+    return next((first for first, second in pairs if first is not None and first != second), OTHER)
 
 
 def _example(

@@ -20,7 +20,6 @@ following definitions are our choice and need no training:
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 
 from gtransformer.data.unspaced import separates_words
 from gtransformer.errors import UserError
@@ -39,7 +39,7 @@ from gtransformer.preprocess.corpus import NONE
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import Documents
 
-WORD = re.compile(r"[^\W\d_]+")
+WORD = regex.compile(r"[^\W\d_]+")  # letters and the signs on them, which re takes for borders of words
 MIN_LETTERS, MAX_SHARE = 4, 0.02  # of a term: least letters, largest share of the lexicon's sentences
 MIN_DICE = 0.05  # Dice coefficient of a translation
 STEM_LETTERS = 5  # letters

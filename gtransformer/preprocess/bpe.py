@@ -107,7 +107,7 @@ def read_codes(path: str | Path) -> list[str]:
     lines = list(read_lines(path))
     if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
         lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
-    versioned = bool(lines) and lines[0].startswith("#version:")
+    versioned = bool(lines) and lines[0].startswith("#version")
     if versioned and not VERSION.fullmatch(lines[0]):
         raise fault(path, 1, "not a known version of BPE codes ('#version: 0.2')")
     for number, line in enumerate(lines[versioned:], 1 + versioned):

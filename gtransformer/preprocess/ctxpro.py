@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, check_entry, read_json, read_lines, write_json
+from gtransformer.files import are_texts, atomic_write, check_entry, is_count, read_json, read_lines, write_json
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines, fault, raw_file
 from gtransformer.preprocess.formats.documents import one_line
@@ -45,16 +45,12 @@ def read_expectations(path: Path) -> list[Entry]:
         valid = {
             "expected": isinstance(expected, str) and bool(bare(expected)),
             "rule": isinstance(given.get("rule"), str),
-            WRONG: isinstance(given.get(WRONG, []), list) and all(isinstance(one, str) for one in given.get(WRONG, [])),
-            "ante distance": given.get("ante distance") is None or _is_number(given["ante distance"]),
-            **{key: _is_number(given[key]) for key in (SCORED, ANTECEDENT) if key in given},
+            WRONG: are_texts(given.get(WRONG, [])),
+            "ante distance": given.get("ante distance") is None or is_count(given["ante distance"]),
+            **{key: is_count(given[key]) for key in (SCORED, ANTECEDENT) if key in given},
         }
         check_entry(f"{path}: entry {number}", valid)
     return data
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and value >= 0
 
 
 def film(entry: Entry) -> str | None:

@@ -80,6 +80,11 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     if Path(source).exists():
         source = Path(source).resolve().as_uri()
     print(f"fetching {corpus} from {source}")
+    noted = work / "source"
+    if not (noted.is_file() and noted.read_text(encoding="utf-8") == source):  # another's would pass for verified
+        shutil.rmtree(work, ignore_errors=True)
+        with atomic_write(noted) as stream:
+            stream.write(source)
     files, vouched = _collect(corpus, source, work)
     _require_files(files, source, target)
     try:
@@ -253,7 +258,8 @@ def fetch(url: str, target: Path) -> Path:
             raise UserError(f"{url}: not a valid address ({error})") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             problem = error
-        time.sleep(attempt)
+        if attempt < ATTEMPTS:
+            time.sleep(attempt)
     raise UserError(f"{url}: cannot be fetched ({problem}); run the command again")
 
 

@@ -60,7 +60,11 @@ def read_plain(path: str | Path, wanted: Side = ANY, like: Like = None) -> tuple
     kind = detect(path)
     if kind:
         return [document for document, _ in _of_format(path, wanted, like)], f"of {kind}"
-    lines = read_sentences(path)
+    return divided(path, read_sentences(path))
+
+
+def divided(path: str | Path, lines: list[str | None]) -> tuple[Documents, str]:
+    """Return the documents of a text's lines, and how it marks them; arguments and errors as of ``read_plain``."""
     if None in lines:
         return _marked(path, lines), MARKED
     documents = _blocks(lines)
@@ -118,7 +122,7 @@ def read_shaped(path: str | Path, shape: list[int], like: Like, wanted: Side = A
     else:
         lines = read_sentences(path)
         if None not in lines:
-            return _placed(path, lines, shape, like)
+            return placed(path, lines, shape, like)
         opened = [number for number, line in enumerate(lines, 1) if line is None]
         found = list(zip(_marked(path, lines), opened, strict=True))
     aligned = "the two must be aligned line by line"
@@ -133,7 +137,7 @@ def read_shaped(path: str | Path, shape: list[int], like: Like, wanted: Side = A
     return [document for document, _ in found]
 
 
-def _placed(path: str | Path, lines: list[str], shape: list[int], like: Like) -> Documents:
+def placed(path: str | Path, lines: list[str], shape: list[int], like: Like) -> Documents:
     """Divide lines without ``<d>`` into documents of the given numbers of sentences.
 
     Each line is a sentence; or there is one blank line between documents, or any number of them if no sentence is

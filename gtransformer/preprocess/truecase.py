@@ -32,8 +32,8 @@ LOWER = "⇣"  # the line begins in lower case; in a truecaser's model if its tr
 
 
 def capital(word: str) -> str:
-    """Return a word with a capital in front."""
-    return word[:1].upper() + word[1:]
+    """Return a word with a capital in front; Georgian has none there (its titlecase letters are the letters)."""
+    return word[:1].title() + word[1:]
 
 
 def first_word(words: Sequence[str]) -> int | None:

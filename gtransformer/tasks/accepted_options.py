@@ -32,7 +32,7 @@ _EVERYWHERE = """
     user_dir help seed cpu task data source_lang target_lang langs doc_mode decoder_start prepend_bos
     fp16 memory_efficient_fp16 no_progress_bar log_interval log_format num_workers data_buffer_size
     max_tokens batch_size skip_invalid_size_inputs_valid_test max_source_positions max_target_positions
-    left_pad_source left_pad_target required_seq_len_multiple sentence_rule doc_constraint documents_at_once
+    sentence_rule doc_constraint documents_at_once
 """
 _USED_IN = {
     PROGRAMS: _EVERYWHERE,
@@ -115,7 +115,9 @@ _REFUSED = {
     "nothing here learns from word alignments; leave it out": "load_alignments",
     "give --more-training-data and --training-weights; leave it out": "upsample_primary",
     "documents are split between sentences; give --instances greedy and --instance-tokens N": "truncate_source",
-    "batches have no padding here; leave it out": "num_batch_buckets",
+    "batches have no padding here; leave it out": """
+        num_batch_buckets left_pad_source left_pad_target required_seq_len_multiple
+    """,
     "fairseq reads it only of datasets that load ahead, which documents do not; leave it out": "fix_batches_to_gpus",
     "is for fairseq's speech translation in two passes, which no document model has; leave it out": (
         "beam_mt max_len_a_mt max_len_b_mt lenpen_mt"

@@ -226,9 +226,7 @@ class Loader:
             target_word_dropout=target_noise,
             current_dropout=current,
             word_dropout_epochs=self.cfg.doc_noise_epochs,
-            left_pad_source=self.cfg.left_pad_source,
-            left_pad_target=self.cfg.left_pad_target,
-            pad_to_multiple=self.cfg.required_seq_len_multiple,
+            left_pad_target=False,
             **options,
         )
 

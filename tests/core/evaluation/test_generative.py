@@ -52,6 +52,7 @@ WHAT = ("Was machst du heute?", "Was machen Sie heute?")
         (THING, THING[0], "right"),
         (THING, THING[1], "wrong"),
         (THING, "Haben Sie gesehen?", "neither"),
+        (("यह अच्छा है", "यह अच्छी है"), "वह अच्छी है", "wrong"),
     ],
 )
 def test_forms_decide_and_nothing_else(row, output, expected):
@@ -149,6 +150,7 @@ def test_ctxpro(tmp_path, capsys):
     for entries, lines, options, said in (
         (CTXPRO, "Sie\n", [], "1 lines"),
         ([{**CTXPRO[0], "ante distance": -1}], "Sie\n", [], "entry 0 has no valid 'ante distance'"),
+        ([{**CTXPRO[0], "ante distance": True}], "Sie\n", [], "entry 0 has no valid 'ante distance'"),
         ([{**CTXPRO[0], "expected": "!"}], "Sie\n", [], "entry 0 has no valid 'expected'"),
         (CTXPRO, "Sie\n", [str(tmp_path)], "needs no prepared corpus"),
         ({"split": "test", "items": []}, "Sie\n", [], "give the prepared corpus"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import time
 from itertools import combinations_with_replacement, pairwise
 
@@ -218,6 +219,9 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     assert "align" not in found.scores["raw"].values["d_bleu"].signature
     text.write_text("a b\nc d\ne f\n")
     assert score_text(reference, text, alignment=AGAIN).scores["raw"].values["ter"].score == 0
+    with subprocess.Popen(["cat", str(text)], stdout=subprocess.PIPE) as cat:  # a pipe is read once
+        pipe = f"/dev/fd/{cat.stdout.fileno()}"
+        assert score_text(reference, pipe, alignment=AGAIN).scores["raw"].values["ter"].score == 0
     text.write_text("a b c d\ne f\n")
     command = ["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]
     assert main(command) == 1

@@ -223,7 +223,10 @@ def test_contrapro_for_generation(tmp_path):
     (entry,), documents, _ = contrapro_documents(path, 0)
     assert documents == [["line 2"]] and (entry["expected"], entry["wrong forms"]) == ("ihn", ["sie"])
     assert (entry["rule"], entry["ante distance"], entry["document id"]) == ("it:er", 1, "d")
-    with pytest.raises(UserError, match="entry 0: all candidates have the same words"):
+    longer = {"ref segment": "Er kam", "errors": [{"contrastive": text} for text in ("Er kam an", "Sie kam")]}
+    (entry,), *_ = contrapro_documents(write_json(path, [contrapro_entry(**longer)]), 0)
+    assert (entry["expected"], entry["wrong forms"]) == ("er", ["an", "sie"])
+    with pytest.raises(UserError, match="entry 0: no word of the right translation differs"):
         contrapro_documents(write_json(path, [contrapro_entry(errors=[{"contrastive": "zeile, 2!"}])]), 0)
 
 

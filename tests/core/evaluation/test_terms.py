@@ -12,7 +12,7 @@ import pytest
 from gtransformer.cli.terms import main
 from gtransformer.data.unspaced import separates_words
 from gtransformer.errors import UserError
-from gtransformer.evaluation.terms import COUNTS, Lexicon, consistency, differences, ratios, score_files
+from gtransformer.evaluation.terms import COUNTS, Lexicon, consistency, differences, ratios, score_files, words_of
 
 TRAINING = [
     ("open the folder", "den Ordner öffnen"),
@@ -73,6 +73,10 @@ def test_inflected_forms_agree_by_stem():
     target = [["Eine Tabelle.", "Der Tabellen.", "Eine Tafel."]]
     pairs = [("table", "Tabelle"), ("table", "Tabellen"), ("table", "Tafel"), *[("x", "y")] * 6]
     assert ratios(consistency(source, target, Lexicon(pairs, source, [target], 0.5))[0]) == pytest.approx([0, 1 / 3])
+
+
+def test_signs_belong_to_their_letters():
+    assert words_of("नई किताब, İstanbul 3") == ["नई", "किताब", "i\u0307stanbul"]
 
 
 def test_where_a_word_stands_does_not_matter():

@@ -73,6 +73,7 @@ def test_fewer_merges_than_asked_for(write, tmp_path, capsys):
         ("#version: 0.2\na b c\n", "codes, line 2: not a BPE merge"),
         ("no codes at all\n", "codes, line 1: not a BPE merge"),
         ("#version: 3\na b\n", "codes, line 1: not a known version of BPE codes"),
+        ("#version 0.2\na b\n", "codes, line 1: not a known version of BPE codes"),
         ("#version: 0.2\n", "codes: has no BPE merges"),
         ("", "codes: has no BPE merges"),
     ],

@@ -57,6 +57,7 @@ def test_truecase(truecaser, line, expected):
         ('" the ( cat', '" The ( cat'),
         ("élan ßa", "Élan ßa"),
         ("3 cats", "3 cats"),
+        ("გამარჯობა .", "გამარჯობა ."),  # Georgian begins no sentence with a capital
         ("", ""),
     ],
 )

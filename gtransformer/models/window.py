@@ -68,10 +68,6 @@ class CachedWindow(CachedIntervals):
         super().reorder(groups, beams)
         self.centre = self.centre[groups[:, None], beams]
 
-    def replace(self, group: int, document: int) -> None:
-        super().replace(group, document)
-        self.centre[group] = -1
-
 
 @dataclass(frozen=True)
 class OwnWindow(Scope):

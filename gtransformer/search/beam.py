@@ -8,7 +8,6 @@ stored only for candidates. Hypotheses are chains of back pointers instead of ro
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -142,9 +141,8 @@ class BeamSearch:
         memories: encoder output for each model, one document after the other.
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
-        at_once: documents translated at a time; the others wait. 0 means all.
         beginnings: what each translation begins with. Hypotheses are what follows the ``<s>`` after it. ``limits`` and
-            ``sentences`` are then those of each search, and several may be of one document. Only with ``at_once`` 0.
+            ``sentences`` are then those of each search, and several may be of one document.
         random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
 
     Attributes:
@@ -160,7 +158,6 @@ class BeamSearch:
         memories,
         limits: Tensor,
         sentences: Tensor,
-        at_once: int = 0,
         beginnings: Beginnings | None = None,
         random: Sequence[np.random.Generator] = (),
     ):
@@ -168,10 +165,9 @@ class BeamSearch:
         self.device = memories[0].states.device
         self.rule, self.scoring, self.beam = rule.on(self.device), scoring, scoring.beam
         self.limits, self.sentences = limits.cpu().numpy(), sentences.cpu().numpy()[:, None]
-        self.all = [Document(number) for number in range(len(limits))]
-        self.waiting = deque(self.all)
-        slots = min(len(self.all), at_once) if at_once else len(self.all)
-        self.active = [self.waiting.popleft() for _ in range(slots)]
+        slots = len(limits)
+        self.all = [Document(number) for number in range(slots)]
+        self.active = self.all
         documents = np.arange(slots) if beginnings is None else beginnings.documents
         hypotheses = on_device(documents.repeat(self.beam), self.device)
         self.states = [
@@ -188,7 +184,8 @@ class BeamSearch:
                 state.force(beginnings.targets, beginnings.lengths, features=beginnings.features)
                 for state in self.states
             ]
-        self.scores = first_scores(slots, self.beam)  # sums of log probabilities
+        self.scores = np.full((slots, self.beam), -np.inf)  # sums of log probabilities
+        self.scores[:, 0] = 0.0  # of equal hypotheses only the first counts
 
     def begin_later(self, more: np.ndarray, prefixes: SentenceState) -> None:
         """Begin each search with (searches,) int64 tokens more, before the first step.
@@ -329,24 +326,16 @@ class BeamSearch:
         )
 
     def _move(self, origins: np.ndarray, leaving: list[int]) -> None:
-        """Reorder the models' hypotheses; a finished document is replaced by a waiting one, or leaves the batch.
+        """Reorder the models' hypotheses; finished documents leave the batch.
 
         ``origins`` (documents, beam): the hypothesis that each one continues.
         """
-        entering = leaving[: len(self.waiting)]
-        remaining = [slot for slot in range(len(self.active)) if slot not in leaving or slot in entering]
+        remaining = [slot for slot in range(len(self.active)) if slot not in leaving]
         for state in self.states:
             state.reorder(torch.from_numpy(origins[remaining].ravel()))
         if len(remaining) < len(self.active):
             self.active = [self.active[slot] for slot in remaining]
             self.prefixes, self.scores = self.prefixes.select(remaining), self.scores[remaining]
-        for old in entering:
-            slot, document = remaining.index(old), self.waiting.popleft()
-            self.active[slot] = document
-            for state in self.states:
-                state.replace(slot, document.number)
-            self.prefixes.replace(slot, self.rule.start(1, self.beam))
-            self.scores[slot] = first_scores(1, self.beam)
 
 
 def joined_hypothesis(
@@ -363,15 +352,6 @@ def joined_hypothesis(
     score = total / len(tokens) ** lenpen if normalise else total
     empty = torch.empty(0)
     return {"tokens": tokens, "score": score, "attention": empty, "alignment": empty, "positional_scores": each}
-
-
-def first_scores(documents: int, beam: int) -> np.ndarray:
-    """Return (documents, beam) sums of log probabilities after the given token: only the first of equal hypotheses
-    counts.
-    """
-    scores = np.full((documents, beam), -np.inf)
-    scores[:, 0] = 0.0
-    return scores
 
 
 def decodes_stepwise(model: nn.Module) -> bool:

@@ -40,7 +40,6 @@ class DocumentGenerator(SequenceGenerator):
         models, tgt_dict, options: as for fairseq's SequenceGenerator.
         symbols: (n,) int64 source indices that are not words: ``<s>``, ``</s>``, padding and the languages.
         rule: the sentence rule; None: the model is not restricted.
-        documents_at_once: how many documents of a batch are translated at a time; 0 means all.
         nbest: requested hypotheses of each document (``--nbest``); all that were found are returned.
         sampling: draw the words of each document instead of searching; ``beam_size`` must be 1.
         parallel: search all sentences of a document at a time (``parallel.py``). Greedy search does so anyway if no
@@ -56,7 +55,6 @@ class DocumentGenerator(SequenceGenerator):
         tgt_dict,
         symbols: Tensor,
         rule: SentenceRule | None = None,
-        documents_at_once: int = 0,
         nbest: int = 1,
         sampling: Sampling | None = None,
         parallel: bool = False,
@@ -77,7 +75,6 @@ class DocumentGenerator(SequenceGenerator):
         # Tokens of a sentence that its limit does not count.
         self.given = BOUNDARY_TOKENS + (rule is not None and rule.prefix is not None)
         self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in models)
-        self.documents_at_once = documents_at_once
         if rule is not None and isinstance(self.search, DiverseBeamSearch):
             raise UserError(
                 "--diverse-beam-groups would charge tokens that have no alternative, as every <s>; give "
@@ -223,14 +220,13 @@ class DocumentGenerator(SequenceGenerator):
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
         searched = self.rule, scoring, [model.decoder for model in models], memories
-        at_once = self.documents_at_once
         if beginnings is not None:
             return BeamSearch(*searched, limits, sentences, beginnings=beginnings, random=random).run()
         if self.parallel or (scoring.beam == 1 and not self.sampling and int(sentences.max()) > 1):
             search = ParallelSearch(*searched, limits, sentences, self.positions - self.given)
             if self.parallel or search.independent:
-                return search.run(at_once)
-        return BeamSearch(*searched, limits, sentences, at_once, random=random).run()
+                return search.run()
+        return BeamSearch(*searched, limits, sentences, random=random).run()
 
 
 LIMITS = "limits"  # key of a hypothesis

@@ -79,16 +79,11 @@ class ParallelSearch:
         np.add.at(lengths, (layout.doc, layout.tag.clip(0, most)), 1)
         return np.minimum(lengths.cumsum(axis=1)[:, :-1], self.room - self.limits).clip(min=0)
 
-    def run(self, at_once: int = 0) -> list[list[dict]]:
-        """Return fairseq's hypotheses of every document: one, or none if nothing was found.
-
-        ``at_once``: documents translated at a time; 0 means all.
-        """
-        count = len(self.limits)
-        step = at_once or count
-        for first in range(0, count, step):
-            self._translate(range(first, min(first + step, count)))
-        return [[self._whole(number)] if self._is_found(number) else [] for number in range(count)]
+    def run(self) -> list[list[dict]]:
+        """Return fairseq's hypotheses of every document: one, or none if nothing was found."""
+        documents = range(len(self.limits))
+        self._translate(documents)
+        return [[self._whole(number)] if self._is_found(number) else [] for number in documents]
 
     def _translate(self, documents: Sequence[int]) -> None:
         if self.independent or self.scoring.beam == 1:

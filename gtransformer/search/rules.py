@@ -41,11 +41,6 @@ class SentenceState:
         """Return the states that ``index`` selects from every field."""
         return SentenceState(self.newest[index], self.complete[index], self.words[index])
 
-    def replace(self, document: int, other: SentenceState) -> None:
-        """Replace the state of a document by ``other``, a state of one document."""
-        self.newest[document], self.complete[document] = other.newest[0], other.complete[0]
-        self.words[document] = other.words[0]
-
 
 @dataclass(frozen=True)
 class SentenceRule:

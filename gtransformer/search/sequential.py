@@ -117,14 +117,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
         places = sample.get(TEXT_POSITION)
         numbers = [0] * len(tokens) if places is None else [number for number, _ in places]
         documents = list(map(self._progress, tokens, range(len(tokens)), begins, numbers))
-        waiting = deque(document for document in documents if document.windows)
-        at_once = self.generator.documents_at_once or len(waiting)
-        active: list[DocumentProgress] = []
-        while active or waiting:
-            while waiting and len(active) < at_once:
-                active.append(waiting.popleft())
+        while active := [document for document in documents if document.windows]:
             self._advance(active)
-            active = [document for document in active if document.windows]
         return [[] if document.hypothesis is None else [self._whole(document)] for document in documents]
 
     def _progress(self, source: Tensor, row: int, begin: int, number: int) -> DocumentProgress:
@@ -234,7 +228,7 @@ class SecondPass(ForcedPrefixGenerator):
         option: the option that requires it, for messages.
 
     Raises UserError for options of search that need fairseq's loop; with contexts, for models whose decoders do not
-    read them; without, for ``documents_at_once``.
+    read them.
     """
 
     def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, option: str = "--first-pass"):
@@ -244,8 +238,6 @@ class SecondPass(ForcedPrefixGenerator):
                 f"{option}: the decoder of this model sees the current sentence alone and reads no first "
                 "translations; leave it out"
             )
-        if contexts is None and generator.documents_at_once:
-            raise UserError(f"{option}: a batch is translated as one; leave --documents-at-once out")
         self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()

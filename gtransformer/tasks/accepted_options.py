@@ -32,7 +32,7 @@ _EVERYWHERE = """
     user_dir help seed cpu task data source_lang target_lang langs doc_mode decoder_start prepend_bos
     fp16 memory_efficient_fp16 no_progress_bar log_interval log_format num_workers data_buffer_size
     max_tokens batch_size skip_invalid_size_inputs_valid_test max_source_positions max_target_positions
-    sentence_rule doc_constraint documents_at_once
+    sentence_rule doc_constraint
 """
 _USED_IN = {
     PROGRAMS: _EVERYWHERE,
@@ -148,7 +148,7 @@ LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
     "validate_interval beam nbest batch_sentences max_pair_tokens max_source_positions max_target_positions",
     0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates no_repeat_ngram_size "
-    "min_len max_len_a max_len_b prefix_size documents_at_once seed clip_norm weight_decay_randinit",
+    "min_len max_len_a max_len_b prefix_size seed clip_norm weight_decay_randinit",
 }
 NEVER = 10**5  # epochs; recipes that validate by updates alone have an interval above it
 OVERRIDES = ("model_overrides", "optimizer_overrides")

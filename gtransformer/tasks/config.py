@@ -134,11 +134,6 @@ class TranslationDocConfig(TranslationConfig):
         "in generation, with --batch-order document: number of consecutive sentences in a batch, whatever --max-tokens "
         "(default: 16 with --first-pass, else limited by --max-tokens and --batch-size)",
     )
-    documents_at_once: int = option(
-        0,
-        "in generation, number of documents of a batch that are translated at a time; when one is finished, the next "
-        "one starts (0: all of the batch)",
-    )
     doc_double_lr: bool = option(
         False,
         "two learning rates: --lr for global attention and gates (with --load-partial-global-from-local: for gates "

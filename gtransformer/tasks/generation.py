@@ -7,9 +7,10 @@ import json
 import logging
 import re
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
@@ -164,7 +165,6 @@ def generator_maker(
         DocumentGenerator,
         symbols=torch.tensor([source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]),
         rule=rule,
-        documents_at_once=task.cfg.documents_at_once,
         nbest=getattr(args, "nbest", 1),
         sampling=getattr(args, "random_words", None),
         parallel=getattr(args, "parallel", options.strategy.kind == PARALLEL),
@@ -196,10 +196,13 @@ def prefix_of(model: nn.Module, dictionary: Dictionary) -> int | None:
 READ = {FIRST_SENTENCE: "numbers", DOCUMENT_INDEX: "batch", IN_ORDER: "order"}  # input of a batch -> field of Needs
 
 
-def needs_of_system(name: str | None) -> Needs:
-    """Return what models of a registered name need from a batch, with default options."""
+def needs_of_saved(options: Mapping[str, Any]) -> Needs:
+    """Return what a model with the saved options (and, as ``_name``, its system) needs from a batch."""
+    name = options.get("_name")
     system = MODEL_REGISTRY.get(name)
-    return system.needs_of(MODEL_DATACLASS_REGISTRY[name]()) if hasattr(system, "needs_of") else Needs()
+    if not hasattr(system, "needs_of"):
+        return Needs()
+    return system.needs_of(Namespace(**{**vars(MODEL_DATACLASS_REGISTRY[name]()), **options}))
 
 
 def as_read(sample: dict, *models: nn.Module) -> dict:

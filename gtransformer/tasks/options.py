@@ -73,10 +73,6 @@ ALWAYS: Rows = (
         "out",
     ),
     (
-        lambda c: c.cfg.first_pass and c.cfg.documents_at_once,
-        "--first-pass {cfg.first_pass}: a batch is translated as one; leave --documents-at-once out",
-    ),
-    (
         lambda c: (
             c.options.by_window
             and c.scheme.kind != STORED

@@ -23,7 +23,7 @@ from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
 from gtransformer.tasks.checkpoints import AVERAGE, is_outdated, model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
-from gtransformer.tasks.generation import needs_of_system
+from gtransformer.tasks.generation import needs_of_saved
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.model_directory import (
     CHECKPOINT,
@@ -225,9 +225,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
         raise UserError(
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
-    limits = instance_limits(
-        InstanceScheme.stored_in(task), saved["model"].get("_name"), sources.checkpoint, first_pass
-    )
+    limits = instance_limits(InstanceScheme.stored_in(task), saved["model"], sources.checkpoint, first_pass)
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
@@ -247,16 +245,16 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
 
 
 def instance_limits(
-    scheme: InstanceScheme, system: str | None, checkpoint: Path, first_pass: Path | None
+    scheme: InstanceScheme, model: dict[str, Any], checkpoint: Path, first_pass: Path | None
 ) -> dict[str, int | bool | None]:
     """Return the limits of a model's instances, where those of the corpus were regrouped for its training.
 
     Text is translated in disjoint instances: of as many tokens or sentences as those of training have, in parts of
-    documents where these were trained on; or, by a system that needs it, sentence by sentence beside previous ones, or
+    documents where these were trained on; or, by a model that needs it, sentence by sentence beside previous ones, or
     by two passes. Raises UserError for a first pass that nothing would stand behind, and for a model whose instances
     have more sentences on one side than on the other.
     """
-    needs, context = needs_of_system(system), scheme.context or 0
+    needs, context = needs_of_saved(model), scheme.context or 0
     if first_pass is not None and scheme.kind != "sliding":
         raise UserError(
             f"--first-pass {first_pass}: {checkpoint} was not trained on sentences behind previous ones (--instances "

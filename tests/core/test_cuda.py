@@ -173,8 +173,8 @@ def test_steps_of_adam(name):
     assert_alike(results[1][1], results[0][1], rtol=1e-5)
 
 
-def whole(dictionary, model, sources, fast: bool = True, at_once: int = 0, **more):
-    translator = Translator(dictionary, [model], {"documents_at_once": at_once}, **SEARCH, **more)
+def whole(dictionary, model, sources, fast: bool = True, **more):
+    translator = Translator(dictionary, [model], **SEARCH, **more)
     translator.generator.fast = translator.generator.fast and fast
     return translator(sources)
 
@@ -193,7 +193,6 @@ def by_strategy(*strategy, **more):
 
 WAYS = {
     "whole": whole,
-    "some at a time": lambda *given, **more: whole(*given, **more, at_once=2),
     "fairseq's loop": lambda *given, **more: whole(*given, **more, fast=False),
     "n-grams": lambda *given, **more: whole(*given, **more, no_repeat_ngram_size=2),
     "uncached": uncached,

@@ -67,13 +67,6 @@ class FrontStep(InputStep):
         if self.flat is not None:
             self.flat.reorder((groups[:, None] * self.beam + beams).ravel())
 
-    def replace(self, group: int, document: int) -> None:
-        """Replace a document. Raises ValueError if the decoder reads the batch: its sentences are decoded together."""
-        if self.flat is not None:
-            raise ValueError("the sentences of a batch that the decoder reads are decoded together")
-        self.documents = self.documents.copy()
-        self.documents[group] = document
-
     def finish(self, document: int, tokens: Tensor) -> None:
         if self.flat is None:
             return

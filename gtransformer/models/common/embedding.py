@@ -84,7 +84,7 @@ class DocumentEmbedding(LayerStack):
     def token_positions(self, layout: Ragged) -> tuple[Tensor, int]:
         """Return the position (N,) int64 of each token, from 0, and an upper bound of all."""
         if not self.restarts:
-            return layout.offset, layout.length
+            return layout.offset, int(layout.doc_lengths.max(initial=0))
         return on_device(layout.within, layout.device), int(layout.within.max(initial=-1)) + 1
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:

@@ -69,11 +69,9 @@ def declared_model(dictionary, own, cross, relative=None, **options) -> Document
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    ("name", "at_once"), [*((name, 2) for name in [*SYSTEMS, *DECLARED, "topic"]), ("gtransformer", 0), ("topic", 0)]
-)
-def test_search_finds_the_same_without_caches(dictionary, name, at_once):
-    """Through the task, several documents at once, finished ones making room for waiting ones."""
+@pytest.mark.parametrize("name", [*SYSTEMS, *DECLARED, "topic"])
+def test_search_finds_the_same_without_caches(dictionary, name):
+    """Through the task, several documents, of which finished ones leave."""
     build = {**SYSTEMS, "topic": lambda dictionary: drawn(dictionary, TopicModel)}
     model = build.get(name, lambda dictionary: declared_model(dictionary, *DECLARED[name]))(dictionary)
     draw = random.Random(3)
@@ -85,7 +83,7 @@ def test_search_finds_the_same_without_caches(dictionary, name, at_once):
     found = []
     for caches in (True, False):
         model.decoder.caches = caches
-        translate = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
+        translate = Translator(dictionary, [model], **options)
         found.append(translate(sources))
     for ours, slow in zip(*found, strict=True):
         assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in slow]

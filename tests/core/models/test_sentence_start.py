@@ -269,6 +269,8 @@ def test_a_sentence_longer_than_learned_positions(tmp_path):
     with pytest.raises(UserError, match="a text of 11 tokens does not fit the 10 learned positions"):
         model.encoder(torch.tensor([[0, *words, 2]]))
     assert model.encoder(torch.tensor([[0, *words[:9], 2] * 3]))["memory"][0].layout.total == 30
+    whole = start(path, task_of(source, target), doc_mode="full", positions="document")  # its encoder reads no <s>
+    assert whole.encoder(torch.tensor([[0, *words[:4], 2, 0, *words[4:8], 2]]))["memory"][0].layout.total == 10
 
 
 @torch.no_grad()

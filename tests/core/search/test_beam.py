@@ -44,7 +44,7 @@ def test_finds_what_fairseqs_loop_finds(dictionary, documents, mode, name):
     draw = random.Random(seed)
     model = tiny_model(dictionary, seed, **MODELS[mode]).double()
     batch = documents(draw, [random_lengths(draw, draw.randint(1, 6), 6) for _ in range(5)])
-    both_ways(dictionary, model, batch, (1, 2, 3, 7), {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]})
+    both_ways(dictionary, model, batch, {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]})
 
 
 @torch.no_grad()
@@ -56,20 +56,17 @@ def test_models_of_the_ablations(dictionary, documents, switch):
     draw = random.Random(15)
     model = tiny_model(dictionary, 2, **switch).double()
     batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
-    both_ways(dictionary, model, batch, (1, 2), {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
+    both_ways(dictionary, model, batch, {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
 
 
-def both_ways(dictionary, model, batch, numbers_at_once, options):
-    """Our search, all documents together and so many at a time, against fairseq's loop."""
+def both_ways(dictionary, model, batch, options):
+    """Our search against fairseq's loop."""
     translate = Translator(dictionary, [model], **options)
     assert translate.generator.fast
     found = translate(batch)
     translate.generator.fast = False
     expected = translate(batch)
     assert_same(found, expected)
-    for at_once in numbers_at_once:
-        waiting = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
-        assert_same(waiting(batch), expected)
 
 
 @torch.no_grad()
@@ -85,7 +82,7 @@ def test_an_ensemble(dictionary, documents):
 
 @torch.no_grad()
 @pytest.mark.slow
-def test_long_documents_and_many_waiting_ones(dictionary, documents):
+def test_long_documents(dictionary, documents):
     """Sentences longer than the first capacity of the caches, and hundreds of tokens behind the trunk."""
     draw = random.Random(13)
     model = tiny_model(dictionary, 1).double()
@@ -93,28 +90,22 @@ def test_long_documents_and_many_waiting_ones(dictionary, documents):
     batch = documents(draw, shapes)
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
     translate = Translator(dictionary, [model], **options)
+    found = translate(batch)
     translate.generator.fast = False
     expected = translate(batch)
-    for at_once in (0, 2):
-        found = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)(batch)
-        assert_same(found, expected)
+    assert_same(found, expected)
     assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 40
 
 
-def test_no_more_rows_than_asked_for(dictionary, documents, monkeypatch):
+def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):
     sizes = []
     step = beam_module.BeamSearch._step
     monkeypatch.setattr(beam_module.BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self)))
     draw = random.Random(14)
     batch = documents(draw, [[n] for n in (9, 1, 1, 1, 2)])
     options = {"beam": 2, "max_len_a": 1, "max_len_b": 10}
-    translate = Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 2}, **options)
-    translate(batch)
-    assert max(sizes) == 2 and sizes[-1] == 1
-    together = len(sizes)
-    sizes.clear()
-    Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, **options)(batch)
-    assert set(sizes) == {1} and len(sizes) > together
+    Translator(dictionary, [tiny_model(dictionary)], **options)(batch)
+    assert sizes[0] == 5 and sizes[-1] == 1
 
 
 @torch.no_grad()
@@ -125,9 +116,8 @@ def test_no_step_of_the_model_after_the_last_word(dictionary, documents, monkeyp
         CachedState, "step", lambda self, *rest: (steps.append(len(self.documents)), step(self, *rest))[1]
     )
     options = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "min_len": 4}
-    Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, **options)(
-        documents(random.Random(16), [[2], [1, 3]])
-    )
+    for document in documents(random.Random(16), [[2], [1, 3]]):
+        Translator(dictionary, [tiny_model(dictionary)], **options)([document])
     assert len(steps) == 5 + 11  # <s> and four words; <s>, four words and </s>, and again without </s>
 
 

@@ -62,7 +62,7 @@ def test_greedy_equals_the_document_in_order(dictionary, documents, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_greedy_with_other_limits_and_scores(dictionary, documents, seed):
-    """Limits that cut, least lengths, penalties, an ensemble, and a few documents at a time."""
+    """Limits that cut, least lengths, penalties, an ensemble."""
     options = [
         {"beam": 1, "max_len_a": 0, "max_len_b": 2, "min_len": 2, "unkpen": 0.5},
         {"beam": 1, "max_len_a": 2, "max_len_b": 3, "min_len": 4, "lenpen": 0.3, "temperature": 1.7},
@@ -71,8 +71,7 @@ def test_greedy_with_other_limits_and_scores(dictionary, documents, seed):
     models = [tiny_model(dictionary, seed).double(), tiny_model(dictionary, seed + 5, positions="sentence").double()]
     batch = documents(random.Random(seed), SHAPES)
     expected = Translator(dictionary, models, {"sentence_rule": "on"}, **{**LIMITS, **options})(batch)
-    for number in (0, 2):
-        assert_same(at_once(dictionary, models, batch, {"documents_at_once": number}, **options), expected)
+    assert_same(at_once(dictionary, models, batch, **options), expected)
 
 
 @torch.no_grad()
@@ -142,15 +141,14 @@ def beams_after(context, model, dictionary, generator, document, shape, beam):
 
 @torch.no_grad()
 @pytest.mark.slow
-@pytest.mark.parametrize("at_once", [0, 2])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, name, at_once):
+def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, name):
     """With enough drafts a sentence is what a search of its own finds after the greedy translation before it."""
     monkeypatch.setattr(parallel, "DRAFTS", 100)
     model, shapes = SYSTEMS[name](dictionary), [[3, 1, 2], [2], [1, 4]]
     batch = documents(random.Random(46), shapes)
     greedily = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
-    translate = Translator(dictionary, [model], {"strategy": PARALLEL, "documents_at_once": at_once}, beam=3, **LIMITS)
+    translate = Translator(dictionary, [model], {"strategy": PARALLEL}, beam=3, **LIMITS)
     found = translate(batch)
     for document, shape, (context,), (one,) in zip(batch, shapes, greedily, found, strict=True):
         given = context["tokens"].tolist(), model, dictionary, translate.generator

@@ -202,9 +202,6 @@ def test_a_translation_has_the_sentences_of_its_source(dictionary, documents, st
         assert len(found) == len(shape)
         assert all(1 <= len(text) <= int(1.2 * count + 2) for text, count in zip(found, shape, strict=True))
         assert len(one["positional_scores"]) == len(one["tokens"])
-    for at_once in (1, 3):
-        some = translated(dictionary, models, strategy, batch, {"documents_at_once": at_once})
-        assert_same([[one] for one in some], [[one] for one in together])
     alone = [translated(dictionary, models, strategy, [document])[0] for document in batch]
     assert_same([[one] for one in alone], [[one] for one in together])
 

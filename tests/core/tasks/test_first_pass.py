@@ -148,9 +148,6 @@ def test_single_sentences_need_no_first_pass(dictionary):
         assert len(batch["id"]) == 3 and len(task.inference_step(generator, [model], batch)) == 3
     with pytest.raises(UserError, match="a decoder that reads its batch is for plain beam search"):
         task.build_generator([model], Namespace(sampling=True))
-    task.cfg.documents_at_once = 2
-    with pytest.raises(UserError, match="reads its batch: a batch is translated as one; leave --documents-at-once out"):
-        task.build_generator([model], Namespace(**SEARCH))
     task.build_generator([model], Namespace(score_reference=True))
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from gtransformer.cli.export import main as export_command
 from gtransformer.cli.translate import main as translate
+from gtransformer.data.instances import InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.lab.cli.inspect_document import main as inspect
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.processor import has_int8
 from gtransformer.translation.api import GTransformer, Translation
-from gtransformer.translation.export import Sources, export
+from gtransformer.translation.export import Sources, export, instance_limits
 from gtransformer.translation.two_passes import TwoPasses
 from tests import saved_model as saved
 
@@ -222,3 +225,11 @@ def test_both_passes_in_int8(parts):
     first = model.passes.first.translate([engine.instance_tokens(one) for one in sources], options.arguments())
     expected = [nbest[0].sentences[0] for nbest in alone.engine.translate(sources, options)]
     assert [" ".join(engine.target[index] for index in words) for words in first] == expected
+
+
+def test_docflat_that_reads_no_batch_needs_no_first_pass():
+    scheme = InstanceScheme.stored_in({"instances": "sliding", "context_sentences": 3})
+    limits = instance_limits(scheme, {"_name": "docflat"}, Path("m.pt"), None)
+    assert limits["sentences_before"] == 3
+    alone = {"_name": "docflat", "batch_attention_in": "none"}
+    assert "sentences_before" not in instance_limits(scheme, alone, Path("m.pt"), None)

@@ -36,9 +36,6 @@ class CachedAttention:
     def select(self, groups: Tensor) -> None:
         """Keep only these groups."""
 
-    def replace(self, group: int, document: int) -> None:
-        """Replace a group's document by another one."""
-
 
 class CachedPrefix(CachedAttention):
     """Keys and values, (documents, heads, capacity, beam, dim): slot by slot, all hypotheses of a slot."""

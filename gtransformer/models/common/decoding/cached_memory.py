@@ -53,11 +53,6 @@ class CachedMemory:
         """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
         self.documents = self.documents[groups]
 
-    def replace(self, group: int, document: int) -> None:
-        """Let a group read another document."""
-        self.documents = self.documents.copy()
-        self.documents[group] = document
-
 
 @dataclass
 class NewestTokens:
@@ -176,10 +171,6 @@ class CachedMemorySentence(CachedMemory):
             super().reorder(groups, beams)
             self._reset()
 
-    def replace(self, group: int, document: int) -> None:
-        super().replace(group, document)
-        self.first[group] = -1
-
     def attention(self, module: MultiheadAttention) -> CachedAttention:
         return _OfSentence(self, module)
 
@@ -232,10 +223,6 @@ class CachedMemoryDocument(CachedMemory):
             super().reorder(groups, beams)
             self._measure()
 
-    def replace(self, group: int, document: int) -> None:
-        super().replace(group, document)
-        self._measure()
-
     def attention(self, module: MultiheadAttention) -> CachedAttention:
         return _OfDocument(self, module)
 
@@ -244,12 +231,20 @@ class _OfDocument(CachedAttention):
     """Attention with keys and values (groups, heads, longest document, dim)."""
 
     def __init__(self, seen: CachedMemoryDocument, module: MultiheadAttention):
-        self.module, self.seen, self.distinct = module, seen, seen.distinct
-        longest = int(seen.memory.layout.doc_lengths.max())
-        dim = module.q_proj.out_features // module.heads
-        like = seen.memory.states.new_zeros(len(seen.distinct), module.heads, longest, dim)
-        self.sides = [like, like.clone()]
-        self._read(np.arange(len(seen.distinct)), seen.distinct)
+        self.seen, self.distinct = seen, seen.distinct
+        layout, states = seen.memory.layout, seen.memory.states
+        lengths = layout.doc_lengths[self.distinct]
+        offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        token = np.repeat(layout.doc_starts[self.distinct], lengths) + offset
+        group = np.repeat(np.arange(len(lengths)), lengths)
+        tags = layout.tag[token]
+        token, group, offset = (on_device(one, seen.device) for one in (token, group, offset))
+        keys, values = module.keys_and_values(states.index_select(0, token))  # one product for all
+        self.sides = []
+        for side in (module.add_sentence_embedding(keys, module.key_numbers, tags), values):
+            held = side.new_zeros(len(lengths), module.heads, int(layout.doc_lengths.max()), side.shape[2])
+            held[group, :, offset] = side
+            self.sides.append(held)
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         return attend(q, self.sides[:1], self.sides[1:], [self.seen.mask], [self.seen.rows])
@@ -261,23 +256,6 @@ class _OfDocument(CachedAttention):
             groups = on_device(np.searchsorted(self.distinct, self.seen.distinct), groups.device)
         self.distinct = self.seen.distinct
         self.sides = [side.index_select(0, groups) for side in self.sides]
-
-    def replace(self, group: int, document: int) -> None:
-        self._read(np.array([group]), np.array([document]))
-
-    def _read(self, groups: np.ndarray, documents: np.ndarray) -> None:
-        """Let these groups (n,) read these documents (n,): one product for all."""
-        layout = self.seen.memory.layout
-        lengths = layout.doc_lengths[documents]
-        offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        indices = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
-        tags = layout.tag[indices[0]]
-        token, group, offset = (on_device(one, self.seen.device) for one in indices)
-        keys, values = self.module.keys_and_values(self.seen.memory.states.index_select(0, token))
-        for held, side in zip(
-            self.sides, (self.module.add_sentence_embedding(keys, self.module.key_numbers, tags), values), strict=True
-        ):
-            held[group, :, offset] = side
 
 
 def same_documents(groups: np.ndarray, documents: np.ndarray) -> bool:

@@ -156,12 +156,6 @@ class History:
         if self.sharers is not None:
             self.shared_rows, self.sharers = np.unique(self.sharers[groups], return_inverse=True)
 
-    def restart(self, group: int) -> None:
-        """Replace a finished document by a new one."""
-        self.steps[group] = self.shared_length[group] = 0
-        # It begins here; older slots are not kept for it.
-        self.starts[:, group] = self.shared_end[group] = self.slots
-
     def agreed(self) -> list[tuple[int, int, int, np.ndarray]]:
         """Return (group, first slot, shared length before, ancestors) of the tokens that become shared."""
         if not self.document or self.sharers is not None or self.clock % SHARED_BLOCK:

@@ -93,11 +93,6 @@ class DecodingState:
         Raises ValueError if hypotheses of several documents would become one group.
         """
 
-    def replace(self, group: int, document: int) -> None:
-        """Start another document of ``memory`` in a group."""
-        self.documents = self.documents.copy()
-        self.documents[group] = document
-
     def finish(self, document: int, tokens: Tensor) -> None:
         """Receive a document's translation, (n,) int64 without the language symbol, before the ``reorder`` that removes
         it; other documents may still read it.
@@ -195,12 +190,6 @@ class CachedState(DecodingState):
         for one in self.attentions:
             one.select(selected)
 
-    def replace(self, group: int, document: int) -> None:
-        super().replace(group, document)
-        self.history.restart(group)
-        for one in (self.inputs, *self.readers.values(), *self.attentions):
-            one.replace(group, document)
-
     def finish(self, document: int, tokens: Tensor) -> None:
         self.inputs.finish(document, tokens)
 
@@ -232,12 +221,8 @@ class PrefixState(DecodingState):
         with self.decoder.autocast():
             layout = self.decoder.layout(prefixes)
             layout.whole = False
-            x = self.top_states(prefixes, layout, replace(self.memory, documents=documents).expanded())
+            x = self.decoder.extract_ragged(prefixes, layout, replace(self.memory, documents=documents).expanded())
         return x[on_device(layout.doc_starts[1:] - 1, self.device)]
-
-    def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Return the top states of all tokens of the prefixes (hypotheses, length), (N, channels)."""
-        return self.decoder.extract_ragged(prefixes, layout, memory)
 
     def force(
         self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
@@ -252,7 +237,7 @@ class PrefixState(DecodingState):
         read = np.flatnonzero([len(target) for target in targets])
         padded, layout, memory = full_pass(self.decoder, self.memory, targets, read)
         with self.decoder.autocast():
-            return self.top_states(padded, layout, memory)
+            return self.decoder.extract_ragged(padded, layout, memory)
 
     def skip(self, positions: np.ndarray) -> None:
         """Raise UserError: a full pass over a sentence alone takes it for the first one of its document."""
@@ -269,11 +254,6 @@ class PrefixState(DecodingState):
         groups, _ = regrouped(order, self.beam)
         self.tokens = self.tokens[order.to(self.device)]
         self.documents, self.lengths = self.documents[groups], self.lengths[groups]
-
-    def replace(self, group: int, document: int) -> None:
-        super().replace(group, document)
-        self.lengths[group] = 0
-        self.tokens[group * self.beam : (group + 1) * self.beam] = self.decoder.padding
 
 
 class InputStep:
@@ -305,9 +285,6 @@ class InputStep:
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
-
-    def replace(self, group: int, document: int) -> None:
-        """Start another document in a group."""
 
     def finish(self, document: int, tokens: Tensor) -> None:
         """Receive a translation: ``tokens`` (n,) int64 after the given ``<s>``, without the language symbol."""

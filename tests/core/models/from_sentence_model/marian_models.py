@@ -159,7 +159,6 @@ class Converted:
             {"unkpen": self.translator.options.unkpen, **SEARCH, **options},
         )
         generator = task.build_generator([model], Namespace(**known))
-        generator.documents_at_once = known.get("documents_at_once", 0)
         if strategy is not None:
             generator = SequentialGenerator(generator, strategy)
         sample = {"id": torch.arange(len(documents)), "net_input": self.batch(documents)}

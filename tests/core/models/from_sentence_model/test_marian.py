@@ -107,7 +107,6 @@ def test_greedy_search_is_the_references(tmp_path, decoder, norm):
         len(lengths) > 3 and 1 in lengths and most + 1 in lengths
     )  # empty, long, and between: the search has a choice
     assert [found for found, _ in converted.search(documents)] == expected
-    assert [found for found, _ in converted.search(documents, documents_at_once=2)] == expected
     assert [converted.search([document])[0][0] for document in documents] == expected
     converted.model.decoder.caches = False
     assert [found for found, _ in converted.search(documents)] == expected
@@ -120,9 +119,9 @@ def test_beam_search_with_caches_and_without(tmp_path, decoder, norm, beam):
     saved = save_searchable(tmp_path, decoder, norm)
     converted, found = Converted(saved), []
     documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7), seed=2)]
-    for caches, options in ((True, {}), (True, {"documents_at_once": 2}), (False, {})):
+    for caches in (True, False):
         converted.model.decoder.caches = caches
-        found.append(converted.search(documents, beam=beam, lenpen=0.0, **options))
+        found.append(converted.search(documents, beam=beam, lenpen=0.0))
     greedy = [sentences for sentences, _ in converted.search(documents)]
     assert [one for one, _ in found[0]] != greedy
     for document, (sentences, score) in zip(documents, found[0], strict=True):
@@ -180,10 +179,10 @@ def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
     model.decoder.hold_weights()  # these, not those before
     assert largest_error(converted.scores(documents, model), saved, documents) > 0.01
     found = []
-    for caches, options in ((True, {}), (True, {"documents_at_once": 2}), (False, {})):
+    for caches in (True, False):
         model.decoder.caches = caches
-        found.append(converted.search(sources, model, beam=3, lenpen=0.0, **options))
-    assert [one for one, _ in found[0]] == [one for one, _ in found[1]] == [one for one, _ in found[2]]
+        found.append(converted.search(sources, model, beam=3, lenpen=0.0))
+    assert [one for one, _ in found[0]] == [one for one, _ in found[1]]
     for source, (target, score) in zip(sources, found[0], strict=True):
         pairs = [(one, other[:-1]) for one, other in zip(source, target, strict=True)]
         (scores,) = converted.scores([pairs], model)

@@ -98,14 +98,14 @@ def losses(output: str) -> dict[int, float]:
     return {int(update): float(loss) for loss, update in found}
 
 
-def write_copy_corpus(folder: Path, words: int, **documents: int) -> None:
-    """Instances whose target repeats the source: 3 sentences of 1 to 4 different words; ``documents`` by split."""
+def write_copy_corpus(folder: Path, words: int, most: int = 4, **documents: int) -> None:
+    """Instances whose target repeats the source: 3 sentences of 1 to ``most`` words; ``documents``: number by split."""
     draw = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in documents.items():
         lines = []
         for _ in range(count):
-            sentences = [draw.sample(range(words), k=draw.randint(1, 4)) for _ in range(3)]
+            sentences = [draw.sample(range(words), k=draw.randint(1, most)) for _ in range(3)]
             lines.append(" ".join(f"<s> {' '.join(f'w{i}' for i in sentence)} </s>" for sentence in sentences) + "\n")
         for lang in ("en", "de"):
             (folder / f"{split}.{lang}").write_text("".join(lines), encoding="utf-8")

@@ -49,12 +49,3 @@ def test_an_unknown_command_is_refused_in_a_sentence(words, said, capsys):
     assert main(words.split()) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and words in error and said in error
-
-
-def test_importing_the_package_registers_where_fairseq_is_loaded():
-    code = "import fairseq.tasks, gtransformer; assert 'translation_doc' in fairseq.tasks.TASK_REGISTRY"
-    assert fresh(code).returncode == 0
-    code = (
-        "import gtransformer, sys; assert 'torch' not in sys.modules; gtransformer.register(); import fairseq.tasks; "
-    )
-    assert fresh(code + "assert 'translation_doc' in fairseq.tasks.TASK_REGISTRY").returncode == 0

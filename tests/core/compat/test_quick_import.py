@@ -71,11 +71,12 @@ TRAINER = "\nfrom fairseq.trainer import Trainer; print(Trainer.train_step.patch
 @pytest.mark.slow
 def test_the_rest_can_be_imported_later(tmp_path):
     """Of a model that nobody named by an import, of all, and of the trainer with our patches."""
-    whole = fresh("import gtransformer; gtransformer.register()" + REGISTRIES)
+    light = "import gtransformer, sys; assert 'torch' not in sys.modules; "
+    whole = fresh(light + "gtransformer.register()" + REGISTRIES)
     quick = fresh(QUICK + REGISTRIES + "import fairseq.models.lstm" + REGISTRIES + REST + REGISTRIES + TRAINER)
     first, second, third = map(json.loads, quick[:3])
     assert "lstm" not in first["model"] and "lstm" in second["model"] and "audio_pretraining" not in second["task"]
-    assert third == json.loads(whole[0])
+    assert third == json.loads(whole[0]) and "translation_doc" in third["task"]
     assert quick[3:] == ["True"]
 
 

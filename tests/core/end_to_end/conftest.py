@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import raw_corpus
-from tests.commands import SMALL, TRAINING, Copier, binarise, run, write_copy_corpus
+from tests.commands import SMALL, TRAINING, Copier, binarise, run, short_training, write_copy_corpus
 
 
 def made_once(tmp_path_factory, name: str, make: Callable[[Path], None]) -> Path:
@@ -42,19 +42,32 @@ def copy_corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def copier(copy_corpus, tmp_path_factory):
+def copier(tmp_path_factory):
     """A model that copies: checkpoint, its corpus, and the log of its training."""
-    folder = made_once(tmp_path_factory, "copier", lambda folder: train_copier(copy_corpus, folder))
+    folder = made_once(tmp_path_factory, "copier", train_copier)
+    return Copier(folder, folder / "checkpoint_last.pt", (folder / "train.log").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def undisturbed_training(copy_corpus, tmp_path_factory):
+    """``short_training`` in one go, which interrupted ones are compared with."""
+
+    def make(folder: Path) -> None:
+        (folder / "train.log").write_text(run(*short_training(copy_corpus, folder)), encoding="utf-8")
+
+    folder = made_once(tmp_path_factory, "undisturbed", make)
     return Copier(copy_corpus, folder / "checkpoint_last.pt", (folder / "train.log").read_text(encoding="utf-8"))
 
 
-def train_copier(copy_corpus: Path, save: Path) -> None:
+def train_copier(folder: Path) -> None:
+    write_copy_corpus(folder, words=8, most=3, train=3000, valid=20, test=20)
+    binarise(folder)
     output = run(
-        "train", copy_corpus / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.004", "--warmup-updates=30",
-        "--lr-scheduler=polynomial_decay", "--total-num-update=600", "--max-update=600", f"--save-dir={save}",
+        "train", folder / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.006", "--warmup-updates=30",
+        "--lr-scheduler=polynomial_decay", "--total-num-update=200", "--max-update=200", f"--save-dir={folder}",
         "--no-epoch-checkpoints", "--adam-betas=(0.9, 0.98)", "--clip-norm=1",
     )  # fmt: skip
-    (save / "train.log").write_text(output, encoding="utf-8")
+    (folder / "train.log").write_text(output, encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,6 @@ def test_without_a_score(copier):
 
 def test_training_log(copier):
     found = losses(copier.log)
-    assert list(found) == list(range(1, 601))
-    assert found[1] > 4 and sum(found[n] for n in range(501, 601)) / 20 < 0.2
+    assert list(found) == list(range(1, 201))
+    assert found[1] > 3 and sum(found[n] for n in range(181, 201)) / 20 < 0.2
     assert "done training" in copier.log

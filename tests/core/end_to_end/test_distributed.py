@@ -96,12 +96,13 @@ def test_gradients_of_four_processes_are_those_of_one(copy_corpus, tmp_path):
 
 
 def test_mistakes_and_divergence_are_told_once(copy_corpus, tmp_path):
-    """By two processes as by one."""
+    """By two processes; divergence as by one."""
     line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, "--batch-size=25", f"--save-dir={tmp_path / 'out'}"]
+    two, diverging = "--distributed-world-size=2", ["--lr=1e30", "--lr-scheduler=fixed", "--clip-norm=0"]
     for options, message in (
-        (["--lr=0.002", "--neutral-gates"], "error: --neutral-gates: "),
-        (["--lr=1e30", "--lr-scheduler=fixed", "--clip-norm=0"], "error: gradients are not finite"),
+        (["--lr=0.002", "--neutral-gates", two], "error: --neutral-gates: "),
+        (diverging, "error: gradients are not finite"),
+        ([*diverging, two], "error: gradients are not finite"),
     ):
-        for processes in ([], ["--distributed-world-size=2"]):
-            output = run(*line, *options, "--max-update=9", *processes, status=1)
-            assert "Traceback" not in output and output.count("error: ") == output.count(message) == 1, output[-3000:]
+        output = run(*line, *options, "--max-update=9", status=1)
+        assert "Traceback" not in output and output.count("error: ") == output.count(message) == 1, output[-3000:]

@@ -1,31 +1,10 @@
-"""fairseq-generate and fairseq-interactive: the same translations; errors."""
+"""fairseq-generate: scores and errors."""
 
 import re
 
-from tests.commands import GENERATION, only_error, run
+from tests.commands import only_error, run
 
 LIMITS = ["--max-len-a=1.2", "--max-len-b=3"]
-
-
-def hypotheses(output):
-    """Text by instance: fairseq's H lines, in the order printed."""
-    found = {}
-    for number, text in re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", output, re.MULTILINE):
-        found.setdefault(int(number), []).append(text)
-    return found
-
-
-def test_interactive_translates_like_generate(copier):
-    generated = hypotheses(run("generate", copier.corpus / "bin", *GENERATION, f"--path={copier.checkpoint}", *LIMITS))
-    typed = (copier.corpus / "test.en").read_text(encoding="utf-8")
-    output = run(
-        "interactive", copier.corpus / "bin", *GENERATION, f"--path={copier.checkpoint}", *LIMITS, "--buffer-size=20",
-        "--batch-size=20", input=typed,
-    )  # fmt: skip
-    assert len(generated) == 20
-    assert hypotheses(output) == generated
-    # fairseq prints neither <s> nor </s>; --gen-output keeps the sentences apart.
-    assert [generated[number] for number in range(20)] == [[" ".join(document)] for document in copier.sentences()]
 
 
 def test_a_document_model_is_for_documents_and_its_own_direction(copier):

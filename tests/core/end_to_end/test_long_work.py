@@ -25,16 +25,19 @@ def impatient(monkeypatch, tmp_path):
     monkeypatch.setattr(commands, "USER_DIR", str(tmp_path / "impatient"))
 
 
-def test_a_killed_training_loses_no_more_than_its_last_minute(copy_corpus, tmp_path, impatient):
+def test_a_killed_training_loses_no_more_than_its_last_minute(copy_corpus, undisturbed_training, tmp_path, impatient):
     """In the middle of an epoch, without a validation; it goes on as if it had not been interrupted."""
-    undisturbed = losses(run(*short_training(copy_corpus, tmp_path / "whole")))
+    undisturbed = losses(undisturbed_training.log)
     before = kill_at("num_updates=13,", *short_training(copy_corpus, tmp_path / "killed"))
     assert "valid on" not in before
     kept = torch.load(tmp_path / "killed" / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
     assert kept in (12, 13)
     found = losses(run(*short_training(copy_corpus, tmp_path / "killed")))
     assert list(found) == [update for update in undisturbed if update > kept]
-    whole, resumed = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "killed"))
+    whole, resumed = (
+        torch.load(path)["model"]
+        for path in (undisturbed_training.checkpoint, tmp_path / "killed" / "checkpoint_last.pt")
+    )
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.commands import run
+from tests.core.end_to_end.conftest import made_once
 from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
@@ -23,6 +25,7 @@ SYSTEMS = {
     "flat_transformer_mini": ["--current-layers", "0", "--instances", "current", "--context-sentences", "2"],
     "window_transformer_mini": ["--window", "3", "--instances", "parts", "--instance-tokens", "40"],
 }
+EVAL = '--eval-bleu-args={"beam": 1, "max_len_a": 0, "max_len_b": 3}'  # untrained models write to the limit
 GENERATION = ["--beam=2", "--max-len-a=0", "--max-len-b=3", "--batch-size=4"]
 
 
@@ -31,14 +34,16 @@ def instances(options: list[str]) -> list[str]:
     return options[options.index("--instances") :]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sentence_model(tmp_path_factory):
     """A Transformer on single sentences."""
-    folder = tmp_path_factory.mktemp("sentences")
     single = ["--instances", "disjoint", "--context-sentences", "0"]
-    arguments = [*TASK, *single, "--arch", "doc_transformer_mini", *SMALL, "--max-epoch", "1", f"--save-dir={folder}"]
-    run("train", PREPARED / "bin", *arguments)
-    return folder / "checkpoint_last.pt"
+
+    def make(folder: Path) -> None:
+        arguments = [*TASK, *single, "--arch", "doc_transformer_mini", *SMALL, "--max-epoch=1", f"--save-dir={folder}"]
+        run("train", PREPARED / "bin", *arguments)
+
+    return made_once(tmp_path_factory, "sentence_model", make) / "checkpoint_last.pt"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -47,7 +52,7 @@ def test_trained_and_translated_with(sentence_model, tmp_path, system):
     options, save = SYSTEMS[system], tmp_path / "model"
     arguments = [*TASK, *options, "--arch", system, *SMALL, f"--save-dir={save}"]
     start = [f"--finetune-from-model={sentence_model}", "--load-partial"]
-    log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "1", "--eval-bleu")
+    log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "1", "--eval-bleu", EVAL)
     assert '"valid_bleu"' in log
     output = tmp_path / "test"
     run(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.commands import run
-from tests.core.end_to_end.test_systems import PREPARED, SMALL, TASK
+from tests.core.end_to_end.test_systems import EVAL, PREPARED, SMALL, TASK
 
 CURRENT = ["--instances", "current", "--context-sentences", "2"]
 STEP_2 = [*TASK, *CURRENT, "--arch", "document_transformer_mini", *SMALL, "--freeze-sentence-parameters"]
@@ -34,7 +34,7 @@ def model(sentence_model, tmp_path_factory):
 def step_2(sentence_model, folder, epochs):
     """(checkpoint, log) of training up to so many epochs."""
     start = [f"--finetune-from-model={sentence_model}", "--load-partial", f"--save-dir={folder}"]
-    log = run("train", PREPARED / "bin", *STEP_2, *start, "--max-epoch", epochs, "--eval-bleu")
+    log = run("train", PREPARED / "bin", *STEP_2, *start, "--max-epoch", epochs, "--eval-bleu", EVAL)
     return folder / "checkpoint_last.pt", log
 
 

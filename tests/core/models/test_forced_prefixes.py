@@ -51,9 +51,8 @@ def full_pass(model, memory, document: int, tokens: list[int]) -> torch.Tensor:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("caches", [True, False])
 @pytest.mark.parametrize("within", [False, True])
-@pytest.mark.parametrize("name", FORCED)
+@pytest.mark.parametrize(("name", "caches"), [*((name, True) for name in FORCED), ("gtransformer", False)])
 def test_forced_tokens(dictionary, name, within, caches):
     """Documents that begin with a lot, with little and with nothing; their beams go on differently and swap.
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 from fairseq.data import Dictionary
@@ -13,7 +11,7 @@ from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
-from tests.support import ROOT
+from tests.commands import run
 
 LINES = {
     "en": ["<s> b a </s> <s> a c </s>", "<s> x@@ y </s>"],
@@ -72,21 +70,10 @@ def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_pat
     other.write_text("b 7\na 3\n[de] 1\n")
     unknown = binarise(instances, ["train", "test"], ("en", "de"), [dictionary, other], tmp_path / "bin", workers=2)
     assert unknown == {"train": {"en": 0, "de": 3}, "test": {"en": 0, "de": 2}}
-    command = [sys.executable, "-P", "-m", "fairseq_cli.preprocess", "--user-dir", ROOT / "gtransformer"]
-    command += [
-        "--task",
-        "translation_doc",
-        "-s",
-        "en",
-        "-t",
-        "de",
-        "--destdir",
-        tmp_path / "fairseq",
-        "--srcdict",
-        dictionary,
-    ]
-    command += ["--tgtdict", other, "--trainpref", instances / "train", "--testpref", instances / "test"]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    run(
+        "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir", tmp_path / "fairseq", "--srcdict",
+        dictionary, "--tgtdict", other, "--trainpref", instances / "train", "--testpref", instances / "test",
+    )  # fmt: skip
     names = binary_names(["train", "test"], ("en", "de"))
     assert sorted(path.name for path in (tmp_path / "bin").iterdir()) == sorted(names)
     for name in names:

@@ -86,7 +86,7 @@ def test_long_documents(dictionary, documents):
     """Sentences longer than the first capacity of the caches, and hundreds of tokens behind the trunk."""
     draw = random.Random(13)
     model = tiny_model(dictionary, 1).double()
-    shapes = [[90], random_lengths(draw, 40, 9), [3], [2, 70, 2], random_lengths(draw, 12, 20), [1], [150, 1]]
+    shapes = [[90], random_lengths(draw, 20, 9), [3], [2, 70, 2], random_lengths(draw, 8, 20), [1], [100, 1]]
     batch = documents(draw, shapes)
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
     translate = Translator(dictionary, [model], **options)
@@ -94,7 +94,7 @@ def test_long_documents(dictionary, documents):
     translate.generator.fast = False
     expected = translate(batch)
     assert_same(found, expected)
-    assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 40
+    assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 20
 
 
 def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):

@@ -15,13 +15,9 @@ pytestmark = pytest.mark.slow
 SEARCHES = {
     "beam": {"beam": 4},
     "wide beam": {"beam": 12},
-    "lenpen": {"beam": 3, "lenpen": 0.3},
-    "sampling": {"beam": 3, "sampling": True},
     "top k": {"beam": 2, "sampling": True, "sampling_topk": 5},
     "top p": {"beam": 2, "sampling": True, "sampling_topp": 0.8},
     "diverse siblings": {"beam": 3, "diversity_rate": 0.5},
-    "temperature": {"beam": 2, "temperature": 2.0},
-    "unknown words": {"beam": 3, "unkpen": -2.0},
     "no repeated bigrams": {"beam": 3, "no_repeat_ngram_size": 2},
 }
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 1, 1], [6, 0, 2]]
@@ -30,21 +26,19 @@ SHAPES = [[3, 1, 4, 2, 5], [2], [1, 1, 1], [6, 0, 2]]
 @torch.no_grad()
 @pytest.mark.parametrize("name", SEARCHES)
 def test_as_many_sentences_as_the_source_within_their_limits(dictionary, documents, name):
-    draw = random.Random(2)
-    for seed in range(2):
-        model = tiny_model(dictionary, seed)
-        for a, b, min_len in [(1.2, 10, 1), (1.0, 0, 1), (0.5, 3, 2), (0, 1, 0)]:
-            translate = Translator(dictionary, [model], **SEARCHES[name], max_len_a=a, max_len_b=b, min_len=min_len)
-            for shape, hypotheses in zip(SHAPES, translate(documents(draw, SHAPES)), strict=True):
-                assert 1 <= len(hypotheses) <= SEARCHES[name]["beam"]
-                scores = [hypothesis["score"].item() for hypothesis in hypotheses]
-                assert scores == sorted(scores, reverse=True)
-                for hypothesis in hypotheses:
-                    words = translate.sentences(hypothesis)
-                    assert len(words) == len(shape)
-                    for sentence, source_words in zip(words, shape, strict=True):
-                        limit = int(a * source_words + b)
-                        assert min(min_len, limit) <= len(sentence) <= limit
+    draw, model = random.Random(2), tiny_model(dictionary)
+    for a, b, min_len in [(1.2, 10, 1), (0.5, 3, 2), (0, 1, 0)]:
+        translate = Translator(dictionary, [model], **SEARCHES[name], max_len_a=a, max_len_b=b, min_len=min_len)
+        for shape, hypotheses in zip(SHAPES, translate(documents(draw, SHAPES)), strict=True):
+            assert 1 <= len(hypotheses) <= SEARCHES[name]["beam"]
+            scores = [hypothesis["score"].item() for hypothesis in hypotheses]
+            assert scores == sorted(scores, reverse=True)
+            for hypothesis in hypotheses:
+                words = translate.sentences(hypothesis)
+                assert len(words) == len(shape)
+                for sentence, source_words in zip(words, shape, strict=True):
+                    limit = int(a * source_words + b)
+                    assert min(min_len, limit) <= len(sentence) <= limit
 
 
 @torch.no_grad()
@@ -86,10 +80,10 @@ def test_forced_tokens_are_free_and_a_forced_end_is_not(dictionary, documents):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["beam", "wide beam", "lenpen", "diverse siblings", "no repeated bigrams"])
+@pytest.mark.parametrize("name", ["beam", "diverse siblings", "no repeated bigrams"])
 def test_without_the_rule_each_document_has_a_limit_of_its_own(dictionary, documents, name):
     batch, options = documents(random.Random(8), [[3], [2, 2, 9, 4], [1], [5, 5]]), SEARCHES[name]
-    for seed in range(6):
+    for seed in range(2):
         model, off = tiny_model(dictionary, seed), {"sentence_rule": "off"}
         translate = Translator(dictionary, [model], off, **options, max_len_a=0.5, max_len_b=3)
         for document, hypotheses in zip(batch, translate(batch), strict=True):
@@ -185,12 +179,12 @@ def test_sampling_follows_the_models_distribution(two_words):
 @pytest.mark.slow
 @torch.no_grad()
 def test_the_sum_of_limits_replaces_fairseqs_limit(dictionary, documents):
-    """Forty one-word sentences with 5 words each are 280 tokens; 1.2 * 120 + 10, fairseq's reading, would be 154."""
+    """Ten one-word sentences with 5 words each are 70 tokens; 1.2 * 30 + 10, fairseq's reading, would be 46."""
     model = tiny_model(dictionary, 9)
     translate = Translator(dictionary, [model], beam=2, max_len_a=1.2, max_len_b=10, min_len=5)
-    ((best, *_),) = translate(documents(random.Random(8), [[1] * 40]))
-    assert len(translate.sentences(best)) == 40
-    assert len(best["tokens"]) >= 280
+    ((best, *_),) = translate(documents(random.Random(8), [[1] * 10]))
+    assert len(translate.sentences(best)) == 10
+    assert len(best["tokens"]) >= 70
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

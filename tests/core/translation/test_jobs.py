@@ -28,7 +28,7 @@ def fail_once(monkeypatch, failure) -> None:
     real = GTransformer._translate
 
     def translate(self, window, **options):
-        if window.lines[0].position.lines > 30:
+        if window.lines[0].position.lines > 15:
             failure()
         return real(self, window, **options)
 

@@ -19,7 +19,7 @@ from tests.hard_text import hard_lines
 from tests.processes import start
 from tests.support import ROOT
 
-LINES = 130
+LINES = 70
 
 
 def stop_after(monkeypatch, windows: int) -> None:
@@ -51,7 +51,7 @@ def uninterrupted(saved_model, tmp_path_factory):
 
 
 def write_source(path):
-    path.write_bytes(("\n".join(hard_lines(LINES, longest=60, long_sentence=100)) + "\n").encode())
+    path.write_bytes(("\n".join(hard_lines(LINES, longest=25, long_sentence=50)) + "\n").encode())
     return path
 
 

@@ -31,7 +31,7 @@ TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--lan
 @pytest.fixture(scope="module")
 def text():
     """Documents of visible sentences, some longer than an instance."""
-    lines = [line for line in hard_lines(160, longest=40, long_sentence=100) if "<d>" not in line]
+    lines = [line for line in hard_lines(80, longest=20, long_sentence=60) if "<d>" not in line]
     documents: list[list[str]] = [[]]
     for line in lines:
         if any(sign.isalnum() for sign in line):

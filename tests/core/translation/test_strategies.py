@@ -40,8 +40,6 @@ def test_a_window_longer_than_the_document_is_full(model):
     [
         {"strategy": "sequential", "context_sentences": 1},
         {"strategy": "sequential", "window_tokens": 45},
-        {"strategy": "sequential"},
-        {"strategy": "sliding"},
         {"strategy": "sliding", "window_tokens": 45},
         {"strategy": "parallel"},
     ],
@@ -112,7 +110,7 @@ def test_what_is_left_open_the_models_instances_decide(model):
 
 def test_a_sentence_longer_than_a_window_that_nobody_chose(saved_model, model, tmp_path, capsys):
     """It is cut in parts, from Python and in the command; within the window nothing is cut."""
-    long = " ".join(["The old dog sleeps near the river and Mary finds her book."] * 20)
+    long = " ".join(["The old dog sleeps near the river and Mary finds her book."] * 8)
     small = limited(model, max_instance_tokens=40)
     found = small.translate([SENTENCES[0], long, SENTENCES[1]], strategy="sliding")
     assert len(found) == 3 and all(found)

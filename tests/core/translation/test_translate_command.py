@@ -60,8 +60,8 @@ def check_lines(source: list[str], output: list[str]) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_lost_of_a_hard_file(translate, text, saved_model):
-    """Documents of 1 to 3,000 lines, a sentence of 5,000 tokens, and every strange line there is: 3,500 lines."""
-    lines = hard_lines(3500, longest=3000, long_sentence=5000)
+    """Documents of 1 to 600 lines, a sentence of 1,500 tokens, and every strange line there is: 900 lines."""
+    lines = hard_lines(900, longest=600, long_sentence=1500)
     output, errors = translate(text(lines), "--beam", 1, "--max-tokens", 2000)
     check_lines(lines, output)
     assert f"translated {len(lines)} lines" in errors

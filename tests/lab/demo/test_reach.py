@@ -92,20 +92,18 @@ def digests(folder) -> dict[str, str]:
     }
 
 
+ITEMS = 24  # of each phenomenon and distance
 SIZES = ["--documents", "8", "--dev-documents", "2", "--test-documents", "2"]
 
 
-@pytest.fixture(scope="module", params=[24, pytest.param(400, marks=pytest.mark.slow)])
-def reach(request, tmp_path_factory) -> SimpleNamespace:
-    """A small set and the whole one, each beside a small corpus."""
+@pytest.fixture(scope="module")
+def reach(tmp_path_factory) -> SimpleNamespace:
+    """A small set beside a small corpus."""
     folder = tmp_path_factory.mktemp("reach") / "corpus"
-    items = [] if request.param == 400 else ["--items", str(request.param)]  # 400 without being asked
-    assert main(["--output", str(folder), *SIZES, *items]) == 0
+    assert main(["--output", str(folder), *SIZES, "--items", str(ITEMS)]) == 0
     texts = {lang: read_documents(folder / "set" / f"concatenated_en2de_test_{lang}.txt") for lang in ("en", "de")}
     suite, summary = read_json(folder / "set" / "contrastive_reach.json"), read_json(folder / "corpus.json")
-    return SimpleNamespace(
-        folder=folder, **texts, suite=suite, items=suite["items"], summary=summary, count=request.param
-    )
+    return SimpleNamespace(folder=folder, **texts, suite=suite, items=suite["items"], summary=summary)
 
 
 def test_every_cell_has_its_items(reach):
@@ -114,16 +112,14 @@ def test_every_cell_has_its_items(reach):
     for side in ("source", "target"):
         cells = Counter((item["phenomenon"], row_of(item[f"distance_{side}"])) for item in reach.items)
         assert cells.keys() == {(phenomenon, row) for phenomenon in ANSWERS for row in ROWS}
-        assert min(cells.values()) >= reach.count
+        assert min(cells.values()) >= ITEMS
         named = reach.summary["items"][f"by_distance_{side}"]
         for phenomenon in ANSWERS:
             assert list(named[phenomenon].values()) == [cells[phenomenon, row] for row in ROWS]
     for item in reach.items:
         assert item["distance"] == min(item["distance_source"], item["distance_target"])
     # All distances of a row, not only its first.
-    assert set(range(1, 37 if reach.count == 400 else 13)) <= {
-        item["distance"] for item in reach.items if item["phenomenon"] == "pronoun"
-    }
+    assert set(range(1, 13)) <= {item["distance"] for item in reach.items if item["phenomenon"] == "pronoun"}
 
 
 def test_the_nearest_sentence_that_discloses(reach):
@@ -144,7 +140,7 @@ def test_the_nearest_sentence_that_discloses(reach):
         assert others == ANSWERS[phenomenon] - right
         assert not any(disclosed(phenomenon, word, "en", sentence) for sentence in en[here + 1 :])
         apart[phenomenon] += back_de < back_en
-    assert min(apart[phenomenon] for phenomenon in ANSWERS) >= 2 * reach.count
+    assert min(apart[phenomenon] for phenomenon in ANSWERS) >= 2 * ITEMS
 
 
 def test_a_planted_disclosure_is_found():

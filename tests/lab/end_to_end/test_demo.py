@@ -42,7 +42,7 @@ train.encoder-layers=1 train.decoder-layers=1 train.encoder-ctxlayers=1 train.de
 train.cross-ctxlayers=1 train.max-tokens=1000 train.warmup-updates=4 train.validate-interval-updates=4
 train.save-interval-updates=4 train.log-interval=2 generate.beam=1 generate.max-len-a=0 generate.max-len-b=5
 """.split()
-OPTIONS = ("--documents", "30", "--test-documents", "4", "--max-update", str(UPDATES))
+OPTIONS = ("--documents", "12", "--test-documents", "4", "--max-update", str(UPDATES))
 OPTIONS += tuple(text for change in CHANGES for text in ("--set", change))
 
 

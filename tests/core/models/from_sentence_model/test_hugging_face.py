@@ -167,7 +167,7 @@ ENDING = {"marian": partial(marian, bias=3.3), "m2m": partial(many_languages, ki
 
 @pytest.mark.parametrize("kind", ENDING)
 def test_beam_search(kind: str, pieces: Path, tmp_path: Path):
-    """Of 60 sentences each the translation that ``generate`` finds, word by word, and what it costs.
+    """Of 25 sentences each the translation that ``generate`` finds, word by word, and what it costs.
 
     ``generate`` has to end a document as search here does: ``</s>`` stays in the beam for one step, and the end counts
     as one token more where scores are divided by length. Without a beam that makes no difference.
@@ -178,7 +178,7 @@ def test_beam_search(kind: str, pieces: Path, tmp_path: Path):
     banned = [row for row, word in enumerate(words) if word not in spoken]
     bad = [[row] for row in banned if words[row] not in folder.given[1]]
     lengths: list[int] = []
-    source = sentences(folder, 0, 60, random.Random(2))
+    source = sentences(folder, 0, 25, random.Random(2))
     limits = [int(1.5 * (len(line) + len(folder.given[0]))) + 4 for line in source]
     for beam in (1, 3):
         options = SearchOptions(beam=beam, lenpen=0.7, max_len_a=1.5, max_len_b=4, min_len=2)
@@ -203,7 +203,7 @@ def test_beam_search(kind: str, pieces: Path, tmp_path: Path):
             total = costs[range(len(rows)), rows].sum().item()
             assert hypothesis.scores[0] == pytest.approx(-total, abs=1e-4)  # what is given costs nothing
             lengths.append(len(found))
-    assert len({*lengths}) > 8 and sum(length < limit for length, limit in zip(lengths[60:], limits, strict=True)) > 9
+    assert len({*lengths}) > 6 and sum(length < limit for length, limit in zip(lengths[25:], limits, strict=True)) > 3
 
 
 def document(draw: random.Random, lines: int) -> list[str]:
@@ -223,17 +223,15 @@ NO_TEXT = re.compile(r"<unused|</?s>|<pad>|<mask>|__[a-z]+__|[a-z]{3}_[A-Z][a-z]
     "make",
     [
         pytest.param(partial(marian, bias=3.0, two=True), id="marian"),
-        pytest.param(partial(marian, languages=["deu", "nld"]), id="marian-languages"),
         pytest.param(partial(many_languages, kind="m2m"), id="m2m"),
-        pytest.param(partial(many_languages, kind="nllb"), id="nllb"),
         pytest.param(partial(many_languages, kind="mbart"), id="mbart"),
     ],
 )
 def test_no_sentence_is_lost(make, pieces: Path, tmp_path: Path):
-    """200 documents: an empty line for an empty line, one line for each other one, and nothing that is no text."""
+    """40 documents: an empty line for an empty line, one line for each other one, and nothing that is no text."""
     folder = make(pieces, tmp_path / "folder", **TINY)
     loaded, draw = load(folder, tmp_path / "model", beam=2, max_len_a=0.1, max_len_b=4), random.Random(3)
-    texts = [document(draw, size) for size in (300, *(draw.randint(1, 3) for _ in range(199)))]
+    texts = [document(draw, size) for size in (60, *(draw.randint(1, 3) for _ in range(39)))]
     texts[7][0] = " ".join(draw.choices(TEXT["en"][0].split(), k=400))
     texts[8] = ["", "Anna", ""]
     found = loaded.translate(texts)
@@ -343,11 +341,8 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
 
 STARTS = {
     "marian": partial(marian, two=True),
-    "marian-one-vocabulary": marian,
     "marian-languages": partial(marian, languages=["de", "nl"]),
     "m2m": partial(many_languages, kind="m2m"),
-    "nllb": partial(many_languages, kind="nllb"),
-    "mbart": partial(many_languages, kind="mbart"),
 }
 
 

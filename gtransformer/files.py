@@ -193,16 +193,6 @@ def json_fault(error: BaseException) -> str:
     return getattr(error, "msg", "brackets or a number without end")
 
 
-def sizes(path: Path) -> dict[str, int]:
-    """Return the bytes of a file, as ``{".": bytes}``, or of every file in a folder, by its path there.
-
-    Temporary files (``*.tmp``), locks and logs are left out.
-    """
-    within = path.rglob("*") if path.is_dir() else [path]
-    results = (one for one in within if not one.name.endswith((".tmp", ".log")) and one.name != "lock")
-    return {one.relative_to(path).as_posix(): one.stat().st_size for one in results if one.is_file()}
-
-
 def process_memory(field: str, process: int | str = "self") -> int | None:
     """Return the memory in bytes of a running program, without its children; None if Linux does not report it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from gtransformer.run.pipeline import Pipeline, Stage
+from gtransformer.lab.pipeline import Pipeline, Stage
 
 
 def pretend(pipeline: Pipeline) -> list[str]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
+from gtransformer.lab import pipeline
 from gtransformer.run import jobs
 
 
@@ -80,7 +81,7 @@ def fork_stages(become: Callable[[list[str], dict], None]) -> None:
     def start(command, **options) -> Stage | subprocess.Popen:
         return Stage(become, command, **options) if can_fork(command) else subprocess.Popen(command, **options)
 
-    jobs.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    jobs.subprocess = pipeline.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
 
 
 def _begin(become, command, streams, environment, new_session, kept) -> None:

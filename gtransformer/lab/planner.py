@@ -17,10 +17,10 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name
+from gtransformer.lab.pipeline import Pipeline, Program, Stage
 from gtransformer.modules.processor import processor_fields
 from gtransformer.run.commands import call_command, python_command, run_command
 from gtransformer.run.paths import model_file
-from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.settings import dashed
 

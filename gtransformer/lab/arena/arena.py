@@ -30,6 +30,7 @@ from gtransformer.lab.arena.budget import (
 )
 from gtransformer.lab.arena.systems import BASELINE, FROM_SCRATCH, SIZES, recipe_argument, system_names
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
+from gtransformer.lab.pipeline import shares
 from gtransformer.lab.planner import (
     UNLIMITED,
     Measure,
@@ -44,7 +45,6 @@ from gtransformer.lab.planner import (
 )
 from gtransformer.lab.recipe_set import RAW, RecipeSet, outside_files, raw_digests, split_files
 from gtransformer.run.commands import call_command
-from gtransformer.run.jobs import shares
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Options, Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.arena.arena import Arena
     from gtransformer.lab.arena.budget import budget_words
     from gtransformer.lab.arena.outcome import finish
-    from gtransformer.run.progress import print_status
+    from gtransformer.lab.progress import print_status
 
     arena = Arena(args)
     with arena.pipeline as pipeline:

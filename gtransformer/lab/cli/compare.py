@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.comparison.comparison import Comparison
-    from gtransformer.run.progress import print_status
+    from gtransformer.lab.progress import print_status
 
     comparison = Comparison(args)
     with comparison.pipeline as pipeline:

@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
 
     from gtransformer.lab.comparison.demonstration import Demo
-    from gtransformer.run.progress import print_status
+    from gtransformer.lab.progress import print_status
 
     demo = Demo(args)
     with demo.pipeline:

@@ -82,11 +82,11 @@ def main(argv: list[str] | None = None) -> int | None:
 
     import torch
 
+    from gtransformer.lab.progress import print_status
     from gtransformer.lab.studies.data import Corpora
     from gtransformer.lab.studies.plan import listing
     from gtransformer.lab.studies.questions import Questions
     from gtransformer.lab.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
-    from gtransformer.run.progress import print_status
 
     if args.list and args.figure is None:
         print(f"studies:\n{listing()}")

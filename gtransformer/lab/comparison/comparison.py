@@ -16,6 +16,7 @@ from gtransformer.evaluation.references import TOGETHER, reference_option
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
+from gtransformer.lab.pipeline import Stage, shares
 from gtransformer.lab.planner import (
     UNLIMITED,
     PlannedRun,
@@ -28,9 +29,7 @@ from gtransformer.lab.planner import (
 )
 from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.run.jobs import shares
 from gtransformer.run.paths import corpus_directory, model_file
-from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.recipe_check import check_recipe
 

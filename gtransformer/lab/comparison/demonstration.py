@@ -18,14 +18,14 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
 from gtransformer.lab.demo.corpus import DOCUMENTS, ITEMS
+from gtransformer.lab.pipeline import Stage, print_done
 from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure, refuse_own
+from gtransformer.lab.progress import print_status
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import runs_directory
-from gtransformer.run.pipeline import Stage, print_done
-from gtransformer.run.progress import print_status
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken

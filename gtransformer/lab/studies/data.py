@@ -14,6 +14,7 @@ from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.files import digest, read_json, read_lines, sha256
 from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
+from gtransformer.lab.pipeline import Program
 from gtransformer.lab.planner import Planner, last_line
 from gtransformer.lab.studies.study import Data
 from gtransformer.preprocess.corpus import BENCHMARKS, find_splits, read_documents
@@ -21,7 +22,6 @@ from gtransformer.preprocess.formats import write_split
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
 from gtransformer.run.paths import corpus_directory
-from gtransformer.run.pipeline import Program
 from gtransformer.run.recipe import Options, Recipe
 
 DEMO = "demo"  # name of the generated demonstration corpus

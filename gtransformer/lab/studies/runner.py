@@ -20,7 +20,9 @@ from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
+from gtransformer.lab.pipeline import Program, Stage, shares
 from gtransformer.lab.planner import batch_status, training_status
+from gtransformer.lab.progress import print_status
 from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, add_scores, remove_checkpoints
@@ -30,10 +32,7 @@ from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
-from gtransformer.run.jobs import shares
 from gtransformer.run.paths import model_file
-from gtransformer.run.pipeline import Program, Stage
-from gtransformer.run.progress import print_status
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.tasks.training import spoken

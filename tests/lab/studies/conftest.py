@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gtransformer.lab.pipeline import Stage
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner
 from gtransformer.lab.studies.study import Study
-from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import load_recipe
 
 COMMON = """

@@ -11,9 +11,9 @@ import torch
 from gtransformer.lab.benchmark.names import SYSTEMS
 from gtransformer.lab.cli import benchmark
 from gtransformer.lab.cli.study import build_parser, main
+from gtransformer.lab.pipeline import Pipeline
 from gtransformer.lab.studies import runner
 from gtransformer.lab.studies.plan import study_names
-from gtransformer.run.pipeline import Pipeline
 from tests.lab.studies.conftest import COMMON, FIGURE
 
 

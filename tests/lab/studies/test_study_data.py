@@ -10,9 +10,9 @@ import pytest
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.files import write_json
+from gtransformer.lab import pipeline as pipeline_module
 from gtransformer.lab.studies.data import Corpora, long_documents, sampled, write_part
 from gtransformer.lab.studies.study import Data
-from gtransformer.run import pipeline as pipeline_module
 from gtransformer.run.recipe import load_recipe
 
 WANTED = [Data(512), Data(64), Data(64, 5), Data(64, 5, 768)]

@@ -11,13 +11,13 @@ import pytest
 
 from gtransformer.cli import contrastive, score
 from gtransformer.errors import UserError
+from gtransformer.lab.pipeline import Pipeline
 from gtransformer.lab.studies import one_run
 from gtransformer.lab.studies import runner as study_runner
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import add_scores, ordered_run, result_of, score_contrastive, score_test
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner, make_figure
-from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.run import Run
 from tests.lab.studies.conftest import FIGURE, QuickRunner, prepared
 

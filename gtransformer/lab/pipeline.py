@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,14 +29,70 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+
 from gtransformer.errors import UserError
-from gtransformer.files import digest, sizes
+from gtransformer.files import digest
+from gtransformer.lab.progress import Progress, print_status
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.run.jobs import last_error, start_program
+from gtransformer.run.jobs import UNBUFFERED
 from gtransformer.run.paths import CHECKPOINTS
-from gtransformer.run.progress import Progress, print_status
 from gtransformer.tasks.training import spoken
 from gtransformer.work import Record, take_lock
+
+
+def shares(jobs: int | None = None) -> tuple[int, int | None]:
+    """Return the number of programs that run at a time, ``jobs`` or by the machine, and the threads of each.
+
+    With a GPU, one program runs at a time by default, with its own choice of threads (None). On a CPU programs share
+    the cores.
+    """
+    if torch.cuda.is_available():
+        return jobs or 1, None
+    at_once = jobs or available_cores()
+    return at_once, max(1, available_cores() // at_once)
+
+
+def start_program(command: list[str], log: Path, lock: int, threads: int | None, alone: bool) -> subprocess.Popen:
+    """Start a program whose output is appended to a log.
+
+    Args:
+        lock: a file descriptor that it inherits.
+        threads: number of threads; None: its own choice.
+        alone: no other program runs at the same time.
+    """
+    environment = os.environ | UNBUFFERED
+    if threads:
+        environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        if not alone:
+            # Threads that spin while they wait make training seven times slower on a busy machine. Sleeping instead
+            # costs half as much time again, but only on a machine that is not busy.
+            environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as stream:
+        # A process group of its own, so that its child processes can be ended with it.
+        return subprocess.Popen(
+            command, stdout=stream, stderr=stream, env=environment, start_new_session=True, pass_fds=[lock]
+        )
+
+
+def last_error(log: Path) -> str:
+    """Return the last error message in the log of a failed program, shortened."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    # argparse puts the program's name before it
+    errors = [found[1] for line in lines if (found := re.match(r"(?:[\w./-]+: )?error: (.*)", line))]
+    # The driver of a stage repeats the failure as the last error; the one before it has the cause.
+    return (errors[-2] if len(errors) > 1 else (errors or lines or ["no output"])[-1])[:300]
+
+
+def sizes(path: Path) -> dict[str, int]:
+    """Return the bytes of a file, as ``{".": bytes}``, or of every file in a folder, by its path there.
+
+    Temporary files (``*.tmp``), locks and logs are left out.
+    """
+    within = path.rglob("*") if path.is_dir() else [path]
+    results = (one for one in within if not one.name.endswith((".tmp", ".log")) and one.name != "lock")
+    return {one.relative_to(path).as_posix(): one.stat().st_size for one in results if one.is_file()}
 
 
 @dataclass(frozen=True)

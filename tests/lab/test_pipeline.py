@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.run.pipeline import Pipeline, Program, Stage
+from gtransformer.lab.pipeline import Pipeline, Program, Stage
 from gtransformer.work import read_record
 
 

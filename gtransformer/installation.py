@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import platform
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -30,6 +34,15 @@ def data_directory() -> Path:
     return Path(os.environ.get("DATA") or project_root() / "data")
 
 
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
 def as_typed(text: str) -> str:
     """Return a text with extras in the form for pip: ``.[bert]`` in a checkout, else ``gtransformer[bert]``."""
-    return text if checkout() else text.replace("pip install '.[", "pip install 'gtransformer[")
+    return text if checkout() else text.replace("pip install -e '.[", "pip install 'gtransformer[")

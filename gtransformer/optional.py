@@ -16,7 +16,7 @@ def import_transformers() -> ModuleType:
     try:
         import transformers
     except ImportError:
-        raise UserError("BERT needs the package transformers, an optional extra: pip install '.[bert]'") from None
+        raise UserError("BERT needs the package transformers, an extra: pip install -e '.[bert]'") from None
     return transformers
 
 

@@ -144,6 +144,12 @@ def tiny_task(dictionary: Dictionary, **options) -> TranslationDocTask:
     return TranslationDocTask(task_config(**{"langs": ",".join(langs), **options}), dictionary, dictionary)
 
 
+def encoded(model: GTransformerModel, tokens: torch.Tensor) -> torch.Tensor:
+    """The encoder's states (batch, length, channels) of tokens (batch, length)."""
+    memory = model.encoder(tokens)["memory"][0]
+    return memory.layout.pad(memory.states)
+
+
 def with_engine(model: GTransformerModel, engine: str) -> GTransformerModel:
     """The same model, attending with another engine."""
     for part in (model, model.encoder, model.decoder):

@@ -139,12 +139,6 @@ class RunDataset(FairseqDataset):
         first, last = self.ranges[index].tolist()
         return self.sentences.tokens(first, last)
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of one instance."""
-        return int(self.sizes[index])
-
-    size = num_tokens
-
     def longest_sentences(self) -> np.ndarray:
         """Return (instances,) int64, tokens of the longest sentence of each."""
         lengths = np.append(self.sentences.lengths, 0)  # a range may end after the last sentence
@@ -168,12 +162,6 @@ class Chosen(FairseqDataset):
 
     def __getitem__(self, number: int) -> Tensor:
         return self.instances[int(self.index[number])]
-
-    def num_tokens(self, number: int) -> int:
-        """Return the tokens of one instance."""
-        return int(self.sizes[number])
-
-    size = num_tokens
 
     def longest_sentences(self) -> np.ndarray:
         """Return (instances,) int64, tokens of the longest sentence of each."""

@@ -146,8 +146,8 @@ class Tagger:
             import spacy
         except ImportError as error:
             raise UserError(
-                f"spaCy is not installed ({error}); install it with: pip install '.[discourse]', then the model with: "
-                f"python -m spacy download {model}"
+                f"spaCy is not installed ({error}); install it with: pip install -e '.[discourse]', then the model "
+                f"with: python -m spacy download {model}"
             ) from None
         try:
             # Tagging is several times faster without parser and named entities.

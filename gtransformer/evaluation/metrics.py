@@ -207,22 +207,10 @@ def check_metrics(metrics: Iterable[str]) -> None:
             raise UserError(f"unknown metric {name!r}; choose from: {', '.join(COUNTED)}")
 
 
-def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raise UserError unless there are segments, and as many translated ones as references."""
-    if len(hypotheses) != len(references):
-        raise UserError(
-            f"{len(hypotheses)} translated segments, but {len(references)} references; "
-            "score the translations against the split they were made from"
-        )
-    if not hypotheses:
-        raise UserError("there is no segment to score; translate the split first")
-
-
 class SegmentStatistics:
     """A metric's counts of segments: ``rows`` has a list of numbers per segment.
 
-    ``more``: further references. Raises UserError if there are no segments, for unequal numbers of them, and for a
-    tokeniser unknown to sacrebleu.
+    ``more``: further references. Raises UserError for a tokeniser unknown to sacrebleu.
     """
 
     def __init__(
@@ -233,10 +221,7 @@ class SegmentStatistics:
         tokenizer: str = "13a",
         more: Sequence[Sequence[str]] = (),
     ):
-        check_metrics([name])
         every = [list(one) for one in (references, *more)]
-        for one in every:
-            check_pairs(hypotheses, one)
         if tokenizer not in BLEU.TOKENIZERS:
             raise UserError(
                 f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"

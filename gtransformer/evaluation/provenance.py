@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import os
-import platform
 import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from gtransformer.installation import versions
 
 PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
@@ -45,13 +45,7 @@ def _git(directory: Path, *arguments: str) -> str:
 
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that a result depends on."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+    return versions(PACKAGES)
 
 
 def provenance(name: str, argv: Sequence[str] | None) -> dict:

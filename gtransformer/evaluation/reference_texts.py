@@ -54,10 +54,6 @@ class References:
         """The documents that translations must have."""
         return self.path if self.documents is None else KnownDocuments(self.path, self.documents)
 
-    def of_scored(self, documents: Documents) -> Documents:
-        """Return those of the test set's documents that have references."""
-        return documents if self.scored is None else [documents[number] for number in self.scored]
-
 
 def read_references(paths: Sequence[Path]) -> References:
     """Read references from files, of the same shape; a file with several references counts as several.

@@ -212,8 +212,8 @@ def score_text(
     elif wanted.scored is not None:
         if alignment.cuts:
             raise UserError(f"{wanted.path}: some documents have no reference, so --align mwer is not possible")
-        text = wanted.of_scored(read_shaped(path, list(wanted.shape), wanted.like, Side(HYPOTHESIS)))
-        segments = segments_of_text(text, first, unit, more=more)
+        text = read_shaped(path, list(wanted.shape), wanted.like, Side(HYPOTHESIS))
+        segments = segments_of_text([text[number] for number in wanted.scored], first, unit, more=more)
     else:
         if path.is_file() and path.samefile(wanted.path) and not has_hypothesis(path):
             raise UserError(f"{path}: this is the reference itself; give a translation after --hypotheses")

@@ -57,7 +57,7 @@ class FlatEncoder(DocumentEncoder):
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
             x = x[whole.pack(last)]
             x = self.run_some(self.layers[bottom:], x, self.view(layout))
-            return self.output(current, layout, x if self.layer_norm is None else self.layer_norm(x))
+            return self.output(layout, x if self.layer_norm is None else self.layer_norm(x))
 
 
 @register_model(NAME, dataclass=FlatTransformerConfig)

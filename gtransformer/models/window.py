@@ -149,7 +149,6 @@ class WindowTransformerModel(DocumentModel):
     @classmethod
     def build_model(cls, cfg: WindowTransformerConfig, task):
         """Build; with relative positions the input has none, whatever the options say."""
-        cls.check(cfg)
         without = cfg.no_token_positional_embeddings or str(cfg.window_positions) == "relative"
         model = super().build_model(with_options(cfg, no_token_positional_embeddings=without), task)
         model.cfg = cfg

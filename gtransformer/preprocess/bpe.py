@@ -26,14 +26,9 @@ VERSION = re.compile(r"#version:\s+0\.[12](\.0+)*\s*")  # all existing versions
 REMEMBERED = 200_000  # words in the cache, whose size must be bounded
 
 
-def remove_bpe(line: str) -> str:
-    """Undo BPE: ``"Haus@@ boot ."`` becomes ``"Hausboot ."``. A separator left at the end of the line goes as well."""
-    return f"{line} ".replace(f"{SEPARATOR} ", "").rstrip(" ")
-
-
 def remove_bpe_lines(lines: Sequence[str]) -> list[str]:
-    """Return ``remove_bpe`` of each line."""
-    return [remove_bpe(line) for line in lines]
+    """Undo BPE: ``"Haus@@ boot ."`` becomes ``"Hausboot ."``. A separator left at the end of a line goes as well."""
+    return [f"{line} ".replace(f"{SEPARATOR} ", "").rstrip(" ") for line in lines]
 
 
 def count_words(lines: Iterable[str]) -> Counter[str]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
+from gtransformer.installation import versions
 from gtransformer.preprocess.chain import moses_rules
 from gtransformer.preprocess.corpus import split_of
 from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, TARGET, Settings, option
@@ -84,11 +82,8 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
 
 def tool_versions() -> dict[str, str]:
     """Return the versions of the packages that the steps use."""
-    versions = {"python": platform.python_version()}
-    for package in ("fairseq-fixed", "sacremoses", "sentencepiece", "subword-nmt"):
-        with suppress(PackageNotFoundError):
-            versions[package.removesuffix("-fixed")] = version(package)
-    return versions
+    found = versions(("fairseq-fixed", "sacremoses", "sentencepiece", "subword-nmt"))
+    return {package.removesuffix("-fixed"): number for package, number in found.items()}
 
 
 def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str, str]) -> dict[str, Any]:

@@ -41,15 +41,8 @@ FREE = frozenset(
 
 
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the model's and task's options in a fairseq checkpoint; empty for an unreadable file.
-
-    fairseq reports the error when it loads such a file.
-    """
-    try:
-        state = load_lazily(path)
-    except Exception:  # a damaged file makes the loader raise anything
-        return {}
-    return settings_of(state) if isinstance(state, dict) else {}
+    """Return the model's and task's options in a fairseq checkpoint; empty sections for an unreadable file."""
+    return settings_of(_content(path))
 
 
 def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
@@ -116,14 +109,8 @@ class Done(NamedTuple):
 
 
 def training_done(path: Path) -> Done:
-    """Return the training that a fairseq checkpoint records; 0 and no state for missing facts or an unreadable file.
-
-    fairseq reports the error when it loads such a file.
-    """
-    try:
-        state = load_lazily(path)
-    except Exception:  # a damaged file makes the loader raise anything
-        return Done(0, 0.0)
+    """Return the training that a fairseq checkpoint records; 0 and no state for missing facts or an unreadable file."""
+    state = _content(path)
 
     def recorded(kind: Callable, default: Any, *keys: str | int) -> Any:
         found = state
@@ -283,7 +270,7 @@ def is_cut_short(path: Path) -> bool:
 
 def had_best(path: Path) -> bool:
     """Return whether a checkpoint's training had a best checkpoint: not without validation, nor if its value is nan."""
-    best = _saved(path).get("best")
+    best = (_content(path).get("extra_state") or {}).get("best")
     return best is not None and not math.isnan(best)
 
 
@@ -311,7 +298,7 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
         return []
     source = max(whole, key=lambda path: path.stat().st_mtime_ns)
     replaced = [last] if source != last else []
-    saved = _saved(source)
+    saved = _content(source).get("extra_state") or {}
     if best in damaged and saved.get("val_loss") is not None and saved["val_loss"] == saved.get("best"):
         replaced.append(best)
     for path in replaced:
@@ -323,9 +310,10 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
     return replaced
 
 
-def _saved(path: Path) -> dict[str, Any]:
-    """Return a checkpoint's ``extra_state``; empty for an unreadable file, which fairseq will report."""
+def _content(path: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint; empty for an unreadable file, which fairseq will report."""
     try:
-        return dict(load_lazily(path)["extra_state"])
-    except Exception:
+        state = load_lazily(path)
+    except Exception:  # a damaged file makes the loader raise anything
         return {}
+    return state if isinstance(state, dict) else {}

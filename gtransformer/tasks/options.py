@@ -182,10 +182,8 @@ INSTANCES_OF_A_MODEL: Rows = (
         f"{_UNEQUAL}: --sentence-rule on (--doc-constraint) wants as many sentences on both sides; leave it out, or "
         "give equal numbers",
     ),
-)
-ALIGNED: Rows = (
     (
-        lambda c: c.scheme.is_unequal and c.aligns,
+        lambda c: c.unequal and c.aligns,
         f"{_UNEQUAL}: the model's windows align target and source from their beginnings on; give equal numbers",
     ),
 )
@@ -312,12 +310,10 @@ class Options:
         unequal = self.scheme.is_unequal and not needs.last_sentence_only
         mode = "" if trained else ", or train with --doc-mode full"
         pairs = self.pairs_sentences(model)
-        self._refuse(INSTANCES_OF_A_MODEL, needs=needs, unequal=unequal, pairs_sentences=pairs, mode=mode)
-
-    def check_alignment(self, model: nn.Module) -> None:
-        """Raise UserError for unequal numbers of sentences if the model's windows align source and target."""
         scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
-        self._refuse(ALIGNED, aligns=any(scope.aligns for scope in scopes))
+        aligns = any(scope.aligns for scope in scopes)
+        known = {"needs": needs, "unequal": unequal, "aligns": aligns, "pairs_sentences": pairs, "mode": mode}
+        self._refuse(INSTANCES_OF_A_MODEL, **known)
 
     def check_batches(self, model: nn.Module, training: bool = False) -> None:
         """Raise UserError for batches and instances that a model which reads its batch does not support.

@@ -240,7 +240,6 @@ class TranslationDocTask(FairseqTask):
         self.numbered |= needs_of(model).numbers
         if not (from_checkpoint and translates_last_sentence_only(model)):  # else generator_maker checks it
             self.options.check_instances(model, trained=from_checkpoint)
-        self.options.check_alignment(model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_position_limits(model))

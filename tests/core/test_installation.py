@@ -42,7 +42,7 @@ def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(inst
 
 
 def test_extras_are_named_as_they_are_installed(installed, monkeypatch):
-    text = "needs transformers: pip install '.[bert]'"
+    text = "needs transformers: pip install -e '.[bert]'"
     assert as_typed(text) == "needs transformers: pip install 'gtransformer[bert]'"
     monkeypatch.undo()
     assert as_typed(text) == text

@@ -144,9 +144,9 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
             layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
             if last_instances:
-                src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
+                _, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
             x = self.run_layers(x, self.view(layout))
-            return self.output(src_tokens, layout, x, {FIRST_SENTENCE: first})
+            return self.output(layout, x, {FIRST_SENTENCE: first})
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):

@@ -118,7 +118,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
                 x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
             x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
             x = self.run_layers(x, self.view(layout))
-            output = self.output(src_tokens, layout, x, {VECTOR: vectors})
+            output = self.output(layout, x, {VECTOR: vectors})
         if logits is None or in_order is None:
             return output
         return output | {LOSSES: [{"batch_classifier": (logits, in_order)}]}

@@ -29,9 +29,7 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
             src_lengths: unused.
 
         Returns:
-            fairseq's dictionary: ``encoder_out`` [(length, batch, channels)], ``encoder_padding_mask`` [(batch,
-            length), True at padding], ``encoder_tags`` [(batch, length)], and ``memory`` [Memory], the ragged states
-            that our decoder reads.
+            a dictionary as fairseq's: ``memory`` [Memory], the ragged states that the decoder reads.
         """
         with self.autocast():
             return self.encode(src_tokens, {})
@@ -40,21 +38,14 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         """Encode (batch, length) tokens as ``forward`` does, with layers that may attend to further memories."""
         layout = self.layout(tokens)
         x = self.embed_batch(tokens, layout, {})
-        return self.output(tokens, layout, self.run_layers(x, self.view(layout, memories)))
+        return self.output(layout, self.run_layers(x, self.view(layout, memories)))
 
-    def output(
-        self, tokens: Tensor, layout: Ragged, x: Tensor, per_document: dict[str, Tensor] | None = None
-    ) -> dict[str, list]:
-        """Return the result of ``forward`` for the top states x (N, channels) of (batch, length) tokens."""
-        return {
-            "encoder_out": [layout.pad(x).transpose(0, 1)],
-            "encoder_padding_mask": [tokens.eq(self.padding)],
-            "encoder_tags": [layout.tags],
-            "memory": [Memory(x, layout, per_document=per_document or {})],
-        }
+    def output(self, layout: Ragged, x: Tensor, per_document: dict[str, Tensor] | None = None) -> dict[str, list]:
+        """Return the result of ``forward`` for the top states x (N, channels)."""
+        return {"memory": [Memory(x, layout, per_document=per_document or {})]}
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:
-        """Select the documents of decoder hypotheses; only ``memory`` remains, as decoding reads nothing else."""
+        """Select the documents of decoder hypotheses."""
         return {"memory": [encoder_out["memory"][0].reorder(new_order)]}
 
     def sentence_positions(self) -> int:

@@ -154,7 +154,7 @@ def _load_safetensors(file: Path) -> dict[str, Tensor]:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError:
-        raise UserError(f"{file}: needs the package safetensors, an optional extra: pip install '.[hf]'") from None
+        raise UserError(f"{file}: needs the package safetensors, an optional extra: pip install -e '.[hf]'") from None
     try:
         return load_file(str(file))
     except (SafetensorError, OSError) as error:

@@ -33,6 +33,7 @@ STRUCTURE = {
     "layernorm_embedding": True,
     "no_scale_embedding": True,
     "no_token_positional_embeddings": False,
+    "layer_norm_eps": LAYER_NORM_EPS,
 }
 SPECIAL = {"<s>": "cls_token", "<pad>": "pad_token", "</s>": "sep_token", "<unk>": "unk_token", "<mask>": "mask_token"}
 # Our name of a layer's part -> Hugging Face's.
@@ -78,11 +79,7 @@ class GTransformerBertModel(GTransformerModel):
             raise UserError(
                 f"--arch gtransformer_bert needs --max-source-positions {BERT_POSITIONS} or less, as BERT has"
             )
-        model = super().build_model(cfg, task)
-        for module in model.encoder.modules():
-            if isinstance(module, nn.LayerNorm):
-                module.eps = LAYER_NORM_EPS
-        return model
+        return super().build_model(cfg, task)
 
     @classmethod
     def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:

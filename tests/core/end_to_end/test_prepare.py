@@ -17,7 +17,7 @@ from gtransformer.cli.score import main as score
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
-from gtransformer.preprocess.bpe import remove_bpe
+from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.tokenise import SCRIPTS
@@ -107,7 +107,7 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
                 for position, bpe in enumerate(document):
                     assert (bpe is None) == ((number, position) in dropped)
                     if bpe is not None and "<unk>" not in bpe:
-                        assert remove_bpe(bpe) == tok[position]
+                        assert remove_bpe_lines([bpe]) == [tok[position]]
                         assert processor.plain_lines([bpe]) == [plain[position]]
 
 

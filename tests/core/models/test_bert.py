@@ -15,7 +15,7 @@ from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTrans
 from gtransformer.optional import import_transformers
 from gtransformer.preprocess.pieces import WordPieces, given_dictionary, save_wordpieces
 from tests.bert import save_bert, skip_without_transformers
-from tests.support import pad_batch, relative_error, tiny_dictionary
+from tests.support import encoded, pad_batch, relative_error, tiny_dictionary
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def encode_both(folder, source, model, documents):
     tokens = pad_batch(ours, source.pad(), left=True)
     with torch.no_grad():
         expected = bert(ids, attention_mask=ids.ne(vocabulary["[PAD]"]).long()).last_hidden_state
-        found = model.encoder(tokens)["encoder_out"][0].transpose(0, 1)
+        found = encoded(model, tokens)
     return expected[ids.ne(vocabulary["[PAD]"])], found[tokens.ne(source.pad())]
 
 

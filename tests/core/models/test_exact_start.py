@@ -11,7 +11,7 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
 from tests.core.search.conftest import Translator
-from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_config, tiny_model
+from tests.support import encoded, pad_batch, random_document, random_lengths, relative_error, tiny_config, tiny_model
 
 SHUT, NEARLY = 1e3, 6.0  # biases of gates; the former's sigmoid is exactly 1
 PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
@@ -132,7 +132,7 @@ def test_numbers_tell_global_attention_where_a_sentence_stands(dictionary):
     def first_and_turned():
         rows = []
         for order in orders:
-            states = model.encoder(torch.tensor([sum((sentences[i] for i in order), [])]))["encoder_out"][0][:, 0]
+            states = encoded(model, torch.tensor([sum((sentences[i] for i in order), [])]))[0]
             parts = dict(zip(order, states.split([len(sentences[i]) for i in order]), strict=True))
             rows.append(torch.cat([parts[i] for i in range(3)]))
         return rows

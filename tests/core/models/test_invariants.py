@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from tests.support import pad_batch, random_document, random_lengths, tiny_model
+from tests.support import encoded, pad_batch, random_document, random_lengths, tiny_model
 
 NO_CONTEXT = {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}
 MODES = {"combined": {}, "group": NO_CONTEXT, "full": {"doc_mode": "full"}, "prenorm": {
@@ -71,7 +71,7 @@ def test_context_comes_from_global_layers_only(dictionary, part, layers):
     still = torch.tensor([random_document(random.Random(9), dictionary, [4, 3, 3])])
     changed = [torch.tensor([one]) for one in (document, other)]
     if part == "encoder":
-        before, after = (model.encoder(one)["encoder_out"][0][:, 0] for one in changed)
+        before, after = (encoded(model, one)[0] for one in changed)
     elif part == "decoder":
         before, after = (model(still, None, one)[0][0] for one in changed)
     else:
@@ -104,7 +104,7 @@ def test_words_reach_what_the_switch_lets_them(dictionary):
     target = torch.tensor([random_document(random.Random(8), dictionary, [2, 3, 4])])
     for options, in_encoder in (({"no_language_locality": True}, True), ({"no_translation_locality": True}, False)):
         model = tiny_model(dictionary, **NO_CONTEXT, **options)
-        before, after = (model.encoder(torch.tensor([x]))["encoder_out"][0][:, 0] for x in (source, other))
+        before, after = (encoded(model, torch.tensor([x]))[0] for x in (source, other))
         outside = [i for i in range(len(source)) if i not in span]
         assert close(before[outside], after[outside]) is not in_encoder
         before, after = (model(torch.tensor([x]), None, target)[0][0] for x in (source, other))

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from tests.support import PARITY, relative_error
+from tests.support import PARITY, encoded, relative_error
 
 CASES = ("group_only", "partial_2_2_2", "partial_1_2_0", "full", "prenorm")
 TOLERANCE = 1e-5  # largest error over largest magnitude, float32
@@ -46,15 +46,15 @@ def case(request) -> Case:
 @pytest.mark.parametrize("name", CASES)
 def test_group_tags_and_names_of_parameters(name):
     case = Case(name, "packed")
-    assert torch.equal(case.model.encoder(case.source)["encoder_tags"][0], case["encoder_tags"])
+    assert torch.equal(case.model.encoder.tags(case.source), case["encoder_tags"])
     saved = {key.removeprefix("state/") for key in case.arrays.files if key.startswith("state/")}
     assert set(case.model.state_dict()) == saved
 
 
 def test_forward_loss_and_gradient(case):
     model, real = case.model, case.real_target
-    encoded = model.encoder(case.source)["encoder_out"][0].transpose(0, 1)
-    assert relative_error(encoded[case.real_source], case["encoder_out"][case.real_source]) < TOLERANCE
+    states = encoded(model, case.source)
+    assert relative_error(states[case.real_source], case["encoder_out"][case.real_source]) < TOLERANCE
 
     logits, _ = model(case.source, None, case.previous)
     assert relative_error(logits[real], case["logits"][real]) < TOLERANCE

@@ -13,7 +13,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess import bpe
-from gtransformer.preprocess.bpe import Encoder, learn, remove_bpe, take_codes
+from gtransformer.preprocess.bpe import Encoder, learn, remove_bpe_lines, take_codes
 from gtransformer.preprocess.tokenise import Tokeniser
 
 TEXT = "<d>\nlow low low low low lower lower\nnewest newest newest newest newest newest\n<d>\nwidest widest widest\n"
@@ -41,7 +41,7 @@ def test_joint_learning_counts_all_files_in_any_order(write, tmp_path, codes):
 def test_apply_and_undo(codes):
     encoder = Encoder(codes)
     assert encoder(["lowest newer", "", "low"]) == ["lo@@ west ne@@ w@@ e@@ r", "", "low"]
-    assert [remove_bpe(line) for line in encoder(["lowest newer", "", "low"])] == ["lowest newer", "", "low"]
+    assert remove_bpe_lines(encoder(["lowest newer", "", "low"])) == ["lowest newer", "", "low"]
 
 
 @pytest.mark.parametrize("symbol", ["<pad>", "<unk>", "<mask>", "[de]"])
@@ -50,15 +50,11 @@ def test_the_end_of_a_word_is_no_control_symbol(write, tmp_path, symbol):
     with open(tmp_path / "codes") as stream:
         assert symbol in BPE(stream).segment_tokens([f"bib{symbol}"])
     (line,) = Encoder(tmp_path / "codes")([f"bib{symbol}"])
-    assert symbol not in line.split() and remove_bpe(line) == f"bib{symbol}"
+    assert symbol not in line.split() and remove_bpe_lines([line]) == [f"bib{symbol}"]
 
 
-@pytest.mark.parametrize(
-    ("line", "plain"),
-    [("Haus@@ boot .", "Hausboot ."), ("a@@ b@@", "ab"), ("a @ b@c", "a @ b@c"), ("", "")],
-)
-def test_remove_bpe(line, plain):
-    assert remove_bpe(line) == plain
+def test_remove_bpe():
+    assert remove_bpe_lines(["Haus@@ boot .", "a@@ b@@", "a @ b@c", ""]) == ["Hausboot .", "ab", "a @ b@c", ""]
 
 
 def test_fewer_merges_than_asked_for(write, tmp_path, capsys):
@@ -99,7 +95,7 @@ def test_real_text(shared, tmp_path):
     with open(tmp_path / "codes", encoding="utf-8") as stream:
         other = BPE(stream)
     assert encoded == [other.process_line(line) for line in lines]
-    assert [remove_bpe(line) for line in encoded] == lines
+    assert remove_bpe_lines(encoded) == lines
     assert sum(line.count("@@ ") for line in encoded) > 5000
 
 

@@ -7,7 +7,7 @@ import torch
 
 from gtransformer.models.common.decoding.state import CachedState
 from tests.core.search.conftest import Translator
-from tests.support import tiny_model
+from tests.support import encoded, tiny_model
 
 
 def held(state: CachedState) -> int:
@@ -44,7 +44,7 @@ def test_positions_beyond_the_first_table(dictionary):
     model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=0).double()
     words = torch.full((1, 16384), dictionary.index("w1"))
     words[0, ::32], words[0, 31::32] = dictionary.bos(), dictionary.eos()
-    states = model.encoder(words)["encoder_out"][0][:, 0]
+    states = encoded(model, words)[0]
     assert states.shape[0] == 16384 and states.isfinite().all()
     encoder = model.encoder
     channels = states.shape[1]

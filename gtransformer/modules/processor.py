@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from gtransformer.errors import UserError
+
 CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -39,7 +41,7 @@ def onednn_is_faster(packed: bool = False) -> bool:
     """
     wish = os.environ.get("GTRANSFORMER_ONEDNN", "")
     if wish not in ("", "0", "1"):
-        raise ValueError(f"GTRANSFORMER_ONEDNN={wish}: must be 0 or 1")
+        raise UserError(f"GTRANSFORMER_ONEDNN={wish}: give 0 or 1")
     if wish == "0" or not onednn_is_there():
         return False
     capability = torch.backends.cpu.get_cpu_capability()

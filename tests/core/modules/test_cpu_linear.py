@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from gtransformer.errors import UserError
 from gtransformer.modules import fused_loss, kernels, processor
 from gtransformer.modules.fused_loss import fused_cross_entropy
 from gtransformer.modules.kernels import (
@@ -99,7 +100,7 @@ def test_packed_without_bias_and_in_other_types(library):
 def test_a_wish_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("GTRANSFORMER_ONEDNN", "yes")
     onednn_is_faster.cache_clear()
-    with pytest.raises(ValueError, match="GTRANSFORMER_ONEDNN=yes"):
+    with pytest.raises(UserError, match="GTRANSFORMER_ONEDNN=yes: give 0 or 1"):
         product(torch.ones(1, 2), torch.ones(3, 2))
 
 

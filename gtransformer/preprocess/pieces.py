@@ -76,9 +76,7 @@ class WordPieces:
         try:
             from tokenizers import Tokenizer
         except ImportError:
-            raise UserError(
-                "BERT needs the package transformers, an optional extra: pip install -e '.[bert]'"
-            ) from None
+            raise UserError("BERT needs the package transformers, an extra: pip install -e '.[bert]'") from None
         try:
             self._tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # tokenizers raises nothing narrower

@@ -157,5 +157,5 @@ def test_without_the_extra(source, folder, monkeypatch, tmp_path):
         lambda: save_wordpieces(folder, tmp_path / "x.json"),
         lambda: WordPieces(folder / "wordpieces.json"),
     ):
-        with pytest.raises(UserError, match=r"optional extra: pip install '\.\[bert\]'"):
+        with pytest.raises(UserError, match=r"extra: pip install -e '\.\[bert\]'"):
             use()

@@ -57,9 +57,9 @@ def start(command: str, *arguments, **extra: str) -> processes.Forked:
     return processes.start(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment(**extra))
 
 
-def run(command: str, *arguments, status: int = 0, input: str | None = None) -> str:
+def run(command: str, *arguments, status: int = 0) -> str:
     """Run ``fairseq-{command}`` to its end; its output, after checking the exit status."""
-    done = processes.run_group(line(command, *arguments), input=input, env=environment())
+    done = processes.run_group(line(command, *arguments), env=environment())
     assert done.returncode == status, done.stdout[-3000:]
     return done.stdout
 

@@ -51,6 +51,12 @@ class InstanceDataset(BaseWrapperDataset):
         """(instances,) int64."""
         return self._sizes
 
+    def num_tokens(self, index: int) -> int:
+        """Return the tokens of one instance, which the base class would take from the stored ones."""
+        return int(self._sizes[index])
+
+    size = num_tokens
+
     def stored_tokens(self) -> np.ndarray:
         """Return all tokens as they are stored, end to end; memory-mapped binaries are not copied."""
         if isinstance(self.dataset, MMapIndexedDataset) and len(self.dataset):

@@ -1,4 +1,4 @@
-"""Beam search over documents that are at different steps: a finished document is replaced by a waiting one.
+"""Beam search over a batch of documents; finished documents leave it.
 
 It finds what fairseq's ``SequenceGenerator`` with ``DocumentSearch`` finds (a test compares them), at less cost. Prefix
 states are updated instead of read from the prefix. Tokens without an alternative need no logits. Log probabilities are

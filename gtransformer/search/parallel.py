@@ -81,11 +81,11 @@ class ParallelSearch:
 
     def run(self) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document: one, or none if nothing was found."""
-        documents = range(len(self.limits))
-        self._translate(documents)
-        return [[self._whole(number)] if self._is_found(number) else [] for number in documents]
+        self._translate()
+        return [[self._whole(number)] if self._is_found(number) else [] for number in range(len(self.limits))]
 
-    def _translate(self, documents: Sequence[int]) -> None:
+    def _translate(self) -> None:
+        documents = range(len(self.limits))
         if self.independent or self.scoring.beam == 1:
             return self._search_in_rounds(documents, 1 if self.independent else None)
         decoders = [one.for_drafts() for one in self.decoders]

@@ -225,7 +225,7 @@ def test_search(dictionary, name, way):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("way", ["whole", "some at a time", "fairseq's loop", "uncached"])
+@pytest.mark.parametrize("way", ["whole", "fairseq's loop", "uncached"])
 @pytest.mark.parametrize("name", BESIDE)
 def test_search_of_a_sentence_beside_others(dictionary, name, way):
     sources = [source for source, _ in pairs(dictionary)]

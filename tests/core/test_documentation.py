@@ -131,7 +131,7 @@ def test_commands_on_a_page_can_be_read(page, monkeypatch):
 
 
 def test_pages_are_built_without_a_broken_link(tmp_path):
-    pytest.importorskip("mkdocs", reason="the pages are built with pip install '.[docs]'")
+    pytest.importorskip("mkdocs", reason="the pages are built with pip install -e '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr

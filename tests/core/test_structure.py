@@ -35,7 +35,7 @@ ALLOWED = {
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "installation", "optim", "criterions", "models", "search"},
-    "evaluation": TEXT | {"preprocess", "tasks", "optional"},
+    "evaluation": TEXT | {"installation", "preprocess", "tasks", "optional"},
     "translation": TEXT | {"settings", "work", "preprocess", "models", "search", "tasks"},
     "run": TEXT | {"settings", "installation", "work", "modules", "preprocess", "tasks", "evaluation"},
 }

@@ -41,7 +41,9 @@ def test_trained_and_put_to_work(sentence_model, tmp_path, system):  # noqa: F81
     assert sum(line["current"][1] for line in lines) == 22
     assert "first pass: 22 sentences by" in log and "instances overlap" not in log
     assert all(line["sentences"] == len(line["hypotheses"][0]["sentences"]) == 1 for line in lines)
-    if not translates:
+    if translates:  # each sentence with its previous ones
+        assert "instances overlap" in run(*work)
+    else:
         assert "give --first-pass CHECKPOINT" in only_error(run(*work, status=1))
         found = tmp_path / "contrastive.json"
         items = [f"--items={tmp_path / 'items.json'}", f"--output={found}", "--cpu", "--batch-sentences=3"]

@@ -1,21 +1,35 @@
-"""Systems that read their batch: a training in two processes."""
+"""Systems that read their batch: a training that was interrupted, and one in two processes."""
 
 from __future__ import annotations
 
 import json
 import re
 
+import torch
 from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from gtransformer.data.batch_fields import without_context_loss
+from tests.commands import run
 from tests.core.end_to_end.test_batch_readers import DOCUMENTS, SYSTEMS
 from tests.core.end_to_end.test_distributed import parameters, train_in_processes
 from tests.core.end_to_end.test_systems import PREPARED, SMALL, TASK
 from tests.support import relative_error
 
 TRAINING = [*TASK, *DOCUMENTS, "--context-loss=off", *SMALL, "--doc-noise-mask=0.1", "--disable-validation"]
+
+
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path):
+    """In the middle of an epoch, with dropout and word dropout."""
+    found = []
+    for name, stops in (("at once", [4]), ("in two", [2, 4])):
+        for updates in stops:
+            line = [*TRAINING, *SYSTEMS["docflat"], f"--save-dir={tmp_path / name}", f"--max-update={updates}"]
+            run("train", PREPARED / "bin", *line)
+        found.append(parameters(tmp_path / name / "checkpoint_last.pt"))
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
 
 
 def trainer_of(*arguments) -> Trainer:

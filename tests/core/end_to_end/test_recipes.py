@@ -234,6 +234,13 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
         assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]
 
 
+# Options of training that make another model or start.
+SPECIAL = {
+    "sentence-model", "continue-once", "context-gate", "context-attention", "no-language-locality", "positions",
+    "no-translation-locality", "neutral-gates", "trained-parameters", "batch-attention-in", "group-attention",
+}  # fmt: skip
+
+
 def one_of_each_kind() -> list[str]:
     """Recipes that differ in more than sizes and ablations; all are parsed in tests/core/run/test_recipe.py."""
     found: dict[tuple, str] = {}
@@ -241,9 +248,9 @@ def one_of_each_kind() -> list[str]:
         recipe = load_recipe(name)
         task, train = recipe.sections["task"], recipe.sections["train"]
         system = str(train.get("arch")).rpartition("_")[0]
-        special = {"sentence-model", "continue-once"} & train.keys()
-        kind = bool(recipe.averaged), bool(recipe.pretrained_from), *sorted(special), task.get("instances")
-        found.setdefault((system, *kind, "sentencepiece" in recipe.sections["prepare"]), name)
+        special = {name: train[name] for name in sorted(SPECIAL & train.keys())}
+        kind = bool(recipe.averaged), bool(recipe.pretrained_from), str(special), task.get("instances")
+        found.setdefault((system, *kind, task.get("doc-mode"), "sentencepiece" in recipe.sections["prepare"]), name)
     return [name for name in found.values() if name not in KINDS]
 
 

@@ -98,5 +98,3 @@ def test_a_decoder_that_reads_its_batch_writes_one_sentence_of_each(dictionary):
     state.step(bos, opens, np.array([[1], [2], [3]]))
     with pytest.raises(ValueError, match="given all sentences but the last"):
         state.step(bos, opens, np.array([[2], [3], [4]]))
-    with pytest.raises(ValueError, match="decoded together"):
-        state.replace(0, 1)

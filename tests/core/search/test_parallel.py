@@ -31,9 +31,9 @@ ALONE = {
 }
 
 
-def at_once(dictionary, models, batch, task=None, **options):
+def at_once(dictionary, models, batch, **options):
     """The hypotheses of --strategy parallel."""
-    translate = Translator(dictionary, models, {"strategy": PARALLEL, **(task or {})}, **{**LIMITS, **options})
+    translate = Translator(dictionary, models, {"strategy": PARALLEL}, **{**LIMITS, **options})
     return translate(batch)
 
 

@@ -26,9 +26,9 @@ SEARCH = {"beam": 3, "max_len_a": 1.2, "max_len_b": 2}
 WAYS = "gtransformer", "gtransformer with SSRU", "lst_transformer by sentence", "window linear, relative"
 
 
-def translated(dictionary, models, strategy: Strategy, batch, task=None, **options):
+def translated(dictionary, models, strategy: Strategy, batch, **options):
     """The best hypothesis of every document, by a strategy."""
-    translate = Translator(dictionary, models, task, **{**SEARCH, **options})
+    translate = Translator(dictionary, models, **{**SEARCH, **options})
     translate.generator = SequentialGenerator(translate.generator, strategy)
     found = translate(batch)
     assert all(len(one) == 1 for one in found)
@@ -193,7 +193,7 @@ def test_one_window_is_the_full_document(dictionary, documents, name):
 @torch.no_grad()
 @pytest.mark.parametrize("strategy", [Strategy(SEQUENTIAL, context=1), Strategy(SLIDING, 9)])
 def test_a_translation_has_the_sentences_of_its_source(dictionary, documents, strategy):
-    """Alone, together and a few at a time: the same; with an ensemble; each sentence within its limits."""
+    """Alone and together: the same; with an ensemble; each sentence within its limits."""
     shapes = [[3, 1, 4, 2, 5, 1, 1, 7], [0], [1, 6, 2], [2] * 4]
     batch = documents(random.Random(35), shapes)
     models = [tiny_model(dictionary, 1).double(), SYSTEMS["lst_transformer"](dictionary)]

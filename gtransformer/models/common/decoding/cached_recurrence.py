@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
@@ -30,10 +29,8 @@ class CachedRecurrence(CachedAttention):
         before = self.state.flatten(0, 1)
         if self.by_sentence:
             begins = history.starts[0] == history.slots - 1
-        else:
-            begins = np.repeat(history.steps[:, None] == 1, history.beam, axis=1)
-        if begins.any():
-            before = before.masked_fill(on_device(begins.reshape(-1, 1), before.device), 0.0)
+            if begins.any():
+                before = before.masked_fill(on_device(begins.reshape(-1, 1), before.device), 0.0)
         state = forget * before + new
         self.state = state.view_as(self.state)
         return state

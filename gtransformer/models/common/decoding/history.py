@@ -68,11 +68,8 @@ class History:
             self._free_slots()
         slot, self.slots = self.slots, self.slots + 1
         self.ancestor[:, :, slot] = np.arange(self.ancestor.shape[1])
-        fresh = self.steps == 0
         self.starts[1:, opens] = self.starts[:-1, opens]
         self.starts[:1, opens] = slot
-        self.starts[:, fresh] = slot
-        self.shared_end[fresh] = slot
         self.steps += 1
         self.clock += 1
 

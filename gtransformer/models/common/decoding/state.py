@@ -49,7 +49,7 @@ class DecodingState:
 
     @property
     def steps(self) -> int:
-        """Tokens that have been read of every hypothesis (of documents that began together)."""
+        """Tokens that have been read, of the group with most."""
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
         """Read a new last token of every hypothesis.

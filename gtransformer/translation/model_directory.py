@@ -31,7 +31,7 @@ from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncode
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING
-from gtransformer.settings import Entries, count, setting, typed
+from gtransformer.settings import typed
 from gtransformer.translation.options import SearchOptions
 
 KIND = MODEL_KIND
@@ -93,13 +93,13 @@ class TextSettings:
             previous ones each stands; None for others.
     """
 
-    source_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
-    target_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
+    source_lang: str = field()
+    target_lang: str = field()
     langs: list[str] = field()
     moses: bool = field()
     normalise_punctuation: bool = field()
-    max_instance_tokens: int | None = count(None)
-    max_sents: int | None = count(None)
+    max_instance_tokens: int | None = None
+    max_sents: int | None = None
     sentencepiece: bool = False
     sentencepiece_target: bool = False
     bert: bool = False
@@ -110,8 +110,8 @@ class TextSettings:
     parts: bool = False
     source_prefix: str | None = None
     target_prefix: str | None = None
-    sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
-    sentences_before: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
+    sentences_beside: int | None = None
+    sentences_before: int | None = None
 
     def check(self) -> None:
         """Raise UserError for what does not go together."""
@@ -153,7 +153,7 @@ class ModelDirectory(TextSettings):
             raise UserError(f"{manifest}: version {value.get('version')} is unknown here; export the model again")
         try:
             known = [one.name for one in fields(TextSettings)]  # what else stands there is left aside
-            given = Entries({name: value["settings"][name] for name in known if name in value["settings"]}, "settings")
+            given = {name: value["settings"][name] for name in known if name in value["settings"]}
             settings = typed(given, TextSettings, "settings")
             settings.check()
             if newer := value["search"].keys() - {one.name for one in fields(SearchOptions)}:

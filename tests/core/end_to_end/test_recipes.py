@@ -275,7 +275,7 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
         model.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt", model)
     commands: list[list[str]] = []
-    monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
+    monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or (0, 0))
     assert main(line) == 0
     (_, dash_m, program, *arguments), *averaging = commands
     assert len(averaging) == bool(recipe.averaged)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics import BLEU
 
-from gtransformer.cli.postprocess import main as postprocess
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
@@ -97,10 +96,6 @@ def test_text_comes_back_and_the_command_says_so(raw, own, tmp_path, capsys):
     for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
         cut = TextEncoder(own, lang)(lines)
         assert postprocessor_for(own, lang).plain_lines(cut) == lines
-        (tmp_path / "cut").write_text("".join(f"{line}\n" for line in cut), encoding="utf-8")
-        call = ["--lang", lang, "--prepared", str(own), "--input", str(tmp_path / "cut"), "--output"]
-        assert postprocess([*call, str(tmp_path / "plain")]) == 0
-        assert (tmp_path / "plain").read_text(encoding="utf-8").splitlines() == lines
 
 
 def test_the_releases_text_has_no_marks_of_ours(own):
@@ -124,23 +119,6 @@ def test_moses_rules_and_what_they_lose(moses, tmp_path):
     back = Postprocessor("de").plain_lines(TextEncoder(moses, "de")(lines))
     assert found["unchanged"] == sum(one == other for one, other in zip(lines, back, strict=True))
     assert BLEU().corpus_score(back, [lines]).score == pytest.approx(found["bleu"], abs=0.005)
-
-
-def test_a_corpus_of_before_stays_as_it_is(raw, moses, tmp_path, capsys):
-    """Its manifest does not say which rules it has; it is kept, and lends its vocabulary with its rules."""
-    manifest = json.loads((moses / "manifest.json").read_text())
-    old = json.loads(json.dumps(manifest))
-    del old["settings"]["moses_rules"], old["ceiling"]
-    (moses / "manifest.json").write_text(json.dumps(old))
-    stamps = {path: path.stat().st_mtime_ns for path in (moses / "bin").iterdir()}
-    assert prepare(raw, moses)["settings"]["moses_rules"] is True
-    assert stamps == {path: path.stat().st_mtime_ns for path in (moses / "bin").iterdir()}
-    (moses / "manifest.json").write_text(json.dumps(old))
-    lent = prepare(raw, tmp_path / "lent", "--vocabulary", str(moses))
-    assert lent["settings"]["moses_rules"] is True
-    assert (tmp_path / "lent" / "tok" / "test.de").read_bytes() == (moses / "tok" / "test.de").read_bytes()
-    assert prepare(raw, moses, "--overwrite")["settings"]["moses_rules"] is False
-    prepare(raw, moses, "--overwrite", "--moses-rules")
 
 
 def test_contradictions(raw, own, moses, tmp_path, capsys):

@@ -38,17 +38,16 @@ def main(argv: list[str] | None = None) -> int:
     from gtransformer.lab.progress import print_status
 
     demo = Demo(args)
-    with demo.pipeline:
-        demo.results.unlink(missing_ok=True)
-        print_status(
-            f"demonstration in {demo.directory}: {args.documents} documents, {demo.updates} updates, {device_name()}"
-        )
-        if demo.at_once > 1:
-            print_status(f"both systems are trained at the same time, with {demo.threads} thread(s) each")
-        if demo.bfloat16:
-            print_status("matrix products of training are done in bfloat16, for which this processor has instructions")
-        demo.run()
-        return demo.finish(argv)
+    demo.results.unlink(missing_ok=True)
+    print_status(
+        f"demonstration in {demo.directory}: {args.documents} documents, {demo.updates} updates, {device_name()}"
+    )
+    if demo.at_once > 1:
+        print_status(f"both systems are trained at the same time, with {demo.threads} thread(s) each")
+    if demo.bfloat16:
+        print_status("matrix products of training are done in bfloat16, for which this processor has instructions")
+    demo.run()
+    return demo.finish(argv)
 
 
 if __name__ == "__main__":

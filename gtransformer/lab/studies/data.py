@@ -12,8 +12,8 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.files import digest, read_json, read_lines, sha256
-from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
+from gtransformer.lab.demo.shipped import ITEMS as DEMO_ITEMS
 from gtransformer.lab.pipeline import Program
 from gtransformer.lab.planner import Planner, last_line
 from gtransformer.lab.studies.study import Data

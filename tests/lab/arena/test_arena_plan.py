@@ -131,8 +131,6 @@ def test_other_terms_do_not_overwrite_a_model(tmp_path: Path, options):
         (["--systems", "cpu_small_finetune"], "'cpu_small_finetune'"),
         (["--set", "train.seed=3"], "--seeds"),
         (["--set", "train.max_update=3"], "--updates"),
-        (["--set", "train.window=x"], "'start', stage train"),
-        (["--set", "generate.strategy=sequential"], "'sentences', stage generate"),
         (["--updates", 5, "--minutes", 3], "--minutes"),
         (["--minutes", "nan"], "--minutes"),
         (["--tokens", -3], "--tokens"),

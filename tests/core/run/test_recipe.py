@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import yaml
 from fairseq import options as fairseq_options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import build_model
 
 from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
-from gtransformer.run.commands import to_arguments
+from gtransformer.run.commands import to_arguments, without_half_precision
 from gtransformer.run.recipe import (
     beside,
     find_recipe,
@@ -22,6 +24,8 @@ from gtransformer.run.recipe import (
     recipe_names,
     sized,
 )
+from tests.core.models.fairseq_models import SIZES
+from tests.support import tiny_dictionary
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +43,38 @@ def test_every_option_is_known_to_its_program(name: str):
     assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])
     score_parser().parse_args(["prepared", "--hypotheses", "x.jsonl", *to_arguments(recipe.options("score"))])
+
+
+# Options of training that make another model or start.
+SPECIAL = {
+    "context-gate", "context-attention", "no-language-locality", "positions", "no-translation-locality",
+    "neutral-gates", "batch-attention-in", "group-attention",
+}  # fmt: skip
+
+
+def one_of_each_kind() -> list[str]:
+    """Recipes that differ in more than sizes and ablations."""
+    found: dict[tuple, str] = {}
+    for name in sorted(recipe_names()):
+        recipe = load_recipe(name)
+        task, train = recipe.sections["task"], recipe.sections["train"]
+        special = {option: train[option] for option in sorted(SPECIAL & train.keys())}
+        system = str(train.get("arch")).rpartition("_")[0]
+        if "bert-checkpoint" not in train:
+            found.setdefault((system, str(special), task.get("instances"), task.get("doc-mode")), name)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("name", one_of_each_kind())
+def test_the_model_of_a_recipe_can_be_built(name: str):
+    train = load_recipe(name).training() | {key.replace("_", "-"): value for key, value in SIZES.items()}
+    arguments = ["data", *to_arguments(without_half_precision(train))]
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
+    cfg = convert_namespace_to_omegaconf(parsed)
+    dictionary = tiny_dictionary(langs=tuple(parsed.langs.split(",")))
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = build_model(cfg.model, task)
+    assert sum(parameter.numel() for parameter in model.parameters()) > 1000
 
 
 def test_hydra_has_the_options_of_base():

@@ -1,6 +1,6 @@
 """Make more training documents with a model: back-translation, forward translation, target-side augmentation.
 
-Every kind writes a training set in the raw corpus format. An interrupted command resumes when it is given again.
+Every kind writes a training set in the raw corpus format.
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.cli.translate import Run, add_model_options, translate_missing
 from gtransformer.data.dictionaries import NEVER
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import read_lines, write_json
+from gtransformer.files import atomic_write, read_lines, write_json
 from gtransformer.preprocess.augment import (
     HeldOut,
     Selection,
@@ -31,9 +30,12 @@ from gtransformer.preprocess.formats import Written, write_split
 from gtransformer.preprocess.observed import GAP, SEPARATOR, is_plain, without_observed
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.settings import shard_numbers
-from gtransformer.search.strategies import PARALLEL
-from gtransformer.translation.model_directory import ModelDirectory
+from gtransformer.search.strategies import PARALLEL, PRECISIONS
+from gtransformer.translation.options import SearchOptions, add_search_options
 from gtransformer.work import read_record, take_lock
+
+if TYPE_CHECKING:
+    from gtransformer.translation.api import GTransformer
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
 WORK = "augment"  # the folder in the output with what the model reads and writes,
@@ -123,6 +125,16 @@ def check(args: argparse.Namespace) -> None:
     check_reserved("--tag", "its word", tag or "")
 
 
+def add_model_options(parser: CommandParser) -> None:
+    """Add the options of a model that translates."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
+    add_search_options(parser)
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_user_dir()
+    parser.add_argument("--precision", choices=PRECISIONS, default="auto", help="of products")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
 def monolingual(args: argparse.Namespace) -> bool:
     """Return whether a text in one language is augmented."""
     return args.kind in (BACK, FORWARD)
@@ -175,15 +187,17 @@ def translate(args: argparse.Namespace) -> Selection:
     """Write a training set of which a model translates one side; what is finished is kept. Return counts."""
     langs, share = pair_of(args), shard_numbers(args.shard)
     files, forbidden = training_files(args), held_out(args)
-    args.format, args.nbest, args.scores, args.split_sentences, args.first_pass = "text", None, False, False, None
+    from gtransformer.translation.api import GTransformer
+
     args.sentence_rule = "on"
-    if args.sampling_topk is None and ModelDirectory.open(args.model).search.sampling_topk is None:
+    model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
+    if args.sampling_topk is None and model.options.sampling_topk is None:
         if args.kind == TARGET:
             args.sampling_topk = TOPK
         else:
             args.unkpen = NEVER  # a model would learn to write <unk>
-    run = Run(args, read_lines)  # markup is looked for in the whole text: a share may begin with a quotation of it
-    check_model(args, run)
+    options = model.options.given(vars(args))
+    check_model(args, model)
     counts = Selection()
     documents = select(
         files, forbidden, counts, share, skip=args.skip_held_out, plain=args.kind == TARGET,
@@ -191,13 +205,12 @@ def translate(args: argparse.Namespace) -> Selection:
     )  # fmt: skip
     documents = progress(documents, "select", unit=" documents", disable=args.quiet)
     if args.kind == TARGET:
-        seed = 1 if run.options.seed is None else run.options.seed
+        seed = 1 if options.seed is None else options.seed
         documents = with_observed_words(documents, args.copies, seed, unseen=True)
-    run.numbers = []  # in the whole text, not in this share of it
     text, translation = (args.output / WORK / name for name in ("text.txt", "translation.txt"))
     with locked(args):
-        write_text(text, noted(documents, run.numbers))
-        translate_missing(run, [(str(text), str(translation), sum(1 for _ in read_lines(text)))])
+        write_text(text, ([source for source, _ in document] for _, document in documents))
+        translate_text(model, options, text, translation)
         report(write_split(args.output, "train", langs, arranged(args, read_translated(text, translation))), counts)
     return counts
 
@@ -208,11 +221,11 @@ def locked(args: argparse.Namespace) -> BinaryIO:
     return take_lock(args.output / WORK / "lock", args.output, busy)
 
 
-def noted(documents: Iterable[tuple[int, list[Pair]]], numbers: list[int]) -> Iterator[list[str]]:
-    """Yield the source of each document; append its number, from 1."""
-    for number, document in documents:
-        numbers.append(number + 1)
-        yield [source for source, _ in document]
+def translate_text(model: GTransformer, options: SearchOptions, text: Path, translation: Path) -> None:
+    """Translate a file, line by line."""
+    with atomic_write(translation) as stream:
+        for window in model.translate_lines(read_lines(text), options):
+            stream.writelines(f"{translated.as_text(False, False)}\n" for translated in window)
 
 
 def arranged(args: argparse.Namespace, translated: Iterable[list[Pair]]) -> Iterator[list[Pair]]:
@@ -227,24 +240,24 @@ def arranged(args: argparse.Namespace, translated: Iterable[list[Pair]]) -> Iter
         yield [(source if is_blank(source) else f"{source}{behind}", target) for source, target in pairs]
 
 
-def check_model(args: argparse.Namespace, run: Run) -> None:
+def check_model(args: argparse.Namespace, model: GTransformer) -> None:
     """Raise UserError for a model of other languages, and for one that knows no observed words where it needs to."""
-    langs = pair_of(args)
-    wanted, found = langs[::-1] if args.kind == BACK else langs, run.langs
+    langs, directory = pair_of(args), model.directory
+    wanted, found = langs[::-1] if args.kind == BACK else langs, (directory.source_lang, directory.target_lang)
     if [plain_language(lang) for lang in wanted] != [plain_language(lang) for lang in found]:
         raise UserError(
             f"{args.model}: translates {'-'.join(found)}, but {args.kind} for {'-'.join(langs)} needs a model "
             f"{'-'.join(wanted)}; give another --model, or other languages with -s and -t"
         )
     if args.kind == TARGET:
-        (signs,), known = run.model.chain.encode([f"{SEPARATOR} {GAP}"]), run.model.engine.source
+        (signs,), known = model.chain.encode([f"{SEPARATOR} {GAP}"]), model.engine.source
         if not all(sign in known for sign in signs):
             raise UserError(
                 f"{args.model}: no augmentation model, because its vocabulary lacks {SEPARATOR} or {GAP}; train one on "
                 "the corpus of gtransformer augment observe"
             )
-        words = enumerate(run.model.engine.target.symbols)
-        run.model.engine.never = [index for index, word in words if not is_plain(word)]  # a joined vocabulary has them
+        words = enumerate(model.engine.target.symbols)
+        model.engine.never = [index for index, word in words if not is_plain(word)]  # a joined vocabulary has them
 
 
 def report(written: Written, counts: Selection) -> None:

@@ -16,9 +16,7 @@ from gtransformer.cli.augment import main
 from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.preprocess.observed import GAP, SEPARATOR, random_numbers, with_observed, without_observed
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.resumable import ResumableOutput
 from tests import saved_model as saved
-from tests.core.translation.test_resuming import stop_after
 from tests.raw_corpus import write_documents
 
 
@@ -94,7 +92,6 @@ def test_forward(saved_model, translator, corpus, tmp_path, capsys):
     assert "<unk>" in str(translator.translate(english)) and "<unk>" not in str(expected)
     assert f"{len(english)} documents, {sum(map(len, english))} sentences" in capsys.readouterr().out
     augment("forward", training(corpus, "en"), tmp_path / "out", *options, "--tag", "BT")
-    assert "there already, kept" in capsys.readouterr().err  # the tag is not translated
     assert written(tmp_path / "out") == [[(f"{source} BT", target) for source, target in one] for one in expected]
     noted = json.loads((tmp_path / "out" / "augment" / "made.json").read_text())
     assert "--tag BT" in noted["command"] and noted["selected"]["documents"] == len(english)
@@ -115,50 +112,6 @@ def test_back_translation_by_sampling(saved_model, translator, corpus, tmp_path)
             for sides in zip(drawn, english, strict=True)
         ]
     assert found[1] != found[2] and drawn != [translator.translate(document) for document in english]
-
-
-def test_empty_translations_are_counted(saved_model, corpus, tmp_path, capsys):
-    """The tag does not hide them from prepare. The translation is kept, so that it can be changed here."""
-    options = ["--model", saved_model, "--held-out", corpus, "-s", "de", "-t", "en", "--tag", "BT", "--beam", 1]
-    augment("back", training(corpus, "en"), tmp_path / "out", *options)
-    assert "empty translation" not in capsys.readouterr().out
-    translation = tmp_path / "out" / "augment" / "translation.txt"
-    begin, _, *rest = translation.read_text().splitlines()
-    translation.write_text("\n".join([begin, "", *rest, ""]))
-    augment("back", training(corpus, "en"), tmp_path / "out", *options)
-    assert written(tmp_path / "out", ("de", "en"))[0][0][0] == ""
-    assert "note: 1 sentences have an empty translation; gtransformer prepare" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("search", [[], ["--sampling-topk", 0]])
-def test_shards_are_the_whole(saved_model, corpus, tmp_path, search):
-    options = ["--model", saved_model, "--held-out", corpus, *search]
-    augment("forward", training(corpus, "en"), tmp_path / "whole", *options)
-    for number in range(3):
-        jobs = ["--jobs", 2] if number == 1 else []
-        augment("forward", training(corpus, "en"), tmp_path / f"{number}", *options, "--shard", f"{number}/3", *jobs)
-    shards = [written(tmp_path / f"{number}") for number in range(3)]
-    assert written(tmp_path / "whole") == [shards[number % 3][number // 3] for number in range(sum(map(len, shards)))]
-
-
-def test_two_shards_at_a_time_in_one_directory(saved_model, corpus, tmp_path, monkeypatch, capsys):
-    """The second is refused; of as many lines, its text would get the translations of the first."""
-    text, some = tmp_path / "text", lines("en", 5)
-    text.write_text("".join(f"{next(some)}\n" for _ in range(8)))
-    options = ["--model", saved_model, "--held-out", corpus, "--sentence-pairs"]
-    augment("forward", text, tmp_path / "alone", *options, "--shard", "0/2")
-    real, begun = ResumableOutput.add, []
-
-    def add(self, *arguments):
-        if not begun:
-            begun.append(self)
-            augment("forward", text, tmp_path / "out", *options, "--shard", "1/2", status=1)
-        real(self, *arguments)
-
-    monkeypatch.setattr(ResumableOutput, "add", add)
-    augment("forward", text, tmp_path / "out", *options, "--shard", "0/2")
-    assert f"error: {tmp_path / 'out'}: another run is writing to it" in capsys.readouterr().err
-    assert begun and written(tmp_path / "out") == written(tmp_path / "alone")
 
 
 def test_a_shard_may_begin_with_what_no_text_begins_with(saved_model, corpus, tmp_path):
@@ -187,56 +140,6 @@ def test_observe(corpus, tmp_path, capsys):
     assert not list((tmp_path / "out").glob("*test*"))
     augment("target", corpus, tmp_path / "out", "--model", tmp_path, status=1)
     assert "out: was made by gtransformer augment observe; name another" in capsys.readouterr().err
-
-
-def test_target_side_augmentation_is_equal_after_an_interruption(augmentation_model, corpus, tmp_path, monkeypatch):
-    command = [corpus, "--model", augmentation_model, "--copies", 3, "--seed", 4, "--max-tokens", 40]
-    augment("target", command[0], tmp_path / "whole", *command[1:])
-    with monkeypatch.context() as patch:
-        stop_after(patch, 3)
-        with pytest.raises(OSError, match="the machine failed"):
-            augment("target", command[0], tmp_path / "again", *command[1:])
-    assert not list((tmp_path / "again").glob("concatenated_*"))  # nothing half-written
-    augment("target", command[0], tmp_path / "again", *command[1:])
-    whole, again = made(tmp_path / "whole"), made(tmp_path / "again")
-    assert {name: again[name] for name in whole if ".translated" not in name} == {
-        name: content for name, content in whole.items() if ".translated" not in name
-    } and whole.keys() == again.keys()
-
-    documents = [document for document in written(corpus) for _ in range(3)]
-    found = written(tmp_path / "whole")
-    assert [[source for source, _ in one] for one in found] == [[source for source, _ in one] for one in documents]
-    model = without_signs(augmentation_model)
-    draws = [
-        random_numbers(4, copy, number, unseen=True) for number in range(len(written(corpus))) for copy in range(3)
-    ]
-    read = [
-        [with_observed(source, target, draw) for source, target in document]
-        for document, draw in zip(documents, draws, strict=True)
-    ]
-    drawn = model.translate(read, sampling_topk=10, seed=4, max_tokens=40)
-    assert [[target for _, target in one] for one in found] == drawn
-    unrestricted = GTransformer.from_pretrained(augmentation_model, device="cpu")
-    assert {*str(unrestricted.translate(read, sampling_topk=10, seed=4))} & {SEPARATOR, GAP}
-    assert not {*str(drawn)} & {SEPARATOR, GAP}
-    assert len({str(one) for one in found}) > len(found) * 0.9
-
-
-def test_equal_documents_are_drawn_apart(augmentation_model, tmp_path):
-    """Of short sentences often nothing is observed, or all: even then copies and other documents differ."""
-    for lang, text in (("en", "Dog."), ("de", "Hund.")):
-        for split, documents in (("train", [[text]] * 3), ("test", [[f"Another {text}"]])):
-            write_documents(raw_file(tmp_path / "corpus", ("en", "de"), split, lang), documents)
-    found = {}
-    for shard in ("0/1", "0/2", "1/2"):
-        out = tmp_path / shard.replace("/", "of")
-        augment("target", tmp_path / "corpus", out, "--model", augmentation_model, "--shard", shard)
-        text, made_of_it = ((out / "augment" / name).read_text() for name in ("text.txt", "translation.txt"))
-        found[shard] = list(zip(text.split("<d>\n"), made_of_it.split("<d>\n"), strict=True))[1:]
-    whole, copies = found["0/1"], 9
-    assert len(whole) == 3 * copies
-    assert len(set(whole)) > 1.5 * len({read for read, _ in whole})
-    assert found["1/2"] == whole[copies : 2 * copies] and found["0/2"] == whole[:copies] + whole[2 * copies :]
 
 
 @pytest.mark.parametrize(("search", "expected"), [({"sampling_topk": 0, "seed": 7}, {}), ({}, {"sampling_topk": 10})])
@@ -281,7 +184,6 @@ MISTAKES = [
     ("back {en} {out} --model {model} --held-out {corpus}", "translates en-de, but back for en-de needs a model de-en"),
     ("forward {en} {out} --model {model} --held-out {corpus} -t fr", "{corpus}: no files for the language pair en-fr"),
     ("forward {en} {out} --model {model} --held-out {corpus} --shard 3/3", "--shard 3/3: give I/N"),
-    ("forward {en} {out} --model {model} --held-out {corpus} --seed 2", "--seed 2: beam search draws nothing"),
     ("forward {en} {out} --model {model} --held-out {corpus} --sentence-rule off", "--sentence-rule off: lines would"),
     ("forward {en} {out} --model {model} --held-out {corpus} --sampling-topk 3 --beam 2", "but --beam is 2; leave"),
     ("forward {en} {out} --model {model} --held-out {corpus} --unkpen 0", "--unkpen 0.0: <unk> is never written"),
@@ -291,7 +193,6 @@ MISTAKES = [
     ("forward {corpus} {out} --model {model} --held-out {corpus}", "{corpus}: is a directory; give a text"),
     ("forward {en} {corpus} --model {model} --held-out {corpus}", "{corpus}: has a corpus already"),
     ("forward {none} {out} --model {model} --held-out {corpus}", "{none}: no such file"),
-    ("forward {en} {out} --model {none} --held-out {corpus}", "{none}: no such model directory"),
     ("target {corpus} {out} --model {model}", "its vocabulary lacks ‖ or ␣; train one"),
     ("forward {pipe} {out} --model {model} --held-out {corpus}", "{pipe}: is a pipe, which can be read once only"),
     ("forward {en} {tmx} --model {model} --held-out {corpus}", "{tmx}: has a corpus already"),

@@ -64,7 +64,7 @@ class Engine:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         check_precision(precision, self.device)
         self.model, self.task = load_trained(
-            directory.file(CHECKPOINT),
+            directory.path / CHECKPOINT,
             data=str(directory.path),
             source_lang=directory.source_lang,
             target_lang=directory.target_lang,

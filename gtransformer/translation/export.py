@@ -21,9 +21,10 @@ from gtransformer.models.from_sentence_model.marian import FIRST_WORD
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
+from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.generation import needs_of_saved
-from gtransformer.translation.model_directory import CHECKPOINT, KIND, MANIFEST, check_search
+from gtransformer.translation.model_directory import CHECKPOINT, MANIFEST, check_search
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
@@ -116,7 +117,7 @@ def write_manifest(
 ) -> dict[str, Any]:
     """Write the manifest of a model directory and return it; ``checkpoint``: what the model was made of."""
     manifest = {
-        "kind": KIND,
+        "kind": MODEL_KIND,
         "settings": settings,
         "search": search.recorded(),
         "checkpoint": checkpoint.name,

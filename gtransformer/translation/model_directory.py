@@ -29,7 +29,6 @@ from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
-KIND = MODEL_KIND
 MANIFEST, CHECKPOINT = "manifest.json", MODEL_FILE
 
 
@@ -87,13 +86,9 @@ class ModelDirectory:
         """Read the manifest. Raise UserError if the directory is none of a model."""
         path = Path(path)
         manifest = read_json(path / MANIFEST) if (path / MANIFEST).is_file() else {}
-        if manifest.get("kind") != KIND:
+        if manifest.get("kind") != MODEL_KIND:
             raise UserError(f"{path}: no model directory; make one with gtransformer export")
         return cls(path=path, search=SearchOptions(**manifest["search"]), **manifest["settings"])
-
-    def file(self, name: str) -> Path:
-        """Return the path of one of its files."""
-        return self.path / name
 
 
 class TextChain:

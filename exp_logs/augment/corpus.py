@@ -1,6 +1,6 @@
 """Make what the miniature reads: corpus.py LIBREOFFICE STUDENT OUT COUNT.
 
-LIBREOFFICE is of gtransformer corpus get libreoffice -t pt, STUDENT of gtransformer model convert. OUT/real is a raw
+LIBREOFFICE is of gtransformer lab libreoffice -t pt, STUDENT of gtransformer model convert. OUT/real is a raw
 corpus whose training set has COUNT of LibreOffice's documents, drawn; OUT/mono.pt has the Portuguese side of twice as
 many others. OUT/signs is the student with the signs of observed words in place of two rare pieces of its vocabulary.
 """

@@ -23,10 +23,8 @@ class Command(NamedTuple):
 MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
-        Command("corpus get", "cli.download", "download a corpus and verify it"),
-        Command("corpus convert", "cli.convert", "convert WMT, IWSLT, OPUS, TMX, tables, ctxpro, ContraPro"),
+        Command("convert", "cli.convert", "convert WMT, IWSLT, TMX, TSV, ctxpro, ContraPro"),
         Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
-        Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
@@ -55,6 +53,10 @@ LAB = {
     "Corpora with known answers": (
         Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus"),
         Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context"),
+    ),
+    "Further corpora": (
+        Command("lab libreoffice", "lab.cli.libreoffice", "make a corpus of LibreOffice's help"),
+        Command("lab augment", "lab.cli.augment", "make more training documents by back-translation and the like"),
     ),
     "Compare systems": (
         Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),

@@ -37,7 +37,7 @@ from gtransformer.preprocess.formats.opus import read_opus
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = CommandParser(prog="gtransformer corpus convert", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer convert", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|ids|opus|ctxpro|contrapro")
     files = kinds.add_parser(
         "files",

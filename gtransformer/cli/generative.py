@@ -1,7 +1,7 @@
 """Generative accuracy: does a system's translation contain the form that the context requires?
 
 ``gtransformer generative PREPARED --items contrastive.json --hypotheses X.jsonl`` scores items in the demo's format in
-translations of their split. With ctxpro's JSON as ``--items`` (or ContraPro's, as ``gtransformer corpus convert``
+translations of their split. With ctxpro's JSON as ``--items`` (or ContraPro's, as ``gtransformer convert``
 writes it) no prepared corpus is needed, and the hypotheses are plain text. They have a line per entry, or a document
 per entry, whose last sentence is scored. Of several systems, the first is the baseline of sign tests.
 """
@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         required=True,
         metavar="JSON",
-        help="a set in the demo's format, a file of ctxpro, or ContraPro as gtransformer corpus convert writes it",
+        help="a set in the demo's format, a file of ctxpro, or ContraPro as gtransformer convert writes it",
     )
     add(
         "--hypotheses",

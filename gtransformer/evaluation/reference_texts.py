@@ -84,7 +84,7 @@ def _reference_sides(path: Path) -> list[Side]:
     if len(sides) > 1 and not found:
         raise UserError(
             f"{path}: has {', '.join(map(str, sides))}, but does not tell which is the reference; give that text "
-            "alone, as gtransformer corpus convert writes it"
+            "alone, as gtransformer convert writes it"
         )
     return found or [Side(REFERENCE)]
 

@@ -17,7 +17,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
-BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``corpus get`` downloads
+BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
 DOCUMENT = "<d>"
 # How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
@@ -40,7 +40,7 @@ MARKUP = tuple(
         r"<(url|talkid|keywords|speaker)>.*</\w+>\s*$|<mteval\b": "XML of IWSLT",
         r"<(CHAPTER|SPEAKER)\s+ID\s*=|<P>\s*$": "Europarl",
         r"<tmx\b|<tuv?\s[^>]*\w+\s*=|<xliff\b|<trans-unit\b": "TMX or XLIFF",
-        r"<[sw]\s+id\s*=|<cesAlign\b": "XML of OPUS; gtransformer corpus convert opus reads it",
+        r"<[sw]\s+id\s*=|<cesAlign\b": "XML of OPUS; gtransformer convert opus reads it",
         r"\d+:\d\d:\d\d[,.]\d+ --> \d": "subtitles",
     }.items()
 )
@@ -50,7 +50,7 @@ CSV = "columns (CSV; save them as text with tabs, with a column docid)"
 OPENINGS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in {
-        r"<\?xml\b": "markup (XML; gtransformer corpus convert opus reads that of OPUS)",
+        r"<\?xml\b": "markup (XML; gtransformer convert opus reads that of OPUS)",
         r"<!DOCTYPE\b|<!--|<\w+(\s+[\w:.-]+\s*=\s*[\"'][^>]*)>": _XML,
         r"<(html|head|body|div|table|ul|ol|resources)>\s*(<|$)|<(?P<tag>h[1-6]|p|li|td)>.*</(?P=tag)>": _XML,
         r'\{\s*"[^"]*"\s*:.*\}\s*$|[\[{]\s*$|\[\s*\{': "markup (JSON)",

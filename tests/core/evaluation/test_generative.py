@@ -115,7 +115,7 @@ def test_of_other_sentences_it_tells(command, capsys):
 def test_contrapro_is_converted_first(tmp_path, capsys):
     write_json(tmp_path / "items.json", [{"src segment": "It.", "ref segment": "Es."}])
     assert main([f"--items={tmp_path / 'items.json'}", f"--output={tmp_path / 'o'}", "--hypotheses", "x"]) == 1
-    assert "gtransformer corpus convert contrapro" in capsys.readouterr().err
+    assert "gtransformer convert contrapro" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("change", [{"document": 2}, {"sentence": 3}, {"correct": "Nein."}])

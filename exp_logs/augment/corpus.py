@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from gtransformer.files import sha256
-from gtransformer.preprocess.augment import write_text
+from gtransformer.lab.augmentation.observed import GAP, SEPARATOR
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.formats import write_split
-from gtransformer.preprocess.observed import GAP, SEPARATOR
+from gtransformer.preprocess.plain_text import write_documents
 
 RARE = {"▁kbd": f"▁{SEPARATOR}", "▁ibn": f"▁{GAP}"}  # as many bytes: the vocabulary's file stays as it is around them
 DEV = 2
@@ -46,4 +46,4 @@ for path in signs.glob("*.*"):
         path.write_bytes(content)
         manifest["files"][path.name] = sha256(path)
 (signs / "manifest.json").write_text(json.dumps(manifest))
-write_text(out / "mono.pt", ([target for _, target in document] for document in others))
+write_documents(out / "mono.pt", ([target for _, target in document] for document in others))

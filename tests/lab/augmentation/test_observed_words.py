@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from gtransformer.cli.augment import main as augment
-from gtransformer.preprocess.observed import GAP, SEPARATOR
+from gtransformer.lab.augmentation.observed import GAP, SEPARATOR
+from gtransformer.lab.cli.augment import main as augment
 from tests import raw_corpus
 
 
@@ -20,10 +18,10 @@ def words_of(subwords: list[str]) -> list[str]:
     return " ".join(subwords).replace("@@ ", "").lower().split()
 
 
-@pytest.mark.parametrize("options", [[], ["--moses-rules"]], ids=["default", "moses"])
-def test_signs_are_tokens(raw, tmp_path, options):
+def test_signs_are_tokens(tmp_path):
+    raw = raw_corpus.make_raw(tmp_path / "raw", {"train": 60, "dev": 6, "test": 7})
     assert augment(["observe", str(raw), str(tmp_path / "observed")]) == 0
-    raw_corpus.run(tmp_path / "observed", tmp_path / "prepared", "--max-sentence-tokens=4000", *options)
+    raw_corpus.run(tmp_path / "observed", tmp_path / "prepared", "--max-sentence-tokens=4000", "--moses-rules")
     words = {
         line.split()[0] for line in (tmp_path / "prepared/bin/dict.en.txt").read_text(encoding="utf-8").splitlines()
     }

@@ -80,11 +80,6 @@ def with_observed(source: str, target: str, random: np.random.Generator) -> str:
     return f"{source} {SEPARATOR} {observed_words(target, random)}"
 
 
-def without_observed(line: str) -> str:
-    """Return the source sentence of ``with_observed``."""
-    return line.rpartition(f" {SEPARATOR} ")[0]
-
-
 def is_plain(sentence: str) -> bool:
     """Return whether a sentence has neither ``SEPARATOR`` nor ``GAP``."""
     return SEPARATOR not in sentence and GAP not in sentence

@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
     data = read_json(args.items)
     if isinstance(data, list) and not is_ctxpro(data):
         raise UserError(
-            f"{args.items}: not ctxpro's items, nor a set on a prepared corpus; of contrapro.json, gtransformer corpus "
+            f"{args.items}: not ctxpro's items, nor a set on a prepared corpus; of contrapro.json, gtransformer "
             "convert contrapro makes items"
         )
     if is_ctxpro(data):

@@ -20,10 +20,9 @@ from gtransformer.preprocess.corpus import (
     document_borders,
     fault,
     is_document_mark,
+    read_documents,
     write_pairs,
 )
-from gtransformer.preprocess.formats import detect, read_split
-from gtransformer.preprocess.formats.documents import LeftOut
 from gtransformer.preprocess.parallel import progress
 
 _ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
@@ -36,8 +35,7 @@ class CleanReport:
     """Counts of cleaning one split.
 
     ``empty``: kept lines with an empty side: (line of the raw file, source is empty, target is empty).
-    ``first``: line of the raw file where the first document begins. For a file with both sides, sentences are counted
-    in place of lines. ``left_out``: documents or translation units of such a file that lack a side.
+    ``first``: line of the raw file where the first document begins.
     """
 
     documents_read: int = 0
@@ -55,7 +53,6 @@ class CleanReport:
     pairs_of_one_text: int = 0
     borders: str = ""
     first: int = 1
-    left_out: int = 0
     empty: list[tuple[int, bool, bool]] = field(default_factory=list)
 
     def summary(self) -> str:
@@ -84,15 +81,12 @@ class CleanReport:
                 f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
                 "check that the files are of two languages"
             )
-        if self.left_out:
-            yield f"{split}: {self.left_out:,} documents or translation units lack a side and were left out"
-        unit = "sentence" if self.borders.startswith("of ") else "line"
         effects = ("are not translated", "are translated, against an empty reference")
         for side, (path, effect) in enumerate(zip(paths, effects, strict=True), 1):
             lines = [row[0] for row in self.empty if row[side]]
             if lines:
                 shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-                yield f"{path}: {len(lines)} sentences without text ({unit} {shown}); they are kept and {effect}"
+                yield f"{path}: {len(lines)} sentences without text (line {shown}); they are kept and {effect}"
 
     def count_pair(self, pair: Pair) -> None:
         """Count the defects of a raw sentence pair."""
@@ -165,22 +159,18 @@ def clean_files(
     sentence_pairs: bool = False,
     share: tuple[int, int] = WHOLE,
     every_line: bool = False,
-    langs: tuple[str, str] = ("", ""),
 ) -> CleanReport:
-    """Clean a pair of raw files, or one with both sides, and write them in the raw corpus format, atomically.
+    """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
     With ``sentence_pairs`` each sentence of files without documents becomes a document. ``share``, ``every_line``: see
-    ``clean_documents``. ``langs``: source and target, as a file with both sides may name them. Raises UserError as
-    ``corpus.read_pairs`` and ``formats.read_parallel`` do, and if nothing is left.
+    ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
-    left_out, kind = LeftOut(), detect(source) if source == target else None
-    report = CleanReport(borders=f"of {kind}" if kind else document_borders(source, sentence_pairs))
+    report = CleanReport(borders=document_borders(source, sentence_pairs))
     if report.borders == MARKED:
         report.first = next(number for number, line in enumerate(read_lines(source), 1) if is_document_mark(line))
 
     def cleaned() -> Iterator[list[Pair]]:
-        documents = read_split((Path(source), Path(target)), langs, sentence_pairs, left_out)
-        documents = progress(documents, label, unit=" documents")
+        documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
         yield from clean_documents(documents, report, share, every_line)
         # Raised while the files are written, so that they are removed.
         if not report.sentences and share[0]:
@@ -192,5 +182,4 @@ def clean_files(
 
     for _ in write_pairs(outputs, cleaned()):
         pass
-    report.left_out = left_out.documents + left_out.units
     return report

@@ -22,8 +22,7 @@ from gtransformer.preprocess.binarise import binarise, binary_names, build_dicti
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.chain import Postprocessor, side_pieces, text_files
 from gtransformer.preprocess.clean import WHOLE, clean_files
-from gtransformer.preprocess.corpus import DOCUMENT, find_splits
-from gtransformer.preprocess.formats import read_split
+from gtransformer.preprocess.corpus import DOCUMENT, find_splits, read_documents
 from gtransformer.preprocess.instances import instance_index_name, write_instances
 from gtransformer.preprocess.parallel import map_chunks, map_file, progress
 from gtransformer.preprocess.pieces import TARGET_PIECES, WordPieces, copy_file, given_dictionary, save_wordpieces
@@ -116,7 +115,7 @@ class Preparation:
         for split, files in self.splits.items():
             stamp = self.output / "steps" / f"clean.{split}.json"
             if stamped_inputs(stamp) != {path.name: sha256(path) for path in files}:
-                documents = read_split(files, self.langs, self.settings.sentence_pairs)
+                documents = read_documents(*files, self.settings.sentence_pairs)
                 for _ in progress(documents, f"check {split}", unit=" documents"):
                     pass
 
@@ -125,7 +124,7 @@ class Preparation:
         every_line = split != "train"
 
         def work() -> dict[str, Any]:
-            report = clean_files(*self.splits[split], outputs, f"clean {split}", pairs, share, every_line, self.langs)
+            report = clean_files(*self.splits[split], outputs, f"clean {split}", pairs, share, every_line)
             warn(report.warnings(split, self.splits[split]))
             return {**asdict(report), "summary": report.summary()}
 
@@ -133,8 +132,6 @@ class Preparation:
         settings = {"sentence_pairs": True} if pairs else {}
         settings |= {"shard": share} if share != WHOLE else {}
         settings |= {"every_line": True} if every_line else {}
-        if len(set(self.splits[split])) == 1:  # one file has both sides
-            settings |= {"langs": list(self.langs)}
         self.steps.run(f"clean:{split}", self.splits[split], outputs, settings, work)
 
     def _tokenise(self, split: str) -> None:

@@ -17,7 +17,6 @@ from gtransformer.preprocess.corpus import (
     read_documents,
     text_lines,
 )
-from gtransformer.preprocess.formats import detect
 from gtransformer.preprocess.plain_text import read_plain, read_shaped
 from gtransformer.translation.lines import START, read_text
 
@@ -143,7 +142,7 @@ def test_markup_is_refused_with_its_line(write, text, kind, before):
     path = write("en", text.format(before))
     line = 3 if "{0}" in text and before else 1
     readers = (lambda path: list(text_lines(path)), lambda path: list(read_documents(path, path)))
-    for read in (*readers, *([] if detect(path) else [read_plain])):
+    for read in (*readers, read_plain):
         with pytest.raises(UserError, match=f"en, line {line}: .*{kind}"):
             read(path)
 

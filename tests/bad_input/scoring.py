@@ -131,5 +131,4 @@ ROWS = [
     Row("inspect: no model", "inspect_document --model {place}/none {text} -o {out} --cpu", "{place}/none"),
     Row("average: no checkpoints", "average {place} --last 2 -o {out}", "{place}"),
     Row("average: none of them", "average {place} --last 0 -o {out}", "--last 0"),
-    Row("export: no run", "export {place}/none {out}", "{place}/none: no such directory"),
 ]  # fmt: skip

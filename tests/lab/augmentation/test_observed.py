@@ -14,7 +14,6 @@ from gtransformer.lab.augmentation.observed import (
     SEPARATOR,
     draw_ngrams,
     observed_words,
-    random_numbers,
     with_observed,
 )
 
@@ -107,12 +106,3 @@ def test_what_is_observed_is_of_the_target(target):
         assert f"{GAP} {GAP}" not in shown
         gaps += shown.count(GAP)
     assert gaps > 300
-
-
-def test_draws_depend_on_seed_copy_and_document_alone():
-    def draws(*key: int) -> list:
-        return [draw_ngrams(20, random) for random in [random_numbers(*key)] for _ in range(5)]
-
-    assert draws(1, 2, 3) == draws(1, 2, 3)
-    others = [draws(*key) for key in ((1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4), (1, 3, 2))]
-    assert all(others.count(one) == 1 for one in others)

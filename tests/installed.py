@@ -121,7 +121,7 @@ def main() -> None:
     recipes = {path.relative_to(HERE.parent / "configs") for path in (HERE.parent / "configs").rglob("*.*")}
     need(all((configs / path).is_file() for path in recipes), f"recipes are missing in {configs}")
     check_names()
-    message = run("gtransformer", "translate", "--model", "nowhere", "x.en", status=1)
+    message = run("gtransformer", "translate", "--model", "nowhere", __file__, status=1)
     need("make one with gtransformer export" in message, message)
     check_a_known_model()
     check_from_corpus_to_translation()

@@ -12,7 +12,6 @@ from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
 from gtransformer.preprocess.settings import Settings, option
-from gtransformer.preprocess.tokenise import moses_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -70,10 +69,9 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--moses-rules", action=argparse.BooleanOptionalAction,
         help="tokenise, truecase and detokenise by Moses' rules only, as the release did; less of the text is then "
-        "restored exactly from its tokens (--moses and --bpe-codes imply this; with neither form, an existing corpus "
+        "restored exactly from its tokens (--bpe-codes implies this; with neither form, an existing corpus "
         "keeps its rules)",
     )  # fmt: skip
-    add("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     add("--overwrite", action="store_true", help="redo finished parts with other options")
     add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
@@ -85,7 +83,7 @@ def settings_from(args: argparse.Namespace) -> Settings:
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
     if given["bpe_merges"] is None:
         del given["bpe_merges"]
-    settings = Settings(**given | {"moses": moses_directory(args.moses)})
+    settings = Settings(**given)
     settings.check()
     for name in ("vocabulary", "sentencepiece", "bpe_codes") if args.bpe_merges is not None else ():
         if getattr(settings, name):

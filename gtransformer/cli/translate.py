@@ -97,7 +97,6 @@ def add_model_options(parser: CommandParser) -> None:
         "with instructions for it (%(default)s: what the model was trained with --autocast, else float32)",
     )  # fmt: skip
     add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
-    add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     add("--restart", action="store_true", help="discard an interrupted run and start again")
     add("--quiet", action="store_true", help="no progress on standard error, only errors and remarks on the text")
 
@@ -206,7 +205,7 @@ class Run:
         # What a translation depends on besides its text.
         self.key = {
             "model": directory.fingerprint, "search": self.options.recorded(), "format": args.format,
-            "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
+            "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences,
             "precision": args.precision,
         }  # fmt: skip
         langs = (plain_language(lang) for lang in (directory.source_lang, directory.target_lang))
@@ -231,7 +230,7 @@ class Run:
         if args.jobs > 1:
             share_processor(args)
         return GTransformer.from_pretrained(
-            args.model, device, moses=args.moses, precision=args.precision, first_pass=self.first_model
+            args.model, device, precision=args.precision, first_pass=self.first_model
         )
 
     def check_format(self, name: str, output: str | None) -> None:

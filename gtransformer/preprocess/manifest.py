@@ -18,10 +18,10 @@ from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
 RECORDED = (
     "source_lang", "target_lang", "langs", "bpe_merges", "max_instance_tokens", "max_sentence_tokens", "max_sents",
-    "sentence_pairs", "normalise_punctuation", "moses_rules", "moses", "sentencepiece",
+    "sentence_pairs", "normalise_punctuation", "moses_rules", "sentencepiece",
     "sentencepiece_target", "source_prefix", "target_prefix", "bpe_codes", "codes_within_dictionary", "bert", "shard",
 )  # fmt: skip
-PATH_SETTINGS = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "bert", "vocabulary")  # paths
+PATH_SETTINGS = ("sentencepiece", "sentencepiece_target", "bpe_codes", "bert", "vocabulary")  # paths
 READ = ("settings", "vocabulary")  # parts by which finished corpora are compared
 # Files that determine the model's vocabulary, by the beginnings of their names.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
@@ -192,13 +192,12 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
 def with_rules(settings: Settings, folders: Sequence[Path]) -> Settings:
     """``settings`` with ``moses_rules`` settled: given, needed, or as in the first of ``folders`` that was prepared.
 
-    Moses' scripts have no other rules, and models whose BPE codes are given have read text of these.
+    Models whose BPE codes are given have read text of Moses' rules.
     """
-    if settings.moses or settings.bpe_codes:
-        if settings.moses_rules is False and not settings.sentencepiece:
-            needs = "--moses (or the variable MOSES)" if settings.moses else "--bpe-codes"
+    if settings.bpe_codes:
+        if settings.moses_rules is False:
             raise UserError(
-                f"--no-moses-rules (prepare.moses-rules=null): {needs} needs these rules; leave one of them out"
+                "--no-moses-rules (prepare.moses-rules=null): --bpe-codes needs these rules; leave one of them out"
             )
         return replace(settings, moses_rules=True)
     if settings.moses_rules is None:

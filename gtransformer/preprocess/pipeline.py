@@ -37,7 +37,7 @@ from gtransformer.preprocess.settings import (
 )
 from gtransformer.preprocess.spacing import VERSION as SPACING
 from gtransformer.preprocess.steps import Steps, stamped_inputs
-from gtransformer.preprocess.tokenise import SCRIPTS, Tokeniser, script_path
+from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
 
 CEILING_SENTENCES = 10_000  # enough for a precise value
@@ -73,9 +73,6 @@ class Preparation:
                 "that was prepared from some"
             )
         self.tools = manifest.tool_versions()
-        self.moses = None
-        if settings.moses:
-            self.moses = {name: sha256(script_path(settings.moses, name)) for name in SCRIPTS}
 
     def run(self, command: str) -> dict[str, Any]:
         """Run the steps; return the manifest."""
@@ -94,8 +91,7 @@ class Preparation:
             self._dictionary()
             self._binaries()
             steps.forget_others()
-            versions = self.tools | ({"moses_sha256": self.moses} if self.moses else {})
-            made = steps, self.borrowed, versions, command, self._ceilings()
+            made = steps, self.borrowed, self.tools, command, self._ceilings()
             return manifest.write(self.output, self.settings, self.splits, *made)
         finally:
             steps.close()
@@ -140,11 +136,11 @@ class Preparation:
     def _tokenise(self, split: str) -> None:
         chosen, given = self.settings, bool(self.settings.bpe_codes)
         settings = {"normalise_punctuation": chosen.normalise_punctuation, "langs": chosen.plain()}
-        settings |= self.moses_version("tokenizer.perl", "normalize-punctuation.perl")
+        settings |= {"sacremoses": self.tools["sacremoses"]}
         settings |= {"escaped": True} if given else {}
         settings |= {"exact": SPACING} if chosen.exact else {}
         makers = {
-            lang: partial(Tokeniser, lang, chosen.moses, chosen.normalise_punctuation, given, chosen.exact)
+            lang: partial(Tokeniser, lang, chosen.normalise_punctuation, given, chosen.exact)
             for lang in chosen.plain()
         }
         self.map("tokenise", split, "text", "tok" if given else "steps/tokenised", makers, settings, [])
@@ -155,16 +151,14 @@ class Preparation:
         if chosen.bpe_codes:
             return
         models = {lang: self.output / f"truecase.{lang}" for lang in langs}
-        rules = {"rules": 2 if chosen.exact else 1}  # ours, where Moses' scripts are not used
+        rules = {"rules": 2 if chosen.exact else 1}
         for lang, model in models.items():
             corpus = self.output / "steps/tokenised" / f"train.{lang}"
-            settings = self.moses_version("train-truecaser.perl") if self.moses else rules
-            work = partial(train_truecaser, corpus, model, chosen.moses, chosen.workers, chosen.exact)
-            self._make_or_borrow(f"truecaser:{lang}", [corpus], model, settings, work)
-        makers = {lang: partial(Truecaser, model, chosen.moses, chosen.exact) for lang, model in models.items()}
-        settings = self.moses_version("truecase.perl") if self.moses else rules
+            work = partial(train_truecaser, corpus, model, chosen.workers, chosen.exact)
+            self._make_or_borrow(f"truecaser:{lang}", [corpus], model, rules, work)
+        makers = {lang: partial(Truecaser, model, chosen.exact) for lang, model in models.items()}
         for split in self.splits:
-            self.map("truecase", split, "steps/tokenised", "tok", makers, settings, list(models.values()))
+            self.map("truecase", split, "steps/tokenised", "tok", makers, rules, list(models.values()))
 
     def _codes(self) -> None:
         codes, langs, merges = self.output / "bpe.codes", self.settings.plain(), self.settings.bpe_merges
@@ -283,7 +277,7 @@ class Preparation:
         if chosen.sentencepiece:
             back = side_pieces(self.output, vars(chosen), target=True)
         else:
-            back = Postprocessor(lang, chosen.moses, bool(chosen.bpe_codes), chosen.exact)
+            back = Postprocessor(lang, bool(chosen.bpe_codes), chosen.exact)
         found = {}
         for split in [split for split in self.splits if split != "train"] or ["train"]:
             text, tokens = (self._sentences(folder, split, lang) for folder in ("text", "steps/bpe"))
@@ -314,12 +308,6 @@ class Preparation:
         two = self.settings.bert or len(self.settings.given_dictionaries()) == 2
         names = [f"dict.{lang}.txt" for lang in self.settings.pair()] if two else ["dict.txt"]
         return [self.output / "steps" / name for name in names]
-
-    def moses_version(self, *names: str) -> dict[str, Any]:
-        """Return, for a step's settings, the versions of Moses' scripts of these names, or of sacremoses."""
-        if self.moses:
-            return {"moses": {name: self.moses[name] for name in names}}
-        return {"sacremoses": self.tools["sacremoses"]}
 
     def lines(self, split: str) -> int:
         """Return the number of lines of a cleaned split, with ``<d>`` lines."""

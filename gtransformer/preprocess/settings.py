@@ -60,7 +60,6 @@ class Settings:
     normalise_punctuation: bool = False
     moses_rules: bool | None = None
     vocabulary: str | None = None
-    moses: str | None = None
     workers: int = 1
     sentencepiece: str | None = None
     sentencepiece_target: str | None = None
@@ -229,8 +228,7 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
     if lent["normalise_punctuation"] != settings.normalise_punctuation:
         raise UserError(f"{manifest}: prepared otherwise; use --normalise-punctuation in both or in neither")
     if not moses_rules(lent) and settings.moses_rules is not False:
-        rules = f"--moses {settings.moses}" if settings.moses else "--moses-rules"
-        raise UserError(f"{manifest}: prepared without {rules}; leave it out here, too")
+        raise UserError(f"{manifest}: prepared without --moses-rules; leave it out here, too")
     if moses_rules(lent) and settings.moses_rules is False:
         raise UserError(
             f"{manifest}: prepared with Moses' rules; use --moses-rules here, too, or leave out --no-moses-rules (of "

@@ -131,7 +131,6 @@ class GTransformer:
         cls,
         path: str | Path,
         device: str | torch.device | None = None,
-        moses: str | None = None,
         precision: str = "auto",
         first_pass: str | Path | None = None,
     ) -> GTransformer:
@@ -139,7 +138,6 @@ class GTransformer:
 
         Args:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
-            moses: a Moses directory, for a model whose corpus was prepared with it.
             precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), "int8" (a
                 CPU with instructions for it), or "auto": the model's training precision (``--autocast``), float32 by
                 default.
@@ -149,7 +147,7 @@ class GTransformer:
         """
         directory = ModelDirectory.open(path)
         engine = Engine(directory, device, precision)
-        return cls(directory, TextChain(directory, moses), engine, None if first_pass is None else Path(first_pass))
+        return cls(directory, TextChain(directory), engine, None if first_pass is None else Path(first_pass))
 
     @overload
     def translate(self, text: Sequence[str], *, first_pass=None, **search: float | str) -> list[str]: ...

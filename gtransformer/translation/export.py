@@ -39,7 +39,7 @@ from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
 PREFIXES = ("source_prefix", "target_prefix")
-TOOLS = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "codes_within_dictionary", "bert")
+TOOLS = ("sentencepiece", "sentencepiece_target", "bpe_codes", "codes_within_dictionary", "bert")
 
 
 @dataclass(frozen=True)

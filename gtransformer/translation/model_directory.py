@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -29,7 +28,6 @@ from gtransformer.errors import UserError
 from gtransformer.files import MODEL_FILE, read_json, sha256
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, never_truecased, text_files
 from gtransformer.preprocess.settings import MODEL_KIND
-from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING
 from gtransformer.settings import Entries, count, setting, typed
 from gtransformer.translation.options import SearchOptions
@@ -77,7 +75,6 @@ class TextSettings:
 
     Attributes:
         langs: languages in the order of their symbols in the dictionary.
-        moses: whether the corpus was prepared with the Perl scripts of Moses.
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
             None: no such limit.
         sentencepiece: whether both sides are cut by SentencePiece (mBART and others).
@@ -96,7 +93,6 @@ class TextSettings:
     source_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
     target_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
     langs: list[str] = field()
-    moses: bool = field()
     normalise_punctuation: bool = field()
     max_instance_tokens: int | None = count(None)
     max_sents: int | None = count(None)
@@ -178,35 +174,21 @@ class ModelDirectory(TextSettings):
 
 
 class TextChain:
-    """Plain text to what a model reads and back, just as its corpus was prepared (``preprocess.chain``).
+    """Plain text to what a model reads and back, just as its corpus was prepared (``preprocess.chain``)."""
 
-    Moses' scripts are used where the corpus was prepared with them (``moses`` or the variable MOSES names them; if
-    neither does, sacremoses stands in, with a warning) or where ``moses`` asks for them.
-
-    Raises UserError for ``moses`` and a model with SentencePiece.
-    """
-
-    def __init__(self, model: ModelDirectory, moses: str | None = None):
-        if moses and model.sentencepiece:
-            raise UserError(f"--moses {moses}: {model.path} cuts plain text by SentencePiece; leave it out")
-        self._model, self._tool = model, moses_as_prepared(model.moses, moses)
-        if model.moses and self._tool is None:
-            print(
-                f"warning: {model.path} was prepared with Moses' scripts; sacremoses stands in for them (--moses DIR "
-                "or the variable MOSES names a checkout)",
-                file=sys.stderr,
-            )
+    def __init__(self, model: ModelDirectory):
+        self._model = model
         # A sentence may be cut in parts; the engine puts the prefix in front of each.
-        self._source = TextEncoder(model.path, model.source_lang, self._tool, prefix=False)
+        self._source = TextEncoder(model.path, model.source_lang, prefix=False)
         if model.sentencepiece:
             self._back = PieceJoiner(model.path, model.target_lang)
         else:
             given = never_truecased(model.path, model.target_lang)
-            self._back = Postprocessor(model.target_lang, self._tool, given, not model.moses_rules)
+            self._back = Postprocessor(model.target_lang, given, not model.moses_rules)
 
     @cached_property
     def _target(self) -> TextEncoder:
-        return TextEncoder(self._model.path, self._model.target_lang, self._tool, prefix=False)
+        return TextEncoder(self._model.path, self._model.target_lang, prefix=False)
 
     def encode(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the subwords of plain source sentences; as many come back as went in."""

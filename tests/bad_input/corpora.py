@@ -83,7 +83,6 @@ ROWS = [
     Row("no tokens in an instance", f"{P} --max-instance-tokens 0", "--max-instance-tokens 0", GOOD),
     Row("no sentences in an instance", f"{P} --max-sents 0", "--max-sents 0", GOOD),
     Row("no workers", f"{P} --workers 0", "--workers 0", GOOD),
-    Row("no Moses", f"{P} --moses {{place}}", "no such file; point MOSES", GOOD),
     Row("other rules than those of given codes",
         f"{GIVEN} --no-moses-rules --bpe-codes {{place}}/codes --dictionary {{place}}",
         "--bpe-codes needs these rules", with_dictionaries),

@@ -123,7 +123,6 @@ SETTINGS = [
     ("source_lang", "../../x", "source-lang is '../../x'; give a language"),
     ("source_lang", "fr", "damaged ('dict.fr.txt')"),
     ("target_lang", "en", "source and target language are both en"),
-    ("moses", "scripts", "moses is 'scripts'"),  # a directory whose programs would be run
     ("normalise_punctuation", 1, "normalise-punctuation is 1"),
     ("sentencepiece", "model", "sentencepiece is 'model'"),
     ("bert", True, "damaged ('wordpieces.json')"),

@@ -61,7 +61,6 @@ ROWS = [
         "--sentence-rule off: --strategy sequential"),
     Row("a strategy without context", f"{T} --strategy sequential --context-sentences 0",
         "--context-sentences 0: --strategy sequential"),
-    Row("no Moses", f"{T} --moses /none", "/none/scripts/tokenizer/tokenizer.perl: no such file"),
     Row("no first pass", f"{T} --first-pass /none", "/none: no such file"),
     Row("begun by another model", T, "out.part: begun by an interrupted run with another model or other options; run",
         unfinished),

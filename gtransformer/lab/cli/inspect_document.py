@@ -46,7 +46,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
-    parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     return parser
 
 
@@ -79,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
         return
     if args.split != parser.get_default("split"):
         raise UserError("--split is for a checkpoint and its prepared corpus; leave it out")
-    model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
+    model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None)
     check_alone(model.engine.model, str(args.model))
     if needs_of(model.engine.model).numbers:
         raise UserError(f"{args.model}: this model reads sentence numbers, which the inspection does not provide")

@@ -20,8 +20,6 @@ from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.tokenise import SCRIPTS
-from tests.core.preprocess.perl_scripts import write_scripts
 from tests.processes import start
 from tests.raw_corpus import OPTIONS, documents, lines, run
 
@@ -226,22 +224,3 @@ def test_borrowed_vocabulary(raw, prepared, tmp_path):
     ]
     with pytest.raises(UserError, match="which lacks fr"):
         TextEncoder(prepared, "fr")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("perl") is None, reason="Perl is not installed")
-def test_moses_scripts_and_the_opposite_direction(raw, prepared, tmp_path):
-    output = tmp_path / "out"
-    moses = write_scripts(tmp_path / "moses")
-    run(raw, output, "-s", "de", "-t", "en", "--moses", moses)
-    manifest = json.loads((output / "manifest.json").read_text())
-    assert set(manifest["versions"]["moses_sha256"]) == set(SCRIPTS)
-    assert manifest["settings"]["moses"] == moses and manifest["settings"]["langs"] == ["de", "en"]
-    assert lines(output / "bin" / "dict.de.txt")[-3:] == ["[de] 1", "[en] 1", "<mask> 1"]
-    assert (output / "text" / "test.de").read_bytes() == (prepared / "text" / "test.de").read_bytes()
-    # The scripts leave brackets alone, so the language symbol in the text has to be cut up here.
-    plain = [line for document in documents(output / "text" / "test.de") for line in document]
-    tokens = [line for document in documents(output / "tok" / "test.de") for line in document]
-    assert any("[de]" in line for line in plain) and not any("[de]" in line for line in tokens)
-    assert ["".join(line.split()).lower() for line in plain] == ["".join(line.split()).lower() for line in tokens]
-    assert InstanceIndex.load(output / "bin" / "test.de-en.instances.json").source_lang == "de"

@@ -194,8 +194,6 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     model = check_translation(prepared, best, raw, tmp_path, files)
     chain = TextChain(ModelDirectory.open(model))
     assert chain.encode_target(plain[1:4]) == [sentence.split() for sentence in sentences]
-    with pytest.raises(UserError, match="--moses /moses: .* cuts plain text by SentencePiece; leave it out"):
-        TextChain(ModelDirectory.open(model), "/moses")
     (model / "sentencepiece.model").unlink()
     with pytest.raises(UserError, match="sentencepiece.model: no such file; the model directory is incomplete"):
         ModelDirectory.open(model)

@@ -13,7 +13,6 @@ from sacrebleu.metrics import BLEU
 from gtransformer.cli.postprocess import main as postprocess
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.errors import UserError
 from gtransformer.evaluation.references import ReleaseText
 from gtransformer.evaluation.score import score_translations
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder, postprocessor_for
@@ -126,23 +125,6 @@ def test_moses_rules_and_what_they_lose(moses, tmp_path):
     assert BLEU().corpus_score(back, [lines]).score == pytest.approx(found["bleu"], abs=0.005)
 
 
-def test_a_corpus_of_before_stays_as_it_is(raw, moses, tmp_path, capsys):
-    """Its manifest does not say which rules it has; it is kept, and lends its vocabulary with its rules."""
-    manifest = json.loads((moses / "manifest.json").read_text())
-    old = json.loads(json.dumps(manifest))
-    del old["settings"]["moses_rules"], old["ceiling"]
-    (moses / "manifest.json").write_text(json.dumps(old))
-    stamps = {path: path.stat().st_mtime_ns for path in (moses / "bin").iterdir()}
-    assert prepare(raw, moses)["settings"]["moses_rules"] is True
-    assert stamps == {path: path.stat().st_mtime_ns for path in (moses / "bin").iterdir()}
-    (moses / "manifest.json").write_text(json.dumps(old))
-    lent = prepare(raw, tmp_path / "lent", "--vocabulary", str(moses))
-    assert lent["settings"]["moses_rules"] is True
-    assert (tmp_path / "lent" / "tok" / "test.de").read_bytes() == (moses / "tok" / "test.de").read_bytes()
-    assert prepare(raw, moses, "--overwrite")["settings"]["moses_rules"] is False
-    prepare(raw, moses, "--overwrite", "--moses-rules")
-
-
 def test_contradictions(raw, own, moses, tmp_path, capsys):
     def failure(*arguments) -> str:
         assert main(with_options(*arguments)) != 0
@@ -154,11 +136,3 @@ def test_contradictions(raw, own, moses, tmp_path, capsys):
     denied = failure(raw, tmp_path / "x", "--vocabulary", moses, "--no-moses-rules")
     assert "prepared with Moses' rules; use --moses-rules here, too, or leave out --no-moses-rules" in denied
     assert not (tmp_path / "x").exists()
-    for tool in (TextEncoder, postprocessor_for):
-        with pytest.raises(UserError, match="prepared by rules that Moses does not have; leave it out"):
-            tool(own, "de", moses="/moses")
-
-
-def test_the_variable_moses_changes_nothing_of_a_corpus_with_other_rules(own, monkeypatch):
-    monkeypatch.setenv("MOSES", "/nowhere")
-    assert postprocessor_for(own, "de").plain_lines(TextEncoder(own, "de")(GERMAN)) == GERMAN

@@ -40,7 +40,7 @@ def given(tmp_path_factory) -> Path:
     folder, draw = tmp_path_factory.mktemp("given"), random.Random(1)
     (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\n", encoding="utf-8")
     (folder / "manifest.json").write_text(json.dumps({"settings": {
-        "source_lang": "en", "target_lang": "de", "moses": None, "normalise_punctuation": False, "bpe_codes": True,
+        "source_lang": "en", "target_lang": "de", "normalise_punctuation": False, "bpe_codes": True,
     }}))  # fmt: skip
     (folder / "bpe.codes").write_text("#version: 0.2\ne n</w>\ns e\nh o\n", encoding="utf-8")
     cut = {lang: TextEncoder(folder, lang)(sentences(lang, 40, draw)) for lang in WORDS}

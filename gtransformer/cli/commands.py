@@ -25,7 +25,6 @@ MAP = {
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
         Command("corpus get", "cli.download", "download a corpus and verify it"),
         Command("corpus convert", "cli.convert", "convert WMT, IWSLT, OPUS, TMX, tables, ctxpro, ContraPro"),
-        Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
         Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
     ),
     "Train": (

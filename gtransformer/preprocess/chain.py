@@ -36,7 +36,7 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
     manifest = Path(prepared) / "manifest.json"
     try:
         settings = read_json(manifest)["settings"]
-        if {"source_lang", "target_lang", "normalise_punctuation"} <= settings.keys():
+        if {"source_lang", "target_lang", "normalise_punctuation", "moses_rules"} <= settings.keys():
             return settings
     except (AttributeError, KeyError, TypeError):
         pass
@@ -52,18 +52,9 @@ def settings_for(prepared: str | Path, lang: str) -> dict[str, Any]:
     return settings
 
 
-def moses_rules(recorded: Mapping[str, Any]) -> bool:
-    """Return whether a corpus with these settings was tokenised and truecased by Moses' rules only.
-
-    Manifests without the setting are of earlier versions, which had no other rules.
-    """
-    return recorded.get("moses_rules", True)
-
-
 def is_exact(prepared: str | Path) -> bool:
     """Return whether a corpus or model directory uses our reversible tokenisation and truecasing (``spacing``)."""
-    manifest = Path(prepared) / "manifest.json"
-    return manifest.is_file() and not moses_rules(read_settings(prepared))
+    return (Path(prepared) / "manifest.json").is_file() and not read_settings(prepared)["moses_rules"]
 
 
 def never_truecased(prepared: str | Path, lang: str) -> bool:
@@ -109,7 +100,7 @@ class TextEncoder:
         prepared = Path(prepared)
         settings = settings_for(prepared, lang)
         pair = settings["source_lang"], settings["target_lang"]
-        exact = not moses_rules(settings)
+        exact = not settings["moses_rules"]
         cutter = None
         if settings.get("sentencepiece"):
             cutter = side_pieces(prepared, settings, lang == pair[1], prefix)
@@ -128,7 +119,7 @@ class TextEncoder:
                 self._steps = [Detokeniser(lang, exact=exact), tokeniser]
             self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", exact)]
             known = None
-            if settings.get("codes_within_dictionary"):
+            if given:
                 dictionary = prepared / "bin" / f"dict.{lang}.txt"  # in a model directory there is no bin/
                 known = dictionary_words(dictionary if dictionary.is_file() else prepared / dictionary.name)
             self._steps.append(Encoder(prepared / CODES, known))

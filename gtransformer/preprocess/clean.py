@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
 from gtransformer.preprocess.corpus import (
@@ -28,7 +27,6 @@ from gtransformer.preprocess.parallel import progress
 
 _ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
 MANY = 0.01  # share of a corpus's lines from which a warning is printed
-WHOLE = (0, 1)  # the share that is the whole corpus
 
 
 @dataclass
@@ -117,20 +115,15 @@ def is_encoded_twice(line: str) -> bool:
 
 
 def clean_documents(
-    documents: Iterable[list[Pair]], report: CleanReport, share: tuple[int, int] = WHOLE, every_line: bool = False
+    documents: Iterable[list[Pair]], report: CleanReport, every_line: bool = False
 ) -> Iterator[list[Pair]]:
     """Yield cleaned documents that are not empty; count in ``report``.
 
     Args:
-        share: (i, n): yield only every n-th of these documents, from the i-th on.
         every_line: keep pairs with a blank side; that side becomes empty.
     """
-    number, (own, shards) = 0, share
     has_marks = report.borders == MARKED
     for document in documents:
-        if number % shards != own:
-            number += any(not is_blank(clean_line(one)) and not is_blank(clean_line(other)) for one, other in document)
-            continue
         report.documents_read += 1
         kept = []
         for pair in document:
@@ -149,7 +142,6 @@ def clean_documents(
                 report.dropped_empty_source += no_source and not no_target
                 report.dropped_empty_target += no_target and not no_source
         if kept:
-            number += 1
             report.documents += 1
             report.sentences += len(kept)
             yield kept
@@ -163,13 +155,12 @@ def clean_files(
     outputs: tuple[str | Path, str | Path],
     label: str = "clean",
     sentence_pairs: bool = False,
-    share: tuple[int, int] = WHOLE,
     every_line: bool = False,
     langs: tuple[str, str] = ("", ""),
 ) -> CleanReport:
     """Clean a pair of raw files, or one with both sides, and write them in the raw corpus format, atomically.
 
-    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``share``, ``every_line``: see
+    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``every_line``: see
     ``clean_documents``. ``langs``: source and target, as a file with both sides may name them. Raises UserError as
     ``corpus.read_pairs`` and ``formats.read_parallel`` do, and if nothing is left.
     """
@@ -181,12 +172,8 @@ def clean_files(
     def cleaned() -> Iterator[list[Pair]]:
         documents = read_split((Path(source), Path(target)), langs, sentence_pairs, left_out)
         documents = progress(documents, label, unit=" documents")
-        yield from clean_documents(documents, report, share, every_line)
+        yield from clean_documents(documents, report, every_line)
         # Raised while the files are written, so that they are removed.
-        if not report.sentences and share[0]:
-            raise UserError(
-                f"{source}: has no {share[0] + 1} documents for as many shards; give a smaller N (--shard I/N)"
-            )
         if report.sentences == len(report.empty):
             raise fault(source, 1, "no sentence pair has text on both sides; check the files")
 

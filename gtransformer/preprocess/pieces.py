@@ -6,7 +6,6 @@ Text is not tokenised or truecased before, since a pretrained model knows only i
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,9 +122,3 @@ def given_dictionary(source: str | Path, langs: Sequence[str], output: str | Pat
     with atomic_write(output) as stream:
         stream.writelines(f"{word} 1\n" for word in words)
     return len(words) + len(RESERVED)
-
-
-def copy_file(source: str | Path, target: str | Path) -> None:
-    """Copy a file, atomically."""
-    with open(source, "rb") as lender, atomic_write(target, "wb") as stream:
-        shutil.copyfileobj(lender, stream)

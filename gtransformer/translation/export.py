@@ -18,7 +18,7 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError, explain, find_disk_full
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
-from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
+from gtransformer.preprocess.chain import read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
 from gtransformer.tasks.checkpoints import AVERAGE, is_outdated, model_in, settings_of
@@ -39,7 +39,7 @@ from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
 PREFIXES = ("source_prefix", "target_prefix")
-TOOLS = ("sentencepiece", "sentencepiece_target", "bpe_codes", "codes_within_dictionary", "bert")
+TOOLS = ("sentencepiece", "sentencepiece_target", "bpe_codes", "bert")
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
         "target_lang": direction[1],
         **{name: settings.get(name) for name in SETTINGS},
         **dict(zip(PREFIXES, map(settings.get, PREFIXES[:: 1 if direction == pair else -1]), strict=True)),
-        "moses_rules": moses_rules(settings),
+        "moses_rules": settings["moses_rules"],
         **limits,
         # Paths of the machine that prepared the corpus mean nothing elsewhere.
         **{name: bool(settings.get(name)) for name in TOOLS},

@@ -100,7 +100,6 @@ class TextSettings:
     sentencepiece_target: bool = False
     bert: bool = False
     bpe_codes: bool = False
-    codes_within_dictionary: bool = False
     first_pass: bool = False
     moses_rules: bool = True
     parts: bool = False

@@ -5,14 +5,12 @@ Validation and test sets keep every line, so that translations are aligned with 
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtransformer.files import read_lines
-from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
+from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import (
     MARKED,
     Pair,
@@ -24,9 +22,6 @@ from gtransformer.preprocess.corpus import (
 from gtransformer.preprocess.formats import detect, read_split
 from gtransformer.preprocess.formats.documents import LeftOut
 from gtransformer.preprocess.parallel import progress
-
-_ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
-MANY = 0.01  # share of a corpus's lines from which a warning is printed
 
 
 @dataclass
@@ -44,12 +39,8 @@ class CleanReport:
     dropped_empty_target: int = 0
     dropped_empty_both: int = 0
     dropped_documents: int = 0
-    lines_with_carriage_return: int = 0
-    lines_with_control_character: int = 0
     documents: int = 0
     sentences: int = 0
-    lines_encoded_twice: int = 0
-    lines_escaped: int = 0
     pairs_of_one_text: int = 0
     borders: str = ""
     first: int = 1
@@ -62,21 +53,11 @@ class CleanReport:
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
             f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; kept "
-            f"{len(self.empty)}; {self.lines_with_carriage_return} lines had carriage returns inside, "
-            f"{self.lines_with_control_character} other control characters"
+            f"{len(self.empty)}"
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
         """Yield warnings of likely errors in the text; ``paths``: the raw files of the split."""
-        for count, what in (
-            (
-                self.lines_encoded_twice,
-                "look like UTF-8 that was read as Latin-1 and encoded again ('MÃ¤dchen'); decode",
-            ),
-            (self.lines_escaped, "have escaped characters ('&quot;', '&amp;'), which would be words; unescape"),
-        ):
-            if count > MANY * 2 * self.sentences_read:
-                yield f"{split}: {count:,} of {2 * self.sentences_read:,} lines {what} the text"
         if 2 * self.pairs_of_one_text > self.sentences_read:
             yield (
                 f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
@@ -91,27 +72,6 @@ class CleanReport:
             if lines:
                 shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
                 yield f"{path}: {len(lines)} sentences without text ({unit} {shown}); they are kept and {effect}"
-
-    def count_pair(self, pair: Pair) -> None:
-        """Count the defects of a raw sentence pair."""
-        self.pairs_of_one_text += pair[0] == pair[1] and not is_blank(pair[0])
-        for line in pair:
-            self.lines_encoded_twice += is_encoded_twice(line)
-            self.lines_escaped += "&" in line and bool(_ENTITY.search(line))
-            if CONTROL.search(line):
-                self.lines_with_carriage_return += "\r" in line
-                self.lines_with_control_character += bool(CONTROL.search(line.replace("\r", "").replace("\t", "")))
-
-
-def is_encoded_twice(line: str) -> bool:
-    """Return whether a line is UTF-8 that was decoded as Latin-1 or Windows-1252."""
-    if line.isascii():
-        return False
-    for encoding in ("cp1252", "latin-1"):
-        with contextlib.suppress(UnicodeError):
-            line.encode(encoding).decode("utf-8")
-            return True
-    return False
 
 
 def clean_documents(
@@ -128,9 +88,9 @@ def clean_documents(
         kept = []
         for pair in document:
             report.sentences_read += 1
-            report.count_pair(pair)
             source, target = clean_line(pair[0]), clean_line(pair[1])
             no_source, no_target = is_blank(source), is_blank(target)
+            report.pairs_of_one_text += source == target and not no_source
             if not (no_source or no_target):
                 kept.append((source, target))
             elif every_line:

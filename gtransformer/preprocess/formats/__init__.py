@@ -17,7 +17,7 @@ from pathlib import Path
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, open_bytes, read_lines
-from gtransformer.preprocess.corpus import HEADER, Pair, raw_file, read_documents, write_pairs
+from gtransformer.preprocess.corpus import Pair, raw_file, read_documents, write_pairs
 from gtransformer.preprocess.formats.documents import (
     CHAPTER,
     REFERENCE,
@@ -231,8 +231,6 @@ def _unknown(path: Path, files: int) -> str:
     names = _head(path).partition("\n")[0].rstrip("\r").split("\t")
     if len(names) > 1 and any(isinstance(one, Side) for one in columns(names).values()):
         return f"{path}, line 1: a column docid is needed; the file has {', '.join(names)}"
-    if len(names) == 1 and HEADER.match(names[0]):
-        return f"{path}: perhaps CSV, which is not read; save it as text with tabs, with columns docid, src, ref"
     more = "; give its other side, too, or name its columns with corpus convert files --columns" if files == 1 else ""
     return f"{path}: plain text, or a table without names of its columns{more}"
 

@@ -77,9 +77,7 @@ def _context() -> multiprocessing.context.BaseContext:
     return context
 
 
-def map_chunks(
-    work: Work, lines: Iterable[str], workers: int = 1, label: str = "", total: int | None = None, size: int = CHUNK
-) -> Iterator[Any]:
+def map_chunks(work: Work, lines: Iterable[str], workers: int = 1, label: str = "", size: int = CHUNK) -> Iterator[Any]:
     """Yield ``work(chunk)`` for consecutive chunks of lines, in order, computed by ``workers`` processes.
 
     The result of ``work`` must not depend on the chunks, and both must be picklable. Raises the errors of ``work``.
@@ -90,7 +88,7 @@ def map_chunks(
         workers = 1  # starting processes would take longer
     run = Parallel(n_jobs=workers, return_as="generator")
     results = run(delayed(_counted)(work, chunk) for chunk in chain(first, chunks))
-    with progress(label=label, total=total, unit=" lines") as bar:
+    with progress(label=label, unit=" lines") as bar:
         for number, result in results:
             yield result
             bar.update(number)
@@ -153,13 +151,11 @@ class AroundDocuments:
         return [DOCUMENT if is_document_mark(line) else next(results) if line else "" for line in chunk]
 
 
-def map_file(
-    work: Work, source: str | Path, target: str | Path, workers: int = 1, label: str = "", total: int | None = None
-) -> None:
+def map_file(work: Work, source: str | Path, target: str | Path, workers: int = 1, label: str = "") -> None:
     """Write ``target`` with ``work`` applied to each sentence of ``source``; ``<d>`` and empty lines do not change.
 
     ``work`` returns a line for each line. The file is written atomically. Raises UserError as ``read_lines``.
     """
     with atomic_write(target) as stream:
-        for lines in map_chunks(AroundDocuments(work), read_lines(source), workers, label, total):
+        for lines in map_chunks(AroundDocuments(work), read_lines(source), workers, label):
             stream.writelines(f"{line}\n" for line in lines)

@@ -11,18 +11,16 @@ and only if that can be undone; a line that begins in lower case gets the token 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import fault, is_document_mark
+from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.parallel import map_chunks
 from gtransformer.preprocess.spacing import join_joints
 
-COUNTS = re.compile(r"\([\d.]+(/[\d.]+)?\)")  # Moses counts first words of sentences by a tenth
 SENTENCE_END = frozenset(".:?!")
 BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
 
@@ -95,10 +93,8 @@ class Truecaser:
         self.exact = exact
         self.best: dict[str, str] = {}
         self.known: set[str] = set()
-        for number, line in enumerate(read_lines(model), 1):
-            fields = line.split()
-            if len(fields) < 2 or len(fields) % 2 or not all(map(COUNTS.fullmatch, fields[1::2])):
-                raise fault(model, number, "not a truecaser model line ('word (count/total) ...')")
+        for line in read_lines(model):
+            fields = line.split()  # best (count/total) other (count) ...
             self.best[fields[0].lower()] = fields[0]
             self.known.update(fields[2::2])
 

@@ -65,7 +65,7 @@ TEXTS = [
     ("a sign of sentences", "<d>\na <s> b\n", "<d>\na\n", "en.txt, line 2: <s> inside a sentence"),
     ("a sign of documents", "<d>\na <d> b\n", "<d>\na\n", "en.txt, line 2: <d> inside a sentence"),
     ("bytes that are not UTF-8", "<d>\na\n", b"<d>\n\xfcber\n", "de.txt, line 2: byte 0xfc at column 1 is not UTF-8"),
-    ("UTF-16", "<d>\na\n".encode("utf-16"), "<d>\na\n", "en.txt, line 1: the file is UTF-16 text"),
+    ("UTF-16", "<d>\na\n".encode("utf-16"), "<d>\na\n", "en.txt, line 1: byte 0xff at column 1 is not UTF-8"),
     ("empty files", "", "", "en.txt, line 1: the file is empty"),
     ("one empty file", "", "<d>\na\n", "en.txt, line 0: the file ends here"),
     ("nothing but white space", "<d>\n \n\t\n", "<d>\n \n \n", "concatenated_en2de_train"),

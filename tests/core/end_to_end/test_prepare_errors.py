@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.prepare import main
-from tests.bert import skip_without_transformers
 from tests.raw_corpus import LIMITS, OPTIONS, lines, make_raw
 
 
@@ -46,20 +45,6 @@ def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
     number = len(lines(path))
     path.write_bytes(change(path.read_bytes())) if change else path.unlink()
     assert message.format(n=number) in failure(capsys, str(broken), str(output))
-    assert not output.exists()
-
-
-def test_a_pretrained_model_that_is_none(raw, tmp_path, capsys):
-    """Said before anything is prepared."""
-    skip_without_transformers()
-    output, model = tmp_path / "out", tmp_path / "model"
-    model.write_text("no model")
-    assert "no tokeniser of a BERT" in failure(capsys, str(raw), str(output), "--bert", str(tmp_path))
-    err = failure(capsys, str(raw), str(output), "--sentencepiece", str(model), "--dictionary", str(model))
-    assert f"{model}, line 1: not a dictionary entry" in err
-    (tmp_path / "dict.txt").write_text("a 1\n")
-    given = ["--sentencepiece", str(model), "--dictionary", str(tmp_path / "dict.txt")]
-    assert f"{model}: not a SentencePiece model" in failure(capsys, str(raw), str(output), *given)
     assert not output.exists()
 
 

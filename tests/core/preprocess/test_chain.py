@@ -11,7 +11,7 @@ from gtransformer.cli.postprocess import main
 from gtransformer.errors import UserError
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 
-PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "normalise_punctuation": False}
+PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "normalise_punctuation": False, "moses_rules": True}
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
 
 

@@ -1,4 +1,4 @@
-"""Work on all cores: a pool of processes for chunks of lines and the like, with ordered results and bounded memory."""
+"""Work on chunks of lines, by several processes, with ordered results."""
 
 from __future__ import annotations
 
@@ -64,17 +64,6 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     iterator = iter(lines)
     while chunk := list(islice(iterator, size)):
         yield chunk
-
-
-def _context() -> multiprocessing.context.BaseContext:
-    """Return the context of worker processes: a fork server, which has no threads.
-
-    A process with threads must not be forked: a lock that a thread holds stays locked in the child. Callers may have
-    threads, for example of PyTorch or a notebook.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # imported once for all workers
-    return context
 
 
 def map_chunks(work: Work, lines: Iterable[str], workers: int = 1, label: str = "", size: int = CHUNK) -> Iterator[Any]:

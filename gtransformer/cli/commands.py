@@ -24,7 +24,6 @@ MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
         Command("convert", "cli.convert", "convert WMT, IWSLT, TMX, TSV, ctxpro, ContraPro"),
-        Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),

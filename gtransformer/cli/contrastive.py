@@ -83,7 +83,6 @@ def build_parser() -> argparse.ArgumentParser:
         "of N drawn items if items have their own context (ContraPro); 1: no global context (default: 16)",
     )
     add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
-    add("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: the same directory)")
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser
@@ -140,7 +139,7 @@ def score_own(args: argparse.Namespace) -> dict:
     instances = corpus_instances(
         task, args.prepared, split, capacity_of(task, args.prepared) if placed == LAST else None
     )
-    encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target, args.moses)
+    encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target)
     began = time.monotonic()
     scores = score_items(scorer, items, instances.spans, instances.read, encode, with_progress)
     seconds = round(time.monotonic() - began, 2)
@@ -165,7 +164,7 @@ def score_suite(args: argparse.Namespace) -> dict:
         args.prepared, args.path, args.max_tokens, args.cpu, args.separator, args.batch_sentences
     )
     encoders = [
-        sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
+        sentence_encoder(args.prepared, lang, dictionary, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
     began = time.monotonic()

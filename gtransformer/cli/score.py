@@ -135,7 +135,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--tokenize",
         help="sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)",
     )
-    add("--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)")
     add(
         "--output",
         type=Path,
@@ -163,7 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.prepared:
         references = TOGETHER if args.reference == "both" else (args.reference,)
         score = partial(
-            score_translations, args.prepared, args.split, references=references, moses=args.moses, **options
+            score_translations, args.prepared, args.split, references=references, **options
         )
         for _, path in named:
             check_translated(path, args.prepared, args.split)
@@ -306,10 +305,6 @@ def check_arguments(args: argparse.Namespace) -> None:
             "--source-file is read for --comet and --html; leave it out without them",
         ),
         (not args.prepared and args.split is not None, "--split is for a prepared corpus; leave it out"),
-        (
-            args.moses and (args.prepared is None or not raw),
-            "--moses detokenises for the raw reference of a prepared corpus; leave it out",
-        ),
         (args.tokenize and not raw, "--tokenize is for the raw reference; leave it out"),
         (args.items and not args.html, "--items marks words on a page; name its file with --html"),
         (args.html and not raw, "--html shows untouched text; use the raw reference, or both"),

@@ -72,13 +72,13 @@ def check_prefix(model: nn.Module, prepared: Path) -> None:
 
 
 def sentence_encoder(
-    prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None, tokenised: bool = False
+    prepared: Path, lang: str, dictionary: Dictionary, tokenised: bool = False
 ) -> Callable[[Sequence[str]], TokenLists]:
     """Return a function from plain sentences to token indices, by the same steps that prepared the corpus.
 
     ``tokenised``: the sentences are already tokenised and only need truecasing and BPE.
     """
-    subwords = TextEncoder(prepared, lang, moses, tokenised)
+    subwords = TextEncoder(prepared, lang, tokenised)
 
     def encode(texts: Sequence[str]) -> TokenLists:
         return [[dictionary.index(word) for word in line.split()] for line in subwords(texts)]

@@ -63,13 +63,11 @@ def render(
     instance_index: InstanceIndex,
     translations: Sequence[TranslatedInstance],
     tokenizer: str | None = None,
-    moses: str | None = None,
 ) -> tuple[Documents, list[list[str]], str, str | None]:
     """Return both sides of a split as text, for the reference ``name`` of ``REFERENCES``.
 
     Args:
         tokenizer: sacrebleu's for the raw reference; the others have fixed ones.
-        moses: a folder with the Moses scripts that detokenise for the raw reference.
 
     Returns the reference as documents of sentences (empty if no instance has the sentence), every instance's
     translation as sentences, sacrebleu's tokeniser for BLEU, and the name of the detokeniser or None. Raises UserError
@@ -77,7 +75,7 @@ def render(
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        processor = postprocessor_for(prepared, lang, moses)
+        processor = postprocessor_for(prepared, lang)
         texts = by_instance(produced, processor.plain_lines)
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name
@@ -109,7 +107,7 @@ def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[s
 class ReleaseText:
     """Conversion of a prepared corpus's pieces to the release's text.
 
-    It always uses sacremoses, as the release does, whatever MOSES is. ``lang`` is the corpus's target language; mBART's
+    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language; mBART's
     ``de_DE`` is ``de``. Marks of tokenisation rules other than Moses' are removed first. Scores of such a corpus only
     approximate the release's.
     """

@@ -140,7 +140,6 @@ def score_translations(
     hypotheses: str | Path,
     references: Sequence[str] = ("raw",),
     tokenizer: str | None = None,
-    moses: str | None = None,
     metrics: Sequence[str] = DEFAULT_METRICS,
     alignment: Alignment = BY_ORDER,
 ) -> Evaluation:
@@ -159,7 +158,6 @@ def score_translations(
         hypotheses: a file of generation (``PREFIX.jsonl``), or plain text of another system, aligned with the split.
         references: names from ``REFERENCES``.
         tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for most).
-        moses: a folder with Moses scripts, to detokenise with them for the raw reference.
 
     Raises UserError for every mismatch between translations, instance index and reference.
     """
@@ -174,7 +172,7 @@ def score_translations(
         if name != "raw" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
         if generated:
-            reference, texts, unit, detokeniser = render(name, prepared, instance_index, translations, tokenizer, moses)
+            reference, texts, unit, detokeniser = render(name, prepared, instance_index, translations, tokenizer)
             segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
         else:
             lang, detokeniser = instance_index.target_lang, None

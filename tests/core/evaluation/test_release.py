@@ -89,13 +89,6 @@ def test_unknown_words_of_the_reference_match_nothing(instances):
     assert scores.values["s_bleu"].score < 99
 
 
-def test_the_variable_moses_changes_nothing(instances, monkeypatch):
-    """The release calls sacremoses, whatever there is of Moses."""
-    before = instances(TRANSLATION, REFERENCE).to_json()
-    monkeypatch.setenv("MOSES", "/nowhere")
-    assert instances(TRANSLATION, REFERENCE).to_json() == before
-
-
 def test_sentences_that_hold_the_mark():
     """Plain text of a pretrained model's corpus may: the cut stays where the sentences end. Escapes are undone."""
     detokenise = MosesDetokenizer("de").detokenize

@@ -80,8 +80,7 @@ def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helper
     assert text.values["d_bleu"].score == pytest.approx(100) and text.values["s_bleu"].segments == 4
 
 
-def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("MOSES", raising=False)
+def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys):
     output = tmp_path / "scores.json"
     arguments = [str(prepared), "--split", "test", "--hypotheses", str(hypotheses), "--reference", "both"]
     assert main([*arguments, "--output", str(output)]) == 0
@@ -123,7 +122,6 @@ def test_options_without_effect(prepared, hypotheses, capsys):
     for line in (
         [str(prepared), "--source-file", "x"],
         [str(prepared), "--reference", "release", "--tokenize", "zh"],
-        [str(prepared), "--reference", "release", "--moses", "x"],
         ["--reference-file", "x", "--split", "valid"],
         ["--reference-file", "x", "--source-file", "y"],
     ):

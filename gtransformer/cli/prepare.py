@@ -103,10 +103,6 @@ def main(argv: list[str] | None = None) -> None:
     command = shlex.join(["gtransformer", "prepare", *argv])
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
-    for split, found in manifest["ceiling"].items():
-        lang, share = manifest["settings"]["target_lang"], found["unchanged"] / found["sentences"]
-        said = f"{share:.1%} of {found['sentences']:,} sentences are restored exactly from their tokens"
-        print(f"{split}, {lang}: {said}; a translation without errors would have {found['bleu']:.2f} BLEU")
     warn(unknown_warnings(manifest))
 
 

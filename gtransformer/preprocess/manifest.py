@@ -245,7 +245,6 @@ def write(
     borrowed: Path | None,
     versions: dict[str, Any],
     command: str,
-    ceilings: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
     """Write ``output/manifest.json`` when all steps are done, and return it.
 
@@ -253,7 +252,6 @@ def write(
         splits: the raw files of each.
         borrowed: the directory that the vocabulary was taken from, if it was.
         versions: of what the steps use.
-        ceilings: of splits, what comes back from their tokens (``ceiling``).
     """
     reports = steps.reports
     dictionary = output / "bin" / f"dict.{settings.source_lang}.txt"
@@ -265,7 +263,6 @@ def write(
     manifest = {
         "version": 1,
         "splits": {split: split_counts(reports, split, settings.pair()) for split in splits},
-        "ceiling": ceilings,
         "tokens_are": "BPE tokens without <s> and </s>",
         "vocabulary": {
             "size": len(words) + len(RESERVED),

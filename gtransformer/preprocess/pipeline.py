@@ -6,26 +6,22 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sacrebleu.metrics import BLEU
-
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.languages import plain_language
-from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines, sha256
+from gtransformer.files import sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
-from gtransformer.preprocess.chain import Postprocessor, side_pieces, text_files
+from gtransformer.preprocess.chain import side_pieces, text_files
 from gtransformer.preprocess.clean import WHOLE, clean_files
-from gtransformer.preprocess.corpus import DOCUMENT, find_splits
+from gtransformer.preprocess.corpus import find_splits
 from gtransformer.preprocess.formats import read_split
 from gtransformer.preprocess.instances import instance_index_name, write_instances
-from gtransformer.preprocess.parallel import map_chunks, map_file, progress
+from gtransformer.preprocess.parallel import map_file, progress
 from gtransformer.preprocess.pieces import TARGET_PIECES, WordPieces, copy_file, given_dictionary, save_wordpieces
 from gtransformer.preprocess.settings import (
     GIVEN_DICTIONARIES,
@@ -39,8 +35,6 @@ from gtransformer.preprocess.spacing import VERSION as SPACING
 from gtransformer.preprocess.steps import Steps, stamped_inputs
 from gtransformer.preprocess.tokenise import SCRIPTS, Tokeniser, script_path
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
-
-CEILING_SENTENCES = 10_000  # enough for a precise value
 
 
 class Preparation:
@@ -95,7 +89,7 @@ class Preparation:
             self._binaries()
             steps.forget_others()
             versions = self.tools | ({"moses_sha256": self.moses} if self.moses else {})
-            made = steps, self.borrowed, versions, command, self._ceilings()
+            made = steps, self.borrowed, versions, command
             return manifest.write(self.output, self.settings, self.splits, *made)
         finally:
             steps.close()
@@ -271,39 +265,6 @@ class Preparation:
 
         settings = {"splits": splits, "pair": pair, "fairseq": self.tools["fairseq"]}
         self.steps.run("binarise", [*dictionaries, *inputs], outputs, settings, work)
-
-    def _ceilings(self) -> dict[str, dict[str, Any]]:
-        """Measure how well the target text can be restored, for validation and test sets, else for the training set.
-
-        For each split: the number of ``sentences``, how many are ``unchanged`` (up to the kind of blanks), and the
-        ``bleu`` (0 to 100) of a perfect translation. This is not a step, so that corpora finished by earlier versions
-        remain finished.
-        """
-        chosen, lang = self.settings, self.settings.target_lang
-        if chosen.sentencepiece:
-            back = side_pieces(self.output, vars(chosen), target=True)
-        else:
-            back = Postprocessor(lang, chosen.moses, bool(chosen.bpe_codes), chosen.exact)
-        found = {}
-        for split in [split for split in self.splits if split != "train"] or ["train"]:
-            text, tokens = (self._sentences(folder, split, lang) for folder in ("text", "steps/bpe"))
-            wanted = [" ".join(line.split()) for line in text]
-            join = back.join if chosen.sentencepiece else back.plain_lines
-            parts = map_chunks(join, tokens, chosen.workers, label="ceiling")
-            made = [line for part in parts for line in part]
-            metric = BLEU(tokenize=bleu_tokenizer(lang, wanted))
-            found[split] = {
-                "sentences": len(wanted),
-                "unchanged": sum(one == other for one, other in zip(wanted, made, strict=True)),
-                "bleu": round(metric.corpus_score(made, [wanted]).score, 2),
-                "signature": str(metric.get_signature()),
-            }
-        return found
-
-    def _sentences(self, folder: str, split: str, lang: str) -> Iterable[str]:
-        """Return the first sentences of a side, for which the ceiling is measured."""
-        lines = read_lines(self.output / folder / f"{split}.{lang}")
-        return islice((line for line in lines if line != DOCUMENT), CEILING_SENTENCES)
 
     def sides(self, folder: str, split: str, langs: tuple[str, ...] | None = None) -> list[Path]:
         """Return the files of a split in a folder of the output: both sides, or those of ``langs``."""

@@ -37,11 +37,9 @@ MAP = {
         Command("postprocess", "cli.postprocess", "turn subwords into plain text"),
     ),
     "Evaluate": (
-        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET, XCOMET, SLIDE and significance"),
-        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets"),
+        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),
+        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al."),
         Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro, ContraPro"),
-        Command("terms", "cli.terms", "consistency of terms in a document (LTCR)"),
-        Command("discourse", "cli.discourse", "F1 of pronouns and formality, English to German"),
     ),
     "Look closer": (
         Command("demo", "lab.cli.demo", "train a small G-Transformer on a generated corpus and show it"),
@@ -61,6 +59,10 @@ LAB = {
         Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
         Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
         Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
+    ),
+    "Score more": (
+        Command("lab items", "lab.cli.items", "accuracy on the contrastive items of the generated corpora"),
+        Command("lab discourse", "lab.cli.discourse", "F1 of pronouns and formality, English to German"),
     ),
     "Look into a model": (
         Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),

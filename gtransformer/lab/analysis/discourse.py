@@ -20,11 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gtransformer.errors import UserError
-from gtransformer.evaluation.score import read_aligned
 from gtransformer.evaluation.segments import sentence_segments
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import sha256
+from gtransformer.preprocess.plain_text import read_plain, read_shaped
 
 MODELS = {"en": "en_core_web_sm", "de": "de_core_news_sm"}  # the paper's taggers
 
@@ -138,50 +136,36 @@ def discourse_f1(
 class Tagger:
     """Part-of-speech tagger with a spaCy model.
 
-    Raises UserError, with the install command, if spaCy or the model is missing or the model has no tagger.
+    The extra ``discourse`` installs spaCy; ``python -m spacy download NAME`` a model.
     """
 
     def __init__(self, model: str):
-        try:
-            import spacy
-        except ImportError as error:
-            raise UserError(
-                f"spaCy is not installed ({error}); install it with: pip install -e '.[discourse]', then the model "
-                f"with: python -m spacy download {model}"
-            ) from None
-        try:
-            # Tagging is several times faster without parser and named entities.
-            self._nlp = spacy.load(model, exclude=["parser", "ner", "lemmatizer", "senter"])
-        except (OSError, ImportError):
-            raise UserError(
-                f"the spaCy model {model} is not installed; get it with: python -m spacy download {model}, or give the "
-                "name or directory of another with --source-model, --target-model"
-            ) from None
+        import spacy
+
+        # Tagging is several times faster without parser and named entities.
+        self._nlp = spacy.load(model, exclude=["parser", "ner", "lemmatizer", "senter"])
         self.name = f"{model}|version:{self._nlp.meta.get('version', 'unknown')}|spacy:{spacy.__version__}"
 
     def __call__(self, sentences: Sequence[str]) -> Iterator[list[Token]]:
         """Yield the tokens of every sentence."""
-        for text, document in zip(sentences, self._nlp.pipe(sentences), strict=True):
-            tokens = [Token(token.text, token.pos_) for token in document]
-            if text.strip() and not any(token.pos for token in tokens):
-                raise UserError(f"the spaCy model {self.name.split('|')[0]} gives no parts of speech; choose another")
-            yield tokens
+        for document in self._nlp.pipe(sentences):
+            yield [Token(token.text, token.pos_) for token in document]
 
 
 def score_files(source: Path, reference: Path, systems: Mapping[str, Path], models: tuple[str, str]) -> dict[str, Any]:
     """Return the scores of all systems' files, as a JSON object; ``models``: spaCy's, of source and target language.
 
-    Raises UserError for files that are not plain text or not aligned, and for missing taggers.
+    Raises UserError for files that are not aligned.
     """
-    wanted, _, (original, *translations) = read_aligned(reference, [source, *systems.values()])
+    wanted, _ = read_plain(reference)
+    shape = [len(document) for document in wanted]
+    original, *translations = (read_shaped(path, shape, reference) for path in (source, *systems.values()))
     english, german = map(Tagger, models)
     sources, references = list(english(sentence_segments(original))), list(german(sentence_segments(wanted)))
     tagged = (list(german(sentence_segments(text))) for text in translations)
     return {
-        "version": 1,
         "taggers": [english.name, german.name],
         "sentences": len(sources),
-        "sha256": {str(path): sha256(path) for path in (source, reference, *systems.values())},
         "systems": {name: discourse_f1(sources, text, references) for name, text in zip(systems, tagged, strict=True)},
     }
 

@@ -18,7 +18,7 @@ from gtransformer.preprocess.corpus import (
     text_lines,
 )
 from gtransformer.preprocess.plain_text import read_plain, read_shaped
-from gtransformer.translation.lines import START, read_text
+from gtransformer.translation.lines import read_text
 
 GOOD = "<d>\nOne.\nTwo.\n<d>\nThree.\n"
 
@@ -69,14 +69,13 @@ BORDERS = [
 @pytest.mark.parametrize(("text", "documents", "borders"), BORDERS)
 def test_all_commands_see_the_same_documents(write, text, documents, borders):
     """Preparing, scoring and translating; where nothing marks documents, preparing asks."""
-    path, position, translated = write("en", text), START, []
+    path, translated = write("en", text), []
     assert read_plain(path) == (documents, borders)
     for line in read_text(text_lines(path), lambda sentences: [[one] for one in sentences]):
-        position = line.position
         if not line.breaks:
-            translated += [[]] * (position.documents > len(translated))
+            translated += [[]] * (line.position.documents > len(translated))
             translated[-1] = [*translated[-1], line.text.strip("\ufeff")]
-    assert (translated, position.borders) == (documents, borders)
+    assert translated == documents
     if borders == NONE:
         with pytest.raises(UserError, match="en, line 1: "):
             list(read_documents(path, path))

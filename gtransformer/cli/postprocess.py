@@ -11,7 +11,6 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.chain import LineProcessor, Postprocessor, postprocessor_for, settings_for
 from gtransformer.preprocess.parallel import available_cores, map_chunks
-from gtransformer.preprocess.tokenise import moses_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -29,7 +28,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--input", help="file to read (default: standard input)")
     parser.add_argument("--output", help="file to write (default: standard output)")
     parser.add_argument("--instances", action="store_true", help="lines are instances (<s> ... </s> <s> ... </s>)")
-    parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 
@@ -40,9 +38,9 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     if args.prepared:
         settings_for(args.prepared, args.lang)  # raises for another language
-        processor = postprocessor_for(args.prepared, args.lang, args.moses)
+        processor = postprocessor_for(args.prepared, args.lang)
     else:
-        processor = Postprocessor(args.lang, moses_directory(args.moses))
+        processor = Postprocessor(args.lang)
     if sys.stdout is None and not args.output:
         raise UserError("standard output is closed; name a file with --output")
     if args.workers < 1:

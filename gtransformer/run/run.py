@@ -135,8 +135,7 @@ class Run:
     def prepare(self) -> None:
         """Raw corpus to binary data.
 
-        One that another recipe has prepared keeps the options that it was prepared with, unless they are given. Moses'
-        rules are denied by an option of their own, since without any the program keeps those of an existing corpus.
+        One that another recipe has prepared keeps the options that it was prepared with, unless they are given.
         """
         options, manifest = self.recipe.preparing(), read_record(self.prepared / "manifest.json")
         given = {dashed(change.partition("=")[0]).removeprefix("prepare.") for change in self.recipe.changes}
@@ -144,10 +143,6 @@ class Run:
         if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
             before = {dashed(name): value for name, value in (manifest.get("settings") or {}).items()}
             options |= {name: before[name] for name in (COUNTED & before.keys()) - given}
-        asked = "--moses-rules" in str(manifest.get("command")).split()  # not kept from an earlier version
-        needed = options.get("moses-rules") or options.get("bpe-codes")
-        if not needed and (asked or "moses-rules" in given):
-            options["no-moses-rules"] = True
         if self.vocabulary:
             lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
             self._need(self.vocabulary / "manifest.json", "takes its dictionary from it", lender, "prepare")
@@ -375,8 +370,6 @@ class Run:
             last, kept = last_checkpoint(self.directory), "nothing; the same command restarts it"
             if stage == "train" and last.is_file():
                 kept = f"{last} (update {training_done(last).updates}); the same command resumes"
-            elif stage == "prepare":
-                kept = f"the steps that are done, in {self.prepared}; the same command resumes"
             print(f"\n[{name}] kept of this stage: {kept}", flush=True)
             raise
 
@@ -406,7 +399,7 @@ class Run:
         inputs = read_record(self.prepared / "manifest.json").get("inputs") or {}
         for name, found in self.corpus.sums.items():
             if split_of(name) in splits and inputs.get(name, found) != found:
-                how = "run stage prepare first" if split_of(name) == "test" else "choose another one with --output"
+                how = "run stage prepare with -- --overwrite, or choose another one with --output"
                 raise UserError(f"{self.prepared}: was made from another text than {self.raw / name} is now; {how}")
 
     def _need(self, path: Path, why: str, recipe: str | None, stage: str) -> None:

@@ -92,7 +92,6 @@ def text_settings(model: SentenceModel, pair: tuple[str, str]) -> dict[str, Any]
         "max_instance_tokens": INSTANCE_TOKENS,
         "max_sents": 1,  # each with a beam of its own, as the sentence model searches
         "normalise_punctuation": False,
-        "moses": False,
         "moses_rules": False,
         "sentencepiece": True,
         "sentencepiece_target": has_two_pieces(model),

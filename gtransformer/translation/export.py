@@ -18,7 +18,7 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
-from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
+from gtransformer.preprocess.chain import read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
 from gtransformer.preprocess.settings import MODEL_KIND
@@ -28,7 +28,7 @@ from gtransformer.translation.model_directory import CHECKPOINT, MANIFEST, check
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
-TOOLS = ("moses", "sentencepiece", "sentencepiece_target", "bpe_codes", "codes_within_dictionary", "bert")
+TOOLS = ("sentencepiece", "sentencepiece_target", "bpe_codes", "bert")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         **{name: settings.get(name) for name in SETTINGS},
         "source_prefix": source_prefix,
         "target_prefix": target_prefix,
-        "moses_rules": moses_rules(settings),
+        "moses_rules": settings["moses_rules"],
         **limits,
         # Paths of the machine that prepared the corpus mean nothing elsewhere.
         **{name: bool(settings.get(name)) for name in TOOLS},

@@ -75,8 +75,6 @@ class ModelDirectory:
     sentencepiece_target: bool = False
     bert: bool = False
     bpe_codes: bool = False
-    codes_within_dictionary: bool = False
-    moses: bool = False
     moses_rules: bool = True
     source_prefix: str | None = None
     target_prefix: str | None = None

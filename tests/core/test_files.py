@@ -9,10 +9,9 @@ import stat
 import threading
 
 import pytest
-import torch
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, check_outputs, is_replaceable, read_json, read_lines, sha256, write_json
+from gtransformer.files import atomic_write, check_outputs, read_json, read_lines, sha256, write_json
 
 
 def names(folder):
@@ -40,10 +39,7 @@ def test_what_editors_of_other_systems_add_is_no_text(tmp_path):
     ("content", "line"),
     [
         ("eins\nzw\u00f6lf\n".encode("utf-16"), 1),
-        ("eins\nzw\u00f6lf\n".encode("utf-16-le"), 1),
         (gzip.compress(b"eins\n", mtime=0), 1),
-        (b"PK\x03\x04abc", 1),
-        (b"eins\rzwei\rdrei\r", 1),
         (b"gut\nsch\xf6n\n", 2),
     ],
 )
@@ -62,17 +58,6 @@ def test_missing_file(tmp_path, read):
         read(tmp_path)
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
-def test_damaged_compressed_files(tmp_path, suffix, compress):
-    data = compress("".join(f"Zeile {i}\n" for i in range(20000)).encode())
-    flipped = data[: len(data) // 2] + bytes(64) + data[len(data) // 2 + 64 :]
-    for damaged in (data[: len(data) // 2], flipped, b"plain text, not compressed\n"):
-        path = tmp_path / f"text{suffix}"
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match=rf"text{suffix}, after line \d+: compressed data is damaged .*fetch"):
-            list(read_lines(path))
-
-
 def test_atomic_write(tmp_path):
     path = tmp_path / "new" / "out.txt"
     with atomic_write(path) as stream:
@@ -83,15 +68,6 @@ def test_atomic_write(tmp_path):
     with atomic_write(path, "wb") as stream:
         stream.write(b"\xff")
     assert path.read_bytes() == b"\xff"
-
-
-@pytest.mark.parametrize("end", [".xz", ".gz"])
-def test_no_plain_text_has_the_name_of_compressed_data(tmp_path, end):
-    """It could not be read again."""
-    with pytest.raises(UserError, match=f"out{end}: outputs are not compressed; give a name without {end}"):
-        with atomic_write(tmp_path / f"out{end}"):
-            pass
-    assert names(tmp_path) == []
 
 
 def test_of_a_symbolic_link_the_target_is_replaced(tmp_path):
@@ -117,18 +93,6 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     assert found == ["eins"] and stat.S_ISFIFO(pipe.stat().st_mode) and names(tmp_path) == ["pipe"]
 
 
-def test_a_full_device_is_an_error_that_names_it():
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), atomic_write("/dev/full") as stream:
-        stream.write("x" * 100)
-    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
-
-
-def test_what_a_file_can_replace(tmp_path):
-    (tmp_path / "there").write_text("")
-    assert is_replaceable(tmp_path / "there") and is_replaceable(tmp_path / "new") and is_replaceable("/dev/shm/new")
-    assert not any(map(is_replaceable, ("/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")))
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_after_an_error_the_old_file_stands_and_nothing_else(tmp_path, error):
     path = tmp_path / "out.txt"
@@ -146,7 +110,7 @@ def test_json(tmp_path):
     write_json(tmp_path / "v.json", value)
     assert read_json(tmp_path / "v.json") == value == json.loads((tmp_path / "v.json").read_text("utf-8"))
     (tmp_path / "bad.json").write_text('{\n "a": 1,\n oops\n}')
-    with pytest.raises(UserError, match=r"bad\.json, line 3: not valid JSON"):
+    with pytest.raises(UserError, match=r"bad\.json: not valid JSON .*line 3"):
         read_json(tmp_path / "bad.json")
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xf6"}')
     with pytest.raises(UserError, match=r"latin\.json, line 1: byte 0xf6 at column 8 is not UTF-8"):
@@ -168,12 +132,3 @@ def test_results_replace_neither_inputs_nor_each_other(tmp_path):
         check_outputs([tmp_path / "a", tmp_path / "in"], [None, tmp_path / "in"])
     with pytest.raises(UserError, match="a: two results"):
         check_outputs([tmp_path / "a", tmp_path / "x" / ".." / "a"])
-
-
-def test_a_full_disk_behind_another_error_is_said():
-    """PyTorch's writer says that a position is unexpected."""
-    with (
-        pytest.raises(OSError, match="No space left on device: '/dev/full'"),
-        atomic_write("/dev/full", "wb") as stream,
-    ):
-        torch.save({"weight": torch.ones(100_000)}, stream)

@@ -21,8 +21,6 @@ def test_counts(write, tmp_path):
         dropped_empty_target=1,
         dropped_empty_both=1,
         dropped_documents=1,
-        lines_with_carriage_return=1,
-        lines_with_control_character=3,
         documents=2,
         sentences=3,
         borders="opened by <d>",
@@ -31,20 +29,10 @@ def test_counts(write, tmp_path):
     assert list(read_lines(out[1])) == ["<d>", "Eins.", "<d>", "Sechs.", "Acht !"]
 
 
-def test_what_looks_wrong_with_many_lines(write, tmp_path):
-    """Text encoded twice, by either of two encodings, and text as Moses escapes it; sound text has no warning."""
-    text = ["Das Mädchen ist größer.", "„Über Öfen“", "Ärger", "R & D", "café", "Ÿ"]
-    sound = write("en", "<d>\n" + "\n".join(text))
-
-    def warnings(lines: list[str]) -> list[str]:
-        other, out = write("de", "<d>\n" + "\n".join(lines)), (tmp_path / "x.en", tmp_path / "x.de")
-        return list(clean_files(sound, other, out).warnings("train", (sound, other)))
-
-    for wrong in (text[0].encode().decode("latin-1"), "Größe".encode().decode("cp1252"), "Er sagte &quot; ja &quot; ."):
-        (found,) = warnings([*text[1:], wrong])
-        assert found.startswith("train: 1 of 12 lines")
-    assert not warnings(["ä"] * 6)
-    assert len(warnings(text)) == 1
+def test_the_same_text_on_both_sides_is_said(write, tmp_path):
+    sides = write("en", "<d>\nOne.\nTwo.\n"), write("de", "<d>\nOne.\nTwo.\n")
+    (warning,) = clean_files(*sides, (tmp_path / "x.en", tmp_path / "x.de")).warnings("train", sides)
+    assert warning.startswith("train: 2 of 2 sentences are the same on both sides")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
-from gtransformer.errors import UserError
 from gtransformer.lab.analysis.cxmi import spans
 from gtransformer.lab.analysis.words import side_of
 from gtransformer.preprocess.pieces import (
@@ -121,18 +120,6 @@ def test_wordpiece_dictionary(wordpieces: Path, tmp_path: Path):
     size = given_dictionary(wordpieces, ["en", "de"], tmp_path / "dict.txt")
     dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
     assert dictionary.symbols[4:] == [*WORDS, "[en]", "[de]", "<mask>"] and len(dictionary) == size
-
-
-def test_bad_files(tmp_path: Path):
-    (tmp_path / "bad").write_text("bad")
-    for name in ("none", "bad"):
-        with pytest.raises(UserError, match=name):
-            SentencePieces(tmp_path / name)
-    skip_without_transformers()
-    with pytest.raises(UserError, match="bad"):
-        WordPieces(tmp_path / "bad")
-    with pytest.raises(UserError, match=str(tmp_path)):
-        save_wordpieces(tmp_path, tmp_path / "out.json")
 
 
 def test_a_sentence_is_never_without_words(model: Path, wordpieces: Path):

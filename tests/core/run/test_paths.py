@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gtransformer.cli.prepare import build_parser, settings_from
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import sha256, write_json
-from gtransformer.preprocess import manifest
-from gtransformer.preprocess.pipeline import Preparation
-from gtransformer.preprocess.settings import Settings
 from gtransformer.run.dependencies import missing_first
 from gtransformer.run.paths import Corpus, run_directory
 from gtransformer.run.recipe import language_changes
@@ -100,7 +95,7 @@ def test_languages_and_ways_to_prepare_hold_for_the_recipes_before(tmp_path: Pat
 def test_a_shared_corpus_keeps_the_options_that_it_was_prepared_with(tmp_path: Path, runs: Path, capsys):
     """A recipe that is run on it, with nothing said of preparing, neither refuses nor replaces it."""
     raw = write_raw(tmp_path / "data")
-    settings = {"bpe_merges": 32000, "max_instance_tokens": 512, "max_sents": None, "moses": None}
+    settings = {"bpe_merges": 32000, "max_instance_tokens": 512, "max_sents": None}
     write_json(runs / "concatenation/sentences" / "data" / "prepared" / "manifest.json", {"settings": settings})
     for options, merges in (((), 32000), (("--set", "prepare.bpe-merges=7"), 7)):
         made("window/base", raw, "prepare", "--dry-run", *options).execute("prepare")
@@ -136,71 +131,10 @@ def test_a_recipe_s_own_way_to_prepare_holds_for_the_corpus_that_it_shares(tmp_p
     write_json(runs / "base" / "data" / "prepared" / "manifest.json", {"settings": settings})
     made(mine, raw, "prepare", "--dry-run").execute("prepare")
     said = capsys.readouterr().out
-    assert "--bpe-merges 50 --max-instance-tokens 99 " in said and "--no-moses-rules" in said
+    assert "--bpe-merges 50 --max-instance-tokens 99 " in said and "--moses-rules" not in said
     made("from_sentence_model", raw, "prepare", "--dry-run").execute("prepare")
     said = capsys.readouterr().out
     assert "--bpe-merges 30000 " in said and " --moses-rules" in said
-
-
-def with_rules(prepared: Path, rules: bool | None, command: str = "gtransformer prepare") -> None:
-    """A finished corpus, by its manifest alone; ``rules``: whether by Moses' rules, None: as of an earlier version."""
-    settings = {} if rules is None else {"moses_rules": rules}
-    write_json(prepared / "manifest.json", {"settings": settings, "vocabulary": {}, "command": command})
-
-
-@pytest.mark.parametrize(
-    ("recipe", "rules", "asked", "change", "refused"),
-    [
-        ("base", True, True, "null", True),
-        ("base", True, True, "false", True),
-        ("sent_base", True, True, "null", True),
-        ("base", None, False, "null", True),
-        ("base", False, False, "null", False),
-        ("base", True, True, None, False),
-        ("base", False, False, None, True),
-        ("sent_base", False, False, None, False),
-        ("cpu_small", True, True, None, True),  # which has it removed
-        ("cpu_small", True, False, None, False),  # kept as an earlier version prepared it
-        ("cpu_small", None, False, None, False),
-    ],
-)
-def test_moses_rules_that_a_finished_corpus_has_are_not_taken_away_in_silence(
-    tmp_path: Path, stages, recipe, rules, asked, change, refused
-):
-    raw = write_raw(tmp_path / "data")
-    lender = "base" if recipe == "sent_base" else recipe
-    command = "gtransformer prepare raw out" + " --moses-rules" * asked
-    with_rules(tmp_path / "runs" / lender / "data" / "prepared", rules, command)
-    made(recipe, raw, "prepare", *(["--set", f"prepare.moses-rules={change}"] if change else [])).execute("prepare")
-    args = build_parser().parse_args(stages.commands[-1][3:])
-    run = Preparation(args.raw, args.output, settings_from(args))
-    same = partial(manifest.check_same, run.output, run.settings, run.borrowed, run.splits)
-    if not refused:
-        return same()
-    with pytest.raises(UserError, match=r"data/prepared: prepared with other options \(--moses-rules: .* not "):
-        same()
-
-
-def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path):
-    raw, output = write_raw(tmp_path / "raw"), tmp_path / "out"
-    splits = {split: [raw / f"concatenated_en2de_{split}_{lang}.txt" for lang in PAIR] for split in ("train", "test")}
-    inputs = {path.name: sha256(path) for files in splits.values() for path in files}
-    content = {"settings": {"moses_rules": Settings().moses_rules}, "vocabulary": {}, "inputs": inputs}
-    write_json(output / "manifest.json", content)
-    manifest.check_same(output, Settings(), None, splits)
-    write_raw(raw, "Corrected.", splits=["test"])
-    manifest.check_same(output, Settings(), None, splits)
-    new = [path.rename(path.with_name(f"new_{path.name}")) for path in splits["train"]]
-    manifest.check_same(output, Settings(), None, splits | {"train": new})
-    (raw / "train.tsv").write_text("A.\tA.\n")
-    more = {"train": [raw / "train.tsv"] * 2}, {"train": new[::-1]}, {"train": new, "valid": [raw / "train.tsv"] * 2}
-    for other, name in zip(more[:2], ("train.tsv", "new_concatenated_en2de_train_de.txt"), strict=True):
-        with pytest.raises(UserError, match=f"out: prepared from another corpus .*/{name} is another text now"):
-            manifest.check_same(output, Settings(), None, other)
-    manifest.check_same(output, Settings(), None, more[2])
-    write_raw(raw, "Another.", splits=["train"])
-    with pytest.raises(UserError, match="out: prepared from another corpus .*_train_en.txt is another text now"):
-        manifest.check_same(output, Settings(), None, splits)
 
 
 def test_all_commands_can_be_seen_before_anything_is_done(tmp_path: Path, capsys):

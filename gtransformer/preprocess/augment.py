@@ -8,13 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from unicodedata import east_asian_width
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.clean import WHOLE, CleanReport, clean_documents
+from gtransformer.preprocess.clean import CleanReport, clean_documents
 from gtransformer.preprocess.corpus import (
     DOCUMENT,
     SPLITS,
@@ -145,7 +146,7 @@ def select(
     files: tuple[Path, Path],
     held_out: HeldOut,
     counts: Selection,
-    share: tuple[int, int] = WHOLE,
+    share: tuple[int, int] = (0, 1),
     skip: bool = False,
     plain: bool = False,
     sentence_pairs: bool = False,
@@ -166,7 +167,7 @@ def select(
     """
     own, shards = share
     read = read_split(files, langs, sentence_pairs) if langs else read_documents(*files, sentence_pairs)
-    documents = clean_documents(read, CleanReport(), share)
+    documents = islice(clean_documents(read, CleanReport()), own, None, shards)
     for number, document in enumerate(documents):
         number = own + number * shards
         where = next(filter(None, map(held_out.find, zip(*document, strict=True))), None)

@@ -177,7 +177,6 @@ def test_ctxpro_from_documents(tmp_path, capsys):
     assert json.loads(output.read_text(encoding="utf-8"))["systems"]["out"]["outcomes"] == found["outcomes"]
     for entries, lines, said in (
         (CTXPRO, documents + "<d>\nMehr.\n", "4 documents, but the suite has 3 entries"),
-        (CTXPRO, "er\tsie\tes\n" * 3, "columns"),  # the n best
         (
             [{**counted[0], "scored sentence": 2}, *counted[1:]],
             documents,

@@ -14,10 +14,9 @@ from gtransformer.preprocess.corpus import (
     Pair,
     document_borders,
     fault,
+    read_documents,
     write_pairs,
 )
-from gtransformer.preprocess.formats import detect, read_split
-from gtransformer.preprocess.formats.documents import LeftOut
 from gtransformer.preprocess.parallel import progress
 
 
@@ -25,8 +24,7 @@ from gtransformer.preprocess.parallel import progress
 class CleanReport:
     """Counts of cleaning one split.
 
-    ``kept_incomplete``: pairs with an empty side that were kept. ``left_out``: documents or translation units of a file
-    with both sides that lack one.
+    ``kept_incomplete``: pairs with an empty side that were kept.
     """
 
     documents_read: int = 0
@@ -39,7 +37,6 @@ class CleanReport:
     sentences: int = 0
     pairs_of_one_text: int = 0
     borders: str = ""
-    left_out: int = 0
     kept_incomplete: int = 0
     kept_empty_source: int = 0
     kept_empty_target: int = 0
@@ -60,8 +57,6 @@ class CleanReport:
                 f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
                 "check that the files are of two languages"
             )
-        if self.left_out:
-            yield f"{split}: {self.left_out:,} documents or translation units lack a side and were left out"
         if self.kept_empty_source:
             yield f"{paths[0]}: {self.kept_empty_source} sentences without text; they are kept and are not translated"
         if self.kept_empty_target:
@@ -111,20 +106,16 @@ def clean_files(
     label: str = "clean",
     sentence_pairs: bool = False,
     every_line: bool = False,
-    langs: tuple[str, str] = ("", ""),
 ) -> CleanReport:
-    """Clean a pair of raw files, or one with both sides, and write them in the raw corpus format, atomically.
+    """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
     With ``sentence_pairs`` each sentence of files without documents becomes a document. ``every_line``: see
-    ``clean_documents``. ``langs``: source and target, as a file with both sides may name them. Raises UserError as
-    ``corpus.read_pairs`` and ``formats.read_parallel`` do, and if nothing is left.
+    ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
-    left_out, kind = LeftOut(), detect(source) if source == target else None
-    report = CleanReport(borders=f"of {kind}" if kind else document_borders(source, sentence_pairs))
+    report = CleanReport(borders=document_borders(source, sentence_pairs))
 
     def cleaned() -> Iterator[list[Pair]]:
-        documents = read_split((Path(source), Path(target)), langs, sentence_pairs, left_out)
-        documents = progress(documents, label, unit=" documents")
+        documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
         yield from clean_documents(documents, report, every_line)
         # Raised while the files are written, so that they are removed.
         if report.sentences == report.kept_incomplete:
@@ -132,5 +123,4 @@ def clean_files(
 
     for _ in write_pairs(outputs, cleaned()):
         pass
-    report.left_out = left_out.documents + left_out.units
     return report

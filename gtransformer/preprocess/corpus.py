@@ -16,14 +16,12 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
-BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``corpus get`` downloads
+BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
 DOCUMENT = "<d>"
 # How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
-# Files with both sides of a split, as train.tmx, in formats that name documents (``formats``).
-BOTH_SIDES = (".xml", ".tmx", ".tsv", ".jsonl")
 _RESERVED = ("<d>", "<s>", "</s>")
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 
@@ -56,15 +54,14 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
 
 def split_of(name: str) -> str | None:
     """Return the split (train, valid, test) of a raw file, by its name; None for other files."""
-    return next((new for old, new in SPLITS.items() if f"_{old}_" in name or name.startswith(f"{old}.")), None)
+    return next((new for old, new in SPLITS.items() if f"_{old}_" in name), None)
 
 
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) are accepted, too. A file with both sides (``BOTH_SIDES``)
-    stands for source and target. Raises UserError if the directory is missing, has no files of the language pair, has
-    only one side of a split, or several files of one.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. Raises UserError if the directory is
+    missing, has no files of the language pair or only one side of a split.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
@@ -80,14 +77,6 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
                 raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
             if all(present):
                 splits.setdefault(new, (sides[0], sides[1]))
-    for old, new in SPLITS.items():
-        both = [raw / f"{old}{end}{packed}" for end in BOTH_SIDES for packed in ("", *COMPRESSED)]
-        both = [path for path in both if path.name in names]
-        if len(both) + (new in splits) > 1:
-            other = both[1] if len(both) > 1 else splits[new][0]
-            raise UserError(f"{both[0]}: {other.name} exists, too; keep one of them")
-        if both:
-            splits[new] = (both[0], both[0])
     if not splits:
         pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
         have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"

@@ -99,8 +99,7 @@ def build(splits: Splits, folder: Path, settings: Settings) -> dict[str, dict[st
 
 def _clean(split: str, files: tuple[Path, Path], folder: Path, settings: Settings):
     outputs = [folder / "text" / f"{split}.{lang}" for lang in settings.pair()]
-    langs = tuple(map(plain_language, settings.pair()))
-    report = clean_files(*files, outputs, f"clean {split}", settings.sentence_pairs, split != "train", langs)
+    report = clean_files(*files, outputs, f"clean {split}", settings.sentence_pairs, split != "train")
     warn(report.warnings(split, files))
     _report(f"clean {split}: {report.summary()}")
     return report

@@ -7,7 +7,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +89,6 @@ def search_of_run(directory: Path) -> dict[str, Any]:
         if isinstance(noted.get("generate"), dict):
             return noted["generate"]
     return {}
-
-
-def first_pass_of_run(directory: Path) -> Path | None:
-    """Return the checkpoint of the first pass of a run's recipe, if it exists."""
-    named, command = search_of_run(directory).get("first-pass"), read_record(directory / "train.json").get("command")
-    if named == "start":
-        named = dict(pairwise(command or [])).get("--finetune-from-model")
-    path = Path(str(named))
-    return path if path.suffix == ".pt" and path.is_file() else None
 
 
 def check_start(directory: Path, start_on: str | None) -> None:

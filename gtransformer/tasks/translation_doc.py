@@ -263,21 +263,14 @@ class TranslationDocTask(FairseqTask):
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
-        """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences.
-
-        ``args.contexts``, if given, are those of ``SecondPass``: then batches are already in the form that models need.
-        """
+        """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences."""
         check_generation(args, self.options)
-        scheme, contexts = self.options.scheme, getattr(args, "contexts", None)
-        if contexts is None:
-            for model in models:
-                self.options.check_batches(model)
+        for model in models:
+            self.options.check_batches(model)
         if not getattr(args, "score_reference", False):
-            check_decodable(models, scheme, ready=contexts is not None or self.cfg.first_pass is not None)
+            check_decodable(models, self.options.scheme, ready=self.cfg.first_pass is not None)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        if contexts is not None:
-            return SecondPass(made, contexts)
         if self.cfg.first_pass is not None:
             ForcedPrefixGenerator(made, "--first-pass")  # raises before the first pass, which may take long
             return SecondPass(made, open_first_pass(self, models, args))

@@ -12,10 +12,9 @@ from gtransformer.data.instance_index import InstanceIndex
 from tests.bad_input.row import GIVEN, Row
 
 SCORE = "score {corpus} --output {place}/scores.json --hypotheses {place}/test.jsonl"
-CONTRAST = "contrastive {prepared} --cpu --path {checkpoint} --output {out} --items {place}/items.json"
+CONTRAST = "items {prepared} --cpu --path {checkpoint} --output {out} --items {place}/items.json"
 CXMI = "cxmi {prepared} --cpu --path {checkpoint} --output {out} --split test"
 ENTROPY = "entropy {prepared} --cpu --path {checkpoint} --output {out} --split test"
-GENERATIVE = "generative {corpus} --output {out} --items {place}/items.json --hypotheses x={place}/test.jsonl"
 
 
 def lines() -> list[dict[str, Any]]:
@@ -75,8 +74,6 @@ def references(text: str):
     return make
 
 
-DOCUMENTS = "<d>\nShe sees it.\nYou know.\n"
-PAIR = "--source {place}/a --reference {place}/b --hypotheses x={place}/c"
 SUITE = "contrastive {prepared} --cpu --path {checkpoint} --output {out} --items {place}/suite.json"
 VOITA = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
 
@@ -96,40 +93,20 @@ ROWS = [
     Row("no references", SCORE.replace("{corpus}", "{place}/corpus"), "test.de: no such file", without_references),
     Row("references of another corpus", SCORE.replace("{corpus}", "{place}/corpus"), "test.de: ",
         references("<d>\na\n")),
-    Row("references that are no documents", SCORE.replace("{corpus}", "{place}/corpus"), "test.de, line 3: ",
-        references("<d>\na\n<d>\n")),
     Row("two language pairs", SCORE.replace("{corpus}", "{place}/corpus"), "'test'",
         lambda place: (references("<d>\na\n")(place),
                        (place / "corpus" / "bin" / "test.en-fr.instances.json").write_text("{}"))),
-    Row("an unknown measure", f"{SCORE} --metrics bleurt", "'bleurt'", translations()),
-    Row("an unknown tokeniser", f"{SCORE} --tokenize 14a", "14a", translations()),
-    Row("a page without a place", f"{SCORE} --html {{place}}", "{place}: is a directory", translations()),
     Row("items: none", CONTRAST, "{place}/items.json: no such file"),
-    Row("items: no JSON", CONTRAST, "items.json, line 1: ", items(raw="{")),
-    Row("items: a list", CONTRAST, "items.json", items(raw="[1]")),
-    Row("items: empty", CONTRAST, "items.json", items(lambda found: found.update(items=[]))),
-    Row("items: of another corpus", CONTRAST, "item ", items(lambda found: found["items"][0].update(document=99))),
     Row("items: no checkpoint", CONTRAST.replace("{checkpoint}", "{place}/none.pt"), "none.pt: no such", items()),
     Row("items: a cut checkpoint", CONTRAST.replace("{checkpoint}", "{place}/cut.pt"), "cut.pt",
         lambda place: (items()(place), cut_checkpoint(place))),
-    Row("items: no batch", f"{CONTRAST} --max-tokens 0", "--max-tokens 0", items()),
-    Row("suite: a source that is none", SUITE, "entry 1 has no valid 'src'", suite(src=1)),
-    Row("suite: one translation", SUITE, "entry 1 has no valid 'dst'", suite(dst=["x"])),
-    Row("suite: right is none of them", SUITE, "entry 1 has no valid 'true_ind'", suite(true_ind=2)),
-    Row("suite: a distance that is none", SUITE, "entry 1 has no valid 'ctx_dist'", suite(ctx_dist="far")),
     Row("suite: sentences without end", SUITE, "entry 1: ", suite(dst=["a _eos b", "a"])),
     Row("cxmi: a split that is not there", CXMI.replace("--split test", "--split exam"), "exam"),
     Row("cxmi: less than no context", f"{CXMI} --context -1", "--context"),
     Row("cxmi: no checkpoint", CXMI.replace("{checkpoint}", "{place}/none.pt"), "none.pt: no such"),
     Row("entropy: a split that is not there", ENTROPY.replace("--split test", "--split exam"), "exam"),
     Row("entropy: a cut checkpoint", ENTROPY.replace("{checkpoint}", "{place}/cut.pt"), "cut.pt", cut_checkpoint),
-    Row("generative: no items", GENERATIVE, "{place}/items.json: no such file", translations()),
-    Row("discourse: unequal texts", f"discourse {PAIR}", "{place}/", texts(a=DOCUMENTS, b=DOCUMENTS, c="<d>\nx\n")),
-    Row("terms: no documents", f"terms {PAIR}", "<d>", texts(a="One.\n", b="Eins.\n", c="Eins.\n")),
-    Row("terms: translations of instances", f"terms {PAIR.replace('{place}/c', '{place}/c.jsonl')}", "plain text",
-        texts(a=DOCUMENTS, b=DOCUMENTS)),
     Row("inspect: no model", "inspect_document --model {place}/none {text} -o {out} --cpu", "{place}/none"),
     Row("average: no checkpoints", "average {place} --last 2 -o {out}", "{place}"),
     Row("average: none of them", "average {place} --last 0 -o {out}", "--last 0"),
-    Row("export: no run", "export {place}/none {out}", "{place}/none: no such directory"),
 ]  # fmt: skip

@@ -12,7 +12,6 @@ from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, inspect
 from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, drawn_text, gate_table, to_json
 from gtransformer.lab.analysis.words import Side, WordWatch, side_of
-from gtransformer.models.document_transformer import ITSELF, DocumentTransformerEncoder
 from gtransformer.preprocess.corpus import text_lines
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
@@ -63,8 +62,7 @@ def inspect_document(
     cuts = greedy(costs, model.max_instance_tokens, model.directory.max_sents)
     for number, (first, last) in enumerate(cuts, 1):
         lines = document[first:last]
-        read = document[max(0, first - (model.directory.sentences_beside or 0)) : last]
-        pieces = [line.tokens[0] for line in read]
+        pieces = [line.tokens[0] for line in lines]
         target = given[first:last] if given else model.engine.translate([pieces], options)[0][0].sentences
         words = WordWatch(word_sides(model, pieces, target)) if by_word else None
         source = model.engine.instance_tokens(pieces).tolist()
@@ -130,26 +128,16 @@ def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Seq
     Args:
         source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
     """
-    sides, start, encoder = {}, len(target) - len(source), model.engine.model.encoder
-    if isinstance(encoder, DocumentTransformerEncoder):
-        # As the model reads it (context.split_context): words without boundary tokens, then one at the end.
-        before = source[:-1]
-        if not before:  # no context
-            before, start = (source, 0) if str(encoder.cfg.context_of_first) == ITSELF else ([], None)
-        tokens = [(token, number) for number, sentence in enumerate(before) for token in sentence]
-        sides["context"] = _side(model, [*tokens, (END_SYMBOL, max(0, len(before) - 1))], start)
-        source, start = source[-1:], 0
+    sides = {}
     written = [text.split() for text in target]
     prefixes = model.directory.source_prefix, model.directory.target_prefix
-    for name, sentences, first, prefix in zip(
-        ("source", "target"), (source, written), (start, 0), prefixes, strict=True
-    ):
+    for name, sentences, prefix in zip(("source", "target"), (source, written), prefixes, strict=True):
         begin = START_SYMBOL, *given_words(prefix)
         tokens = [(token, number) for number, one in enumerate(sentences) for token in (*begin, *one, END_SYMBOL)]
-        sides[name] = _side(model, tokens, first)
+        sides[name] = _side(model, tokens)
     return sides
 
 
-def _side(model: GTransformer, tokens: Sequence[tuple[str, int]], start: int | None) -> Side:
+def _side(model: GTransformer, tokens: Sequence[tuple[str, int]]) -> Side:
     symbols, sentences = zip(*tokens, strict=True)
-    return side_of(symbols, sentences, BOUNDARIES, model.directory.sentencepiece, start)
+    return side_of(symbols, sentences, BOUNDARIES, model.directory.sentencepiece)

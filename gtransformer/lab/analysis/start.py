@@ -19,9 +19,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import nn
 
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.evaluation.instances import corpus_instances
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, joined_layout
+from gtransformer.lab.items.split_instances import corpus_instances
 from gtransformer.models.common.config import DOCUMENT
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel

@@ -304,8 +304,10 @@ class Arena(Planner):
         text = {"text": self.folder(recipe.name, seed) / "test.aligned.txt"}
         translated, items = {"items": self.context_items}, {"items": self.items}
         reach = [
-            model_measure("contrastive", "cli.contrastive", self.set, items, ["prepare-set"]),
-            text_measure("generative", "generative", align, align | translated, "generative.json", ["context-items"]),
+            model_measure("contrastive", "lab.cli.items", self.set, items, ["prepare-set"]),
+            text_measure(
+                "generative", "lab.cli.items", align, align | translated, "generative.json", ["context-items"]
+            ),
         ]
         return [
             Translation(changes=started if first else (), after=also),

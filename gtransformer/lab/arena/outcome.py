@@ -193,5 +193,4 @@ def _choices(folder: Path) -> list[dict[str, Any]]:
 
 
 def _written(folder: Path) -> list[dict[str, Any]]:
-    (found,) = read_json(folder / "generative.json")["systems"].values()
-    return found["outcomes"]
+    return read_json(folder / "generative.json")["items"]

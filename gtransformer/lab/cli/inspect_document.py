@@ -59,7 +59,6 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
     from gtransformer.lab.report.inspection import write_inspection
     from gtransformer.models.common.model import needs_of
-    from gtransformer.tasks.generation import check_alone
     from gtransformer.translation.api import GTransformer
 
     for option in ("document", "top"):
@@ -79,7 +78,6 @@ def main(argv: list[str] | None = None) -> None:
     if args.split != parser.get_default("split"):
         raise UserError("--split is for a checkpoint and its prepared corpus; leave it out")
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None)
-    check_alone(model.engine.model, str(args.model))
     if needs_of(model.engine.model).numbers:
         raise UserError(f"{args.model}: this model reads sentence numbers, which the inspection does not provide")
     options = model.directory.search.given(vars(args)).changed(nbest=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import short_commit
-from gtransformer.evaluation.references import OLD_NAMES, REFERENCES
+from gtransformer.evaluation.references import REFERENCES
 from gtransformer.files import read_json
 from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import read_settings, typed
@@ -203,11 +203,10 @@ def real_changes(recipe: str, changes: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_scores(scores: dict[str, Any]) -> tuple[str, dict[str, tuple[float, str]]]:
-    """Return the first scored reference, by its current name, and BLEU by kind."""
-    names = {name: name for name in REFERENCES} | OLD_NAMES
-    name = next((name for name in names if name in scores), None)
+    """Return the first scored reference, and BLEU by kind."""
+    name = next((name for name in REFERENCES if name in scores), None)
     if name is None:
         raise LookupError(f"no score against any reference: {', '.join(REFERENCES)}")
-    return names[name], {
+    return name, {
         kind: (float(scores[name][kind]["score"]), str(scores[name][kind]["signature"])) for kind in KINDS
     }

@@ -19,6 +19,7 @@ from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.attention_shown import to_json
 from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.curves import read_curve, read_series
+from gtransformer.lab.items.items import is_own_set
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import Corpus, model_file
 from gtransformer.run.recipe import Recipe, load_recipe
@@ -110,12 +111,14 @@ def score_contrastive(run: Run, prepared: str, items: Sequence[str], **how: Any)
     """Score the model on contrastive items over a prepared corpus; its choices go to contrastive.json.
 
     Args:
-        how: options of the command: ``batch_sentences`` (sentences per batch, the item last; as in translation), and
+        how: options of the command: ``batch_sentences`` (sentences per batch, the item last; as in translation), or
             ContraPro's ``documents`` and ``context``.
     """
+    own = len(items) == 1 and is_own_set(Path(items[0]))
+    command = "lab.cli.items" if own else "contrastive"
     how = {key.replace("_", "-"): value for key, value in how.items()}
     options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE, **how}
-    call_command("contrastive", str((run.directory / prepared).resolve()), options)
+    call_command(command, str((run.directory / prepared).resolve()), options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import SIDES
-from gtransformer.evaluation.contrastive import read_items
-from gtransformer.evaluation.suite_files import CONTRAPRO, Suite, is_own_suite, read_suite
+from gtransformer.evaluation.suite_files import CONTRAPRO, Suite, read_suite
 from gtransformer.files import read_json, sha256
+from gtransformer.lab.items.items import is_own_set, kinds_of, read_items
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ORDER
 from gtransformer.lab.studies.study import ACCURACY, Study
@@ -43,7 +42,7 @@ class Questions:
     @cached_property
     def suite(self) -> Suite | None:
         """The published suite; None for a set over a prepared corpus. Raises UserError if it cannot be read."""
-        if len(self.items) == 1 and is_own_suite(self.items[0]):
+        if len(self.items) == 1 and is_own_set(self.items[0]):
             return None
         return read_suite(self.items, self.context, self.documents)
 
@@ -53,8 +52,7 @@ class Questions:
         if self.suite is not None:
             return {kind for example in self.suite.examples for kind in example.groups}
         _, items = read_items(self.items[0])
-        sides = all(getattr(item, side) is not None for item in items for side in SIDES)
-        return {"phenomenon", "distance", *(SIDES if sides else ())}
+        return set(kinds_of(items))
 
     def check(self, study: Study, corpora: Corpora) -> None:
         """Raise UserError for items that do not fit the corpus or the study."""

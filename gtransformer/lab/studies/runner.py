@@ -209,9 +209,8 @@ class Runner:
 
     def metrics(self, run: StudyRun) -> list[str]:
         """Return the metrics of a run."""
-        lower = ["bleu-lc"] if "bleu-lc" in run.settings().sections["score"].get("metrics", ()) else []
         # TER takes hours on long, unaligned translations of failed models; the paper's figures do not need it.
-        return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
+        return ["bleu", *(["ter"] if self.study.is_table else [])]
 
     def stage(self, run: StudyRun) -> Stage:
         """Return the stage of a run, whose program reads its order."""

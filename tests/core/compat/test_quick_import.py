@@ -12,7 +12,6 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from gtransformer.cli.translate import main
 from tests.saved_model import make_checkpoint, training_arguments
 from tests.support import ROOT
 
@@ -34,34 +33,6 @@ def fresh(code: str, *arguments: str) -> list[str]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
-
-
-@pytest.mark.slow
-def test_translating_imports_neither_trainer_nor_statistics(saved_model, tmp_path, capfd):
-    text = tmp_path / "text.txt"
-    text.write_text(TEXT)
-    arguments = ["--model", str(saved_model), "--cpu", "--quiet", "--nbest", "2", "--scores", str(text)]
-    assert main(arguments) == 0  # in this process, where all of fairseq is imported
-    expected = capfd.readouterr().out.splitlines()
-    code = f"""
-import sys
-from gtransformer.cli.main import main
-status = main(["translate", *sys.argv[1:]])
-print(status, [name for name in {SLOW} if name in sys.modules], "fairseq" in sys.modules)
-"""
-    *found, last = fresh(code, *arguments)
-    assert found == expected
-    assert last == "0 [] True"
-
-
-def test_a_mistake_is_told_before_pytorch_is_imported(saved_model, tmp_path):
-    code = """
-import sys
-from gtransformer.cli.main import main
-print(main(["translate", *sys.argv[1:]]), "torch" in sys.modules)
-"""
-    for wrong in (["--model", saved_model, tmp_path / "none.txt"], ["--model", tmp_path, ROOT / "README.md"]):
-        assert fresh(code, *map(str, wrong)) == ["1 False"]
 
 
 REST = "\nfrom gtransformer import compat; assert compat.import_rest() and not compat.import_rest()\n"

@@ -1,5 +1,4 @@
-"""Text comes back from a prepared corpus as it was, what a perfect translation scores is measured, and corpora that
-were prepared by Moses' rules stay as they are.
+"""Text comes back from a prepared corpus as it was, and corpora that were prepared by Moses' rules stay as they are.
 """
 
 from __future__ import annotations

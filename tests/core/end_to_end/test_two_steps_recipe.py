@@ -55,7 +55,7 @@ def test_two_steps_by_one_command(command: list[str], tmp_path: Path) -> None:
     scores = json.loads((second / "test.scores.json").read_text(encoding="utf-8"))
     assert scores["counts"] | {"misaligned_instances": 0} == scores["counts"] and scores["recipe"] == "two"
     assert scores["counts"]["sentences"] == DOCUMENTS["test"] * SENTENCES
-    assert {"s_bleu", "s_bleu_lc", "d_bleu_lc"} <= scores["scores"]["raw"].keys()
+    assert {"s_bleu", "d_bleu", "ter"} <= scores["scores"]["raw"].keys()
     assert not (first / "test.scores.json").exists(), "of step 1 no more than is needed"
     record = (first / "train.json").read_bytes()
     assert main(command) == 0 and (first / "train.json").read_bytes() == record, "done once"

@@ -12,7 +12,7 @@ from gtransformer.files import sha256, write_json
 from gtransformer.run.dependencies import missing_first
 from gtransformer.run.paths import Corpus, run_directory
 from gtransformer.run.recipe import language_changes
-from gtransformer.run.stage import first_pass_of_run, search_of_run
+from gtransformer.run.stage import search_of_run
 from tests.core.run.locations import PAIR, made, parse, write_raw
 
 
@@ -192,16 +192,3 @@ def test_a_training_that_is_not_over_has_its_recipes_search(tmp_path: Path):
     assert (found["beam"], found["strategy"]) == (7, "sequential")
     write_json(run.directory / "train.json", {"generate": {"beam": 3}})
     assert search_of_run(run.directory) == {"beam": 3}
-
-
-@pytest.mark.parametrize("named", ["start", "given.pt", "translations.jsonl", None])
-def test_the_first_pass_of_a_run(tmp_path: Path, named):
-    """What training started from, or a checkpoint that the recipe names; translations translate no other text."""
-    model = tmp_path / "start.pt"
-    for path in (model, tmp_path / "given.pt", tmp_path / "translations.jsonl"):
-        path.touch()
-    command = ["fairseq-train", "bin", "--finetune-from-model", str(model), "--cpu"]
-    first = named if named in ("start", None) else str(tmp_path / named)
-    write_json(tmp_path / "run" / "train.json", {"command": command, "generate": {"first-pass": first}})
-    wanted = {"start": model, "given.pt": tmp_path / "given.pt"}.get(named)
-    assert first_pass_of_run(tmp_path / "run") == wanted

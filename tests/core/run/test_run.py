@@ -135,7 +135,7 @@ def test_what_translates_first(corpus, runs, stages, tmp_path):
 
 def test_benchmark_corpora_lie_in_data(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA", str(tmp_path))
-    with pytest.raises(UserError, match="gtransformer corpus get ted"):
+    with pytest.raises(UserError, match="scripts/get_ted.sh"):
         made("base", "ted", "prepare")
     (tmp_path / "ted").mkdir()
     assert made("base", "ted", "prepare").raw == tmp_path / "ted"

@@ -59,7 +59,7 @@ def test_the_list_before_there_is_a_corpus(arguments, tmp_path, capsys, monkeypa
     assert "the demonstration corpus is not generated yet" in output and "larger than the corpus" in output
     monkeypatch.setenv("DATA", str(tmp_path))
     assert main([arguments[0], "ted", *arguments[2:], "--list"]) == 0
-    assert "fetch the corpus with: gtransformer corpus get ted" in capsys.readouterr().out
+    assert "fetch the corpus with scripts/get_ted.sh" in capsys.readouterr().out
     assert main([arguments[0], str(tmp_path / "none"), *arguments[2:], "--list"]) == 1
 
 

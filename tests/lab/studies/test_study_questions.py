@@ -67,7 +67,6 @@ def study(place: Path, *options: object, figure: str = "docflat_figure4") -> int
         (["--items", "contrapro.json"], "documents"),
         (["--items", "contrapro.json", "--documents", "subtitle"], "subtitle"),
         (["--items", "text"], "distance"),
-        (["--items", "text", "--documents", "subtitles"], "--docum"),
         (["--items", "contrapro.json", "--context", "-1"], "--context"),
         (["--items", OWN, "--context", "2"], "--context"),
         (["--items", "lex.json"], "lex.json"),

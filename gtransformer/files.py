@@ -8,7 +8,7 @@ import hashlib
 import json
 import lzma
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,16 +70,6 @@ def check_output(path: str | Path, inputs: Iterable[str | Path | None] = ()) -> 
         raise UserError(f"{path}: is read, and the results would replace it; name another file for them")
 
 
-def check_outputs(paths: Iterable[str | Path], inputs: Sequence[str | Path | None] = ()) -> None:
-    """Raise UserError as ``check_output`` for several files, and if two of them are one."""
-    written: set[Path] = set()
-    for path in map(Path, paths):
-        check_output(path, inputs)
-        if path.resolve() in written:
-            raise UserError(f"{path}: two results would be written to it; name another file for one of them")
-        written.add(path.resolve())
-
-
 def is_replaceable(path: str | Path) -> bool:
     """Return whether another file may replace ``path``: a regular file, or none yet; not a device, pipe or stream."""
     path = Path(path)
@@ -128,28 +118,6 @@ def read_json(path: str | Path) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise UserError(f"{path}: not valid JSON ({error})") from None
-
-
-def check_entry(where: str, valid: Mapping[str, bool]) -> None:
-    """UserError for the first key of an entry whose value is not valid."""
-    for key, right in valid.items():
-        if not right:
-            raise UserError(f"{where} has no valid {key!r}; correct it")
-
-
-def is_count(value: object) -> bool:
-    """Return whether a value from a file is a whole number, 0 or more."""
-    return type(value) is int and value >= 0
-
-
-def are_texts(value: object) -> bool:
-    """Return whether a value from a file is a list of strings."""
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def json_fault(error: BaseException) -> str:
-    """Return the reason why text is no JSON, given one of NO_JSON."""
-    return getattr(error, "msg", "brackets or a number without end")
 
 
 def process_memory(field: str, process: int | str = "self") -> int | None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
-from gtransformer.files import NO_JSON, json_fault, read_lines
+from gtransformer.files import NO_JSON, read_lines
 
 Sentence = TypeVar("Sentence")
 TRANSLATED = "give the split and the prepared corpus that were translated"
@@ -175,7 +175,7 @@ def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
     try:
         entry = json.loads(line)
     except NO_JSON as error:
-        raise UserError(f"{where}: not valid JSON ({json_fault(error)}); {AGAIN}") from None
+        raise UserError(f"{where}: not valid JSON ({error}); {AGAIN}") from None
     if not isinstance(entry, dict):
         raise UserError(f"{where}: not a JSON object; one object per instance is expected")
     for key in ("id", "document", "first_sentence", "sentences"):

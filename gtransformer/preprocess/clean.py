@@ -6,17 +6,14 @@ Validation and test sets keep every line, so that translations are aligned with 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.files import read_lines
 from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import (
-    MARKED,
     Pair,
     document_borders,
     fault,
-    is_document_mark,
     read_documents,
     write_pairs,
 )
@@ -27,8 +24,7 @@ from gtransformer.preprocess.parallel import progress
 class CleanReport:
     """Counts of cleaning one split.
 
-    ``empty``: kept lines with an empty side: (line of the raw file, source is empty, target is empty).
-    ``first``: line of the raw file where the first document begins.
+    ``kept_incomplete``: pairs with an empty side that were kept.
     """
 
     documents_read: int = 0
@@ -41,8 +37,9 @@ class CleanReport:
     sentences: int = 0
     pairs_of_one_text: int = 0
     borders: str = ""
-    first: int = 1
-    empty: list[tuple[int, bool, bool]] = field(default_factory=list)
+    kept_incomplete: int = 0
+    kept_empty_source: int = 0
+    kept_empty_target: int = 0
 
     def summary(self) -> str:
         """Return one line for the terminal."""
@@ -50,7 +47,7 @@ class CleanReport:
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
             f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; kept "
-            f"{len(self.empty)}"
+            f"{self.kept_incomplete}"
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
@@ -60,12 +57,11 @@ class CleanReport:
                 f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
                 "check that the files are of two languages"
             )
-        effects = ("are not translated", "are translated, against an empty reference")
-        for side, (path, effect) in enumerate(zip(paths, effects, strict=True), 1):
-            lines = [row[0] for row in self.empty if row[side]]
-            if lines:
-                shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-                yield f"{path}: {len(lines)} sentences without text (line {shown}); they are kept and {effect}"
+        if self.kept_empty_source:
+            yield f"{paths[0]}: {self.kept_empty_source} sentences without text; they are kept and are not translated"
+        if self.kept_empty_target:
+            what = "they are kept, and their sources are translated against an empty reference"
+            yield f"{paths[1]}: {self.kept_empty_target} sentences without text; {what}"
 
 
 def clean_documents(
@@ -76,7 +72,6 @@ def clean_documents(
     Args:
         every_line: keep pairs with a blank side; that side becomes empty.
     """
-    has_marks = report.borders == MARKED
     for document in documents:
         report.documents_read += 1
         kept = []
@@ -88,8 +83,9 @@ def clean_documents(
             if not (no_source or no_target):
                 kept.append((source, target))
             elif every_line:
-                line = report.sentences_read - 1 + report.documents_read * has_marks + report.first
-                report.empty.append((line, no_source, no_target))
+                report.kept_incomplete += 1
+                report.kept_empty_source += no_source
+                report.kept_empty_target += no_target
                 kept.append(("" if no_source else source, "" if no_target else target))
             else:
                 report.dropped_empty_both += no_source and no_target
@@ -117,14 +113,12 @@ def clean_files(
     ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
-    if report.borders == MARKED:
-        report.first = next(number for number, line in enumerate(read_lines(source), 1) if is_document_mark(line))
 
     def cleaned() -> Iterator[list[Pair]]:
         documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
         yield from clean_documents(documents, report, every_line)
         # Raised while the files are written, so that they are removed.
-        if report.sentences == len(report.empty):
+        if report.sentences == report.kept_incomplete:
             raise fault(source, 1, "no sentence pair has text on both sides; check the files")
 
     for _ in write_pairs(outputs, cleaned()):

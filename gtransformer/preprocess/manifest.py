@@ -28,10 +28,9 @@ MANY_UNKNOWN = 0.01  # of a text's tokens; text with the BPE codes of its dictio
 def noted_digests(prepared: Path) -> dict[str, str]:
     """Return digests of the data that training reads and of the vocabulary, to be stored with a model.
 
-    The vocabulary consists of the files that encode text and the dictionaries. Empty if the manifest names no files.
+    The vocabulary consists of the files that encode text and the dictionaries.
     """
-    manifest = read_json(prepared / "manifest.json")
-    files = manifest.get("outputs") or {}
+    files = read_json(prepared / "manifest.json")["outputs"]
     kinds = {
         "corpus": {name: sha for name, sha in files.items() if name.startswith("bin/") and "/test." not in name},
         "vocabulary": {name: sha for name, sha in files.items() if name.startswith(VOCABULARY)},
@@ -40,11 +39,12 @@ def noted_digests(prepared: Path) -> dict[str, str]:
 
 
 def source_text(prepared: Path, split: str) -> str | None:
-    """Return the SHA-256 of the plain source text of a prepared split; None if the manifest has none."""
+    """Return the SHA-256 of the plain source text of a prepared split; None without a manifest."""
     path = prepared / "manifest.json"
-    manifest = read_json(path) if path.is_file() else {}
-    lang = (manifest.get("settings") or {}).get("source_lang")
-    return (manifest.get("outputs") or {}).get(f"text/{split}.{lang}")
+    if not path.is_file():
+        return None
+    manifest = read_json(path)
+    return manifest["outputs"].get(f"text/{split}.{manifest['settings']['source_lang']}")
 
 
 def check_translated(translations: Path, prepared: Path, split: str) -> None:

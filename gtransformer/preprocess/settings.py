@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -183,14 +182,3 @@ def check_given(settings: Settings) -> None:
         cutter = settings.bpe_codes or settings.sentencepiece
         what = f"has none of the pieces that {cutter} makes; give the dictionary that belongs to it"
         raise UserError(f"{dictionaries[0]}: {what}")
-
-
-def shard_numbers(shard: str | None) -> tuple[int, int]:
-    """Return (i, n) of "i/n", the i-th of n shards, from 0; (0, 1) for None. Raise UserError for anything else."""
-    if shard is None:
-        return 0, 1
-    found = re.fullmatch(r"(\d+)/(\d+)", shard, re.ASCII)
-    number, shards = map(int, found.groups()) if found else (0, 0)
-    if not number < shards:
-        raise UserError(f"--shard {shard}: give I/N, which shard of how many, I from 0 to N - 1 (of four: 0/4 to 3/4)")
-    return number, shards

@@ -5,13 +5,11 @@ import hashlib
 import json
 import lzma
 import os
-import stat
-import threading
 
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, check_outputs, read_json, read_lines, sha256, write_json
+from gtransformer.files import atomic_write, check_output, read_json, read_lines, sha256, write_json
 
 
 def names(folder):
@@ -35,14 +33,7 @@ def test_what_editors_of_other_systems_add_is_no_text(tmp_path):
     assert read_json(other) == {"a": [1]}
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("eins\nzw\u00f6lf\n".encode("utf-16"), 1),
-        (gzip.compress(b"eins\n", mtime=0), 1),
-        (b"gut\nsch\xf6n\n", 2),
-    ],
-)
+@pytest.mark.parametrize(("content", "line"), [("eins\n".encode("utf-16"), 1), (b"gut\nsch\xf6n\n", 2)])
 def test_what_is_no_text_in_utf8(tmp_path, content, line):
     path = tmp_path / "text.txt"
     path.write_bytes(content)
@@ -81,18 +72,6 @@ def test_of_a_symbolic_link_the_target_is_replaced(tmp_path):
     assert names(tmp_path / "there") == ["out.txt"] and names(tmp_path) == ["link.txt", "there"]
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    found = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
-    reader.start()
-    with atomic_write(pipe) as stream:
-        stream.write("eins")
-    reader.join(timeout=10)
-    assert found == ["eins"] and stat.S_ISFIFO(pipe.stat().st_mode) and names(tmp_path) == ["pipe"]
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_after_an_error_the_old_file_stands_and_nothing_else(tmp_path, error):
     path = tmp_path / "out.txt"
@@ -125,10 +104,8 @@ def test_sha256(tmp_path):
     assert sha256(tmp_path / "pipe") is None
 
 
-def test_results_replace_neither_inputs_nor_each_other(tmp_path):
+def test_results_do_not_replace_inputs(tmp_path):
     (tmp_path / "in").write_text("x")
-    check_outputs([tmp_path / "a", tmp_path / "b"], [tmp_path / "in", None])
+    check_output(tmp_path / "a", [tmp_path / "in", None])
     with pytest.raises(UserError, match="in: is read"):
-        check_outputs([tmp_path / "a", tmp_path / "in"], [None, tmp_path / "in"])
-    with pytest.raises(UserError, match="a: two results"):
-        check_outputs([tmp_path / "a", tmp_path / "x" / ".." / "a"])
+        check_output(tmp_path / "in", [None, tmp_path / "in"])

@@ -21,7 +21,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import atomic_write, check_outputs, sha256, write_json
+from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
@@ -70,7 +70,8 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.items.split_instances import corpus_instances
     from gtransformer.tasks.options import BATCH
 
-    check_outputs(filter(None, (args.output, args.words)), [args.path])
+    for output in filter(None, (args.output, args.words)):
+        check_output(output, [args.path])
     for name, values in (("--context", args.context), ("--batch-sentences", [args.batch_sentences or 1])):
         if min(values) < 1:
             raise UserError(f"{name} {min(values)}: give 1 or more")

@@ -46,21 +46,14 @@ def test_manifest_counts_recomputed(raw, prepared):
         assert counts["instances"] == len(instances["de"]) == number
         sentences = sum(line.split().count("<s>") for line in instances["en"])
         assert counts["sentences"] == sentences
-        assert counts["sentences_per_instance"] == round(sentences / number, 2)
-        longest: list[int] = [0] * sentences
         for lang, content in instances.items():
             words = [word for line in content for word in line.split()]
             tokens = len(words) - 2 * sentences
             assert counts["tokens"][lang] == tokens
-            assert counts["tokens_per_instance"][lang] == round(tokens / number, 2)
             assert counts["unknown_tokens"][lang] == sum(word not in dictionary for word in words)
-            sizes = [len(part.split()) for line in content for part in split_instance(line)]
-            longest = [max(pair) for pair in zip(longest, sizes, strict=True)]
         too_long = 1 if split == "train" else 0
         assert counts["dropped"]["longer_than_max_sentence_tokens"] == too_long
         assert sentences == counts["raw"]["sentences"] - sum(dropped.values()) - too_long
-        assert counts["sentences_over_instance_limit"] == sum(size + 2 >= 128 for size in longest)
-        assert counts["sentences_over_instance_limit"] == 1 - too_long
     assert manifest["outputs"] == {
         str(path.relative_to(prepared)): sha256(path)
         for path in sorted(prepared.rglob("*"))
@@ -79,10 +72,7 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
             words = [[dictionary.symbols[index] for index in row] for row in data]
             assert all(row[-2:] == ["</s>", "</s>"] for row in words)
             found = join(instance_index, [split_instance(" ".join(row[:-1])) for row in words])
-            text, tokens = (
-                documents(prepared / "text" / f"{split}.{lang}"),
-                documents(prepared / "tok" / f"{split}.{lang}"),
-            )
+            text, tokens = (documents(prepared / folder / f"{split}.{lang}") for folder in ("text", "tok"))
             processor = Postprocessor(lang)
             dropped = set(instance_index.dropped)
             assert len(dropped) == (1 if split == "train" else 2)
@@ -96,7 +86,7 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
 
 
 def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
-    """What has no source is said by line, is in no instance, and has an empty line in the translation."""
+    """What has no source is in no instance, and has an empty line in the translation."""
     output = tmp_path / "out"
     run(raw, output)
     err = capfd.readouterr().err
@@ -105,7 +95,7 @@ def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
         given, text = lines(path), lines(output / "text" / f"test.{lang}")
         empty = [number for number, line in enumerate(given, 1) if not line.strip(" \u200b")]
         assert len(text) == len(given) and [number for number, line in enumerate(text, 1) if not line] == empty
-        assert f"warning: {path}: 2 sentences without text (line {empty[0]}, {empty[1]})" in err
+        assert f"warning: {path}: 2 sentences without text" in err
         assert "concatenated_en2de_train" not in err
     instance_index, target = (
         InstanceIndex.load(output / "bin" / "test.en-de.instances.json"),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -20,8 +19,6 @@ from gtransformer.cli.translate import main as translate
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, postprocessor_for
 from gtransformer.run.commands import to_arguments, without_half_precision
 from gtransformer.run.recipe import load_recipe
-from gtransformer.translation.api import GTransformer
-from gtransformer.translation.model_directory import ModelDirectory, TextChain
 from tests.bert import save_bert, skip_without_transformers
 from tests.commands import run
 from tests.core.models import fairseq_models
@@ -113,9 +110,7 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     assert {name: one["detokeniser"] for name, one in said.items()} == {"raw": "sentencepiece", "release": "sacremoses"}
     (tmp_path / "spm.model").unlink()
     files = {"dict.en_XX.txt", "dict.de_DE.txt", "sentencepiece.model"}
-    model = check_translation(prepared, best, raw, tmp_path, files)
-    chain = TextChain(ModelDirectory.open(model))
-    assert chain.encode_target(plain[1:4]) == [sentence.split() for sentence in sentences]
+    check_translation(prepared, best, raw, tmp_path, files)
 
 
 def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
@@ -141,17 +136,8 @@ def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     assert f"encoder initialised from {tmp_path / 'bert'}" in output and "0.1 times --lr" in output
     shutil.rmtree(tmp_path / "bert")  # a trained model is whole without it
     best = tmp_path / "save" / "checkpoint_best.pt"
-    (model,), _, task = load_model_ensemble_and_task([str(best)])
-    saved = torch.load(best)["model"]
-    assert torch.equal(model.encoder.layers[0].fc1.weight, saved["encoder.layers.0.fc1.weight"])
-    assert task.source_dictionary != task.target_dictionary
-
     options = {"path": best, "gen-output": tmp_path / "test", "cpu": True, "beam": 1}
     run("generate", prepared / "bin", *arguments("bert", ("task", "generate"), **options))
     assert score([str(prepared), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
     files = {"dict.en.txt", "dict.de.txt", "wordpieces.json", "bpe.codes", "truecase.de"}
-    model = check_translation(prepared, best, raw, tmp_path, files)
-    # 64 positions: documents are cut accordingly, and so is a sentence that is longer.
-    long = ["Anna sees it."] * 40 + ["the " * 200]
-    found = GTransformer.from_pretrained(model, device="cpu").translate(long, beam=1, max_len_a=0, max_len_b=2)
-    assert len(found) == 41
+    check_translation(prepared, best, raw, tmp_path, files)

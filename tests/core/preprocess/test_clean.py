@@ -53,10 +53,10 @@ def test_what_is_refused_leaves_nothing(write, tmp_path, english, german, place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en"]
 
 
-@pytest.mark.parametrize("before", [0, 2])
-def test_empty_sides_are_named_by_their_line(write, tmp_path, before):
-    blank = "\n" * before
-    source = write("en", f"{blank}<d>\nOne.\n\n<d>\nThree.\nFour.\n")
-    target = write("de", f"{blank}<d>\nEins.\nZwei.\n<d>\n\nVier.\n")
-    report = clean_files(source, target, (tmp_path / "x.en", tmp_path / "x.de"), every_line=True)
-    assert report.empty == [(before + 3, True, False), (before + 5, False, True)]
+def test_every_line_of_a_test_set_is_kept(write, tmp_path):
+    source = write("en", "<d>\nOne.\n\n<d>\nThree.\nFour.\n")
+    target = write("de", "<d>\nEins.\nZwei.\n<d>\n\nVier.\n")
+    out = tmp_path / "x.en", tmp_path / "x.de"
+    report = clean_files(source, target, out, every_line=True)
+    assert (report.kept_empty_source, report.kept_empty_target, report.sentences) == (1, 1, 4)
+    assert [path.read_text() for path in out] == [source.read_text(), target.read_text()]

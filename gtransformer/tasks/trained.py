@@ -14,7 +14,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from torch import Tensor, nn
 
-from gtransformer import compat
 from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import STORED
@@ -62,8 +61,6 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
     except Exception as error:
         message = explain(error)
-        if message is None and compat.import_rest():  # it may be of a model or task of fairseq's that was not imported
-            return load_trained(checkpoint, **overrides)
         message = message or _unknown_kind(Path(checkpoint))
         if message is None:
             raise

@@ -27,9 +27,6 @@ from gtransformer.tasks.accepted_options import FUSED, option_of
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import (
     as_given,
-    check_optimizer,
-    check_same,
-    check_system,
     check_words,
     goes_on,
     keep_given,
@@ -136,10 +133,7 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     reset = next((option_of(name) for name in RESETS if saved.get(name)), None)
     refuse(STARTING, saved=saved, restored=saved.restore_file != LAST, reset=reset)
     path = pretrained_path(whole) or Path(saved.save_dir) / LAST
-    check_system(model_cfg, whole)
     check_reading(model_cfg, read_settings(path), path)
-    check_same(model_cfg, task_cfg, whole)
-    check_optimizer(whole)
     keep_given(whole)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import logging
-import math
 import re
 from argparse import Namespace
 from collections.abc import Mapping
@@ -18,27 +17,17 @@ from typing import Any
 
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.models import MODEL_REGISTRY
 from fairseq.utils import eval_str_list
 from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from gtransformer import errors
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.accepted_options import option_of
-from gtransformer.tasks.checkpoints import (
-    LANGUAGES,
-    LAST,
-    STRUCTURE,
-    difference,
-    other_language,
-    read_settings,
-    training_done,
-)
+from gtransformer.tasks.checkpoints import LAST, STRUCTURE, load_lazily, read_settings
 
 logger = logging.getLogger(__name__)
 
@@ -212,22 +201,6 @@ def check_pretrained(
         check_words(path, task, task.get(side), dictionary)
 
 
-def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
-    """Raise UserError where training is about to go on from a checkpoint of another system, even if that would fit.
-
-    With ``--load-partial`` another system's may be named by ``--restore-file``; what lies in ``--save-dir`` may not be.
-    """
-    path = None if whole is None else _gone_on_from(whole)
-    if getattr(model_cfg, "load_partial", False) and whole is not None and whole.checkpoint.restore_file != LAST:
-        path = None
-    theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
-    if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and system_of(theirs) != system_of(ours):
-        raise UserError(
-            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot resume from; choose another "
-            "--save-dir, or start from it with --finetune-from-model and --load-partial"
-        )
-
-
 def keep_given(whole: DictConfig) -> None:
     """Let a training that is resumed have the settings of Adam that it is given, not those of its optimizer's state.
 
@@ -239,41 +212,6 @@ def keep_given(whole: DictConfig) -> None:
     betas = tuple(float(one) for one in eval_str_list(cfg.adam_betas))
     given = {"betas": betas, "eps": float(cfg.adam_eps), "weight_decay": float(cfg.weight_decay)}
     whole.checkpoint.optimizer_overrides = repr(given | ast.literal_eval(whole.checkpoint.optimizer_overrides))
-
-
-def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
-    """Raise UserError where a training would go on as another model, or in another direction, than its checkpoint is.
-
-    Parameters need not show it: gates that are continuous or discrete, say, are as many.
-    """
-    path = _gone_on_from(whole)
-    again = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
-    if path is None or (whole.checkpoint.restore_file != LAST and again):  # a training of its own, from another's model
-        return
-    settings = read_settings(path)
-    theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
-    key = difference(theirs, ours)
-    if key is None:
-        theirs, ours = settings.get("task", {}), {name: getattr(task_cfg, name, None) for name in LANGUAGES}
-        key = other_language(theirs, ours)
-    if key is not None:
-        other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
-        raise UserError(
-            f"{path}: trained {as_given(key, theirs[key])}, this training is {as_given(key, ours[key])}; give what it "
-            f"was trained with to resume it, or {other}"
-        )
-
-
-def check_optimizer(whole: DictConfig) -> None:
-    """Raise UserError where a training would be taken up without its optimizer, and so count its updates from 0."""
-    path = None if whole.checkpoint.get("reset_optimizer") else _gone_on_from(whole)
-    done = path and training_done(path)
-    # a complete training, as check_end leaves it, makes no update
-    if done and done.updates and not done.optimizer and whole.optimization.stop_min_lr != math.inf:
-        raise UserError(
-            f"{path}: holds no optimizer's state (as with --no-save-optimizer-state), so updates and learning rate "
-            "would begin at 0 again; give --reset-optimizer if that is wanted, or another checkpoint"
-        )
 
 
 def as_given(name: str, value: Any) -> str:
@@ -324,3 +262,15 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
                 f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
                 "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
             )
+
+
+def add_hours_of_start(whole: DictConfig) -> None:
+    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the model it starts from.
+
+    Args:
+        whole: all options of the training; they are changed.
+    """
+    start = whole.checkpoint.get("continue_once") or whole.checkpoint.finetune_from_model
+    if start and whole.optimization.stop_time_hours > 0:
+        before = (load_lazily(Path(start)).get("extra_state") or {}).get("previous_training_time", 0.0)
+        whole.optimization.stop_time_hours += before / 3600

@@ -210,7 +210,6 @@ def test_another_seed_of_batches_that_are_made_once():
         ("--best-checkpoint-metric d_bleu --eval-bleu", "--maximize-best-checkpoint-metric"),
         ("--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric", "--report-accuracy"),
         ("--best-checkpoint-metric word_ppl --report-accuracy", "--report-accuracy"),
-        ("--best-checkpoint-metric entropy_cross_group", "--doc-attn-entropy"),
         ("--maximize-best-checkpoint-metric", "--maximize-best-checkpoint-metric"),
     ],
 )
@@ -222,7 +221,6 @@ def test_validations_that_would_fail_or_mislead(words, option):
 def test_validations_that_fit():
     for right in (
         "--best-checkpoint-metric d_bleu --eval-bleu --maximize-best-checkpoint-metric",
-        "--best-checkpoint-metric entropy_cross_group --doc-attn-entropy",
         "--best-checkpoint-metric nll_loss --criterion label_smoothed_cross_entropy",
         "--best-checkpoint-metric nll_loss --criterion cross_entropy --sentence-avg",
         "--best-checkpoint-metric ppl --criterion cross_entropy",

@@ -20,7 +20,7 @@ from weakref import WeakSet
 import numpy
 import omegaconf
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import options
 from fairseq import utils as fairseq_utils
 from fairseq.data import iterators
 from fairseq.distributed import utils as distributed
@@ -28,7 +28,6 @@ from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.logging import meters
 from fairseq.models import distributed_fairseq_model
 from fairseq.optim import AMPOptimizer
-from fairseq.tasks import TASK_REGISTRY
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
 from torch import Tensor
@@ -51,10 +50,7 @@ def patch() -> None:
     AMPOptimizer.clip_grad_norm = _clip_unscaled
     meters.StopwatchMeter.load_state_dict = _restore_running
     distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
-    _wrap(checkpoint_utils, "load_checkpoint_to_cpu", _load_naming_the_file)
-    _wrap(checkpoint_utils, "torch_persistent_save", _save_naming_the_file)
     _wrap(options, "add_model_args", _add_checked_architecture)
-    _wrap(options, "parse_args_and_arch", _parse_and_check)
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
     _wrap(iterators.GroupedIterator, "__init__", _group_what_is_left)
@@ -101,27 +97,6 @@ def allow_what_checkpoints_hold() -> None:
     )
 
 
-def _load_naming_the_file(read, path, *arguments, **more):
-    """Name the file in errors of reading a checkpoint; those of fairseq and PyTorch have no path."""
-    errors.last_checkpoint = path
-    try:
-        return read(path, *arguments, **more)
-    except Exception as error:
-        if message := errors.unreadable_checkpoint(error):
-            raise errors.UserError(message) from error
-        raise
-
-
-def _save_naming_the_file(write, value, filename, *arguments, **more):
-    """Name the file in errors of writing a checkpoint."""
-    try:
-        write(value, filename, *arguments, **more)
-    except Exception as error:
-        if isinstance(filename, str) and (full := errors.find_disk_full(error)):
-            full.filename = full.filename or filename
-        raise
-
-
 def _is_no_traceback(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Traceback ")
 
@@ -153,21 +128,6 @@ def _known_architecture(name: str, known: list[str]) -> str:
             f"--arch: there is no architecture '{name}'; {len(known)} are known, among them {', '.join(like)}"
         )
     return name
-
-
-def _parse_and_check(parse, parser, *arguments, **more):
-    """Let the task check a parsed command line (``check_parsed``).
-
-    fairseq gives its programs the options of all parts and does not check their combinations.
-    """
-    if parser.get_default("task") is None:  # fairseq-validate uses the checkpoint's task, but parses options of this
-        parser.set_defaults(task="translation_doc")
-    found = parse(parser, *arguments, **more)
-    args = found[0] if isinstance(found, tuple) else found
-    check = getattr(TASK_REGISTRY.get(getattr(args, "task", None)), "check_parsed", None)
-    if check is not None and not more.get("suppress_defaults"):
-        check(parser, args, of_program=not arguments and more.get("input_args") is None)
-    return found
 
 
 # --- Training

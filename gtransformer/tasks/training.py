@@ -13,10 +13,8 @@ from typing import Any
 from fairseq import checkpoint_utils
 from omegaconf import DictConfig
 
-from gtransformer.errors import UserError
 from gtransformer.optim.linear_by_time import ELAPSED
 from gtransformer.optim.linear_by_time import NAME as BY_TIME
-from gtransformer.tasks.accepted_options import option_of
 from gtransformer.tasks.checkpoints import LAST, Done, training_done
 
 logger = logging.getLogger(__name__)
@@ -170,17 +168,7 @@ def _counter() -> Callable | None:
     return next(filter(None, found), None)
 
 
-LIMITS = ("max_update", "max_epoch", "stop_time_hours")
 BEFORE = "seconds_before"  # in a checkpoint: seconds of training of the model that this training started from
-
-
-def check_limits(options: Any) -> None:
-    """Raise UserError for a negative limit, with which fairseq trains for one update, and for hours that are nan."""
-    for name in LIMITS:
-        value = getattr(options, name, None)
-        no_limit = name == "stop_time_hours" and value is not None and value < 0  # fairseq checks if it is above 0
-        if value is not None and not (value >= 0 or no_limit):
-            raise UserError(f"{option_of(name)} {value}: give more than 0, or 0 for no limit")
 
 
 def count_own_hours(whole: DictConfig) -> float:
@@ -221,10 +209,7 @@ def check_end(whole: DictConfig) -> None:
 
     Args:
         whole: all options of the training; they are changed.
-
-    Raises UserError as ``check_limits``.
     """
-    check_limits(whole.optimization)
     saved, most = whole.checkpoint, whole.optimization
     path = Path(saved.save_dir, LAST)
     if saved.restore_file != LAST or saved.reset_optimizer or not path.is_file():

@@ -10,7 +10,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import options
 from fairseq import utils as fairseq_utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -121,18 +121,6 @@ def test_a_restored_stopwatch_runs():
     other = StopwatchMeter()
     other.load_state_dict(watch.state_dict())
     assert (other.sum, other.n, other.round) == (watch.sum, 3, 0) and other.elapsed_time > 0
-
-
-def test_errors_of_checkpoints_name_the_file(tmp_path):
-    """Without the patch neither PyTorch nor fairseq does."""
-    path = tmp_path / "cut.pt"
-    path.write_bytes(b"PK\x03\x04 no archive")
-    read = checkpoint_utils.load_checkpoint_to_cpu
-    with pytest.raises(UserError, match="cut.pt"):
-        read(str(path))
-    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        read.__wrapped__(str(path))
-    assert "cut.pt" not in str(caught.value)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation")

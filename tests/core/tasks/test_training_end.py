@@ -14,18 +14,9 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
-from gtransformer.errors import UserError
 from gtransformer.tasks import training as training_end
-from gtransformer.tasks.training import GPU_PEAK, check_end, check_limits, count_own_hours, should_save
+from gtransformer.tasks.training import GPU_PEAK, check_end, count_own_hours, should_save
 from tests.support import tiny_task
-
-
-def test_limits():
-    """To fairseq hours below 0 are no limit; after other negative limits it trains for one update."""
-    check_limits(SimpleNamespace(max_update=0, max_epoch=3, stop_time_hours=-1.0))
-    for name, value in (("max_update", -1), ("max_epoch", -1), ("stop_time_hours", math.nan)):
-        with pytest.raises(UserError, match=f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit"):
-            check_limits(SimpleNamespace(**{name: value}))
 
 
 def start(monkeypatch):

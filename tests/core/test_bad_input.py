@@ -48,8 +48,6 @@ ROWS = [
     (SCORE, {"test.jsonl": "{\n"}, "test.jsonl"),
     (SCORE, {"test.jsonl": ""}, "test.jsonl"),
     (SCORE.replace("{corpus}", "{place}"), {"test.jsonl": ""}, "{place}"),
-    ("score --reference-file {place}/a --langs en-de --hypotheses x={place}/b --output {place}/s.json",
-     {"a": "<d>\nOne.\nTwo.\n", "b": "<d>\nx\n"}, "{place}"),
     ("contrastive {corpus} --cpu --path {place}/none.pt --output {place}/out --items {place}/none.json", {}, "none"),
     ("average {place} --last 2 -o {place}/out", {}, "{place}"),
     ("export {place}/none {place}/out", {}, "{place}/none"),

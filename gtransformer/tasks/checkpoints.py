@@ -20,6 +20,8 @@ STRUCTURE = (
     "activation_fn",
     "no_scale_embedding",
     "no_token_positional_embeddings",
+    "sentence_marks",
+    "sinusoids",
 )
 LANGUAGES = ("source_lang", "target_lang")  # options of a task
 LAST = "checkpoint_last.pt"

@@ -6,28 +6,24 @@ as its sentence model is.
 
 from __future__ import annotations
 
-import ast
 import logging
 import re
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.utils import eval_str_list
 from omegaconf import DictConfig, open_dict
 from torch import nn
 
-from gtransformer import errors
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
-from gtransformer.tasks.accepted_options import option_of
 from gtransformer.tasks.checkpoints import LAST, STRUCTURE, load_lazily, read_settings
+from gtransformer.tasks.options import option_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,28 +47,11 @@ def prepare_finetuning(
     bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not goes_on(whole):
         model.load_bert(bert)
-    errors.starts_from = None
     if hasattr(cfg, "load_partial"):
         check_pretrained(cfg, whole, dictionaries)
-        if whole is not None and not (cfg.load_partial or getattr(cfg, "load_partial_global_from_local", False)):
-            errors.starts_from = whole.checkpoint.finetune_from_model
     trained, said = frozen_by(cfg)
     if trained != ALL_PARAMETERS:
         freeze_pretrained(model, whole, trained, said.removeprefix("with "))
-    if hasattr(cfg, "freeze_sentence_parameters") or hasattr(cfg, "trained_parameters"):
-        check_frozen(cfg, whole)
-
-
-def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
-    """Raise UserError where training would take up the optimizer of a step that trained other parameters."""
-    path = None if whole is None or whole.checkpoint.reset_optimizer else _gone_on_from(whole)
-    settings = read_settings(path).get("model", {}) if path else {}
-    theirs = frozen_by(SimpleNamespace(**settings)) if settings else None
-    if theirs is not None and theirs[0] != frozen_by(model_cfg)[0]:
-        raise UserError(
-            f"{path}: trained {theirs[1]}, so its optimizer is of other parameters; choose another --save-dir and "
-            "start from it with --finetune-from-model"
-        )
 
 
 def frozen_by(model_cfg: Any) -> tuple[str, str]:
@@ -182,13 +161,18 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
 def check_pretrained(
     model_cfg: DictConfig, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
 ) -> None:
-    """Does the checkpoint that training is about to load, its own last one too, fit in what parameters do not show?
+    """Check that the checkpoint which training is about to load fits in what parameters do not show.
 
-    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale; and
-    its dictionaries, where they can still be found. Raises UserError with the first difference.
+    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale,
+    marks; and its dictionaries, where they can still be found. Raises UserError with the first difference, and for
+    ``--load-partial`` without a model.
     """
-    path = None if whole is None else _gone_on_from(whole) or pretrained_path(whole)
+    if whole is None:
+        return
+    path = Path(whole.checkpoint.save_dir) / LAST if goes_on(whole) else pretrained_path(whole)
     if path is None:
+        if model_cfg.load_partial or getattr(model_cfg, "load_partial_global_from_local", False):
+            raise UserError("--load-partial: there is no model to load; name one with --finetune-from-model")
         return
     settings = read_settings(path)
     theirs = settings.get("model", {})
@@ -199,34 +183,6 @@ def check_pretrained(
     task = settings.get("task", {})
     for side, dictionary in zip(("source_lang", "target_lang"), dictionaries, strict=True):
         check_words(path, task, task.get(side), dictionary)
-
-
-def keep_given(whole: DictConfig) -> None:
-    """Let a training that is resumed have the settings of Adam that it is given, not those of its optimizer's state.
-
-    fairseq restores them with the state, and logs what is given. What ``--optimizer-overrides`` says goes before.
-    """
-    cfg = whole.get("optimizer")
-    if getattr(cfg, "_name", None) not in ("adam", fused_adam.NAME, NAME):
-        return
-    betas = tuple(float(one) for one in eval_str_list(cfg.adam_betas))
-    given = {"betas": betas, "eps": float(cfg.adam_eps), "weight_decay": float(cfg.weight_decay)}
-    whole.checkpoint.optimizer_overrides = repr(given | ast.literal_eval(whole.checkpoint.optimizer_overrides))
-
-
-def as_given(name: str, value: Any) -> str:
-    """An option and its value, in a sentence."""
-    if isinstance(value, bool) or value is None:
-        return f"{'with' if value else 'without'} {option_of(name)}"
-    return f"with {option_of(name)} {value}"
-
-
-def _gone_on_from(whole: DictConfig) -> Path | None:
-    """The checkpoint whose training is taken up: its own last one, or that of --restore-file or --continue-once."""
-    if goes_on(whole):
-        return Path(whole.checkpoint.save_dir) / LAST
-    named = whole.checkpoint.restore_file != LAST or getattr(whole.checkpoint, "continue_once", None)
-    return pretrained_path(whole) if named else None
 
 
 def pretrained_path(whole: DictConfig | None) -> Path | None:

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.data.dictionaries import NEVER, RESERVED, control_symbols, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
-from gtransformer.errors import UserError, explain, find_disk_full
+from gtransformer.errors import UserError, explain
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
@@ -144,10 +144,8 @@ def new_directory(output: Path) -> Iterator[Path]:
         if output.is_dir():
             output.rmdir()
         os.replace(work, output)
-    except BaseException as error:
+    except BaseException:
         shutil.rmtree(work, ignore_errors=True)
-        if full := find_disk_full(error):
-            full.filename, full.filename2 = str(output), None  # not what was being copied, nor the folder that is gone
         raise
 
 

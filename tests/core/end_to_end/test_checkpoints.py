@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from omegaconf import OmegaConf
 
-from gtransformer.tasks.checkpoint_compatibility import check_beginning
 from tests.commands import kill_at, losses, run, short_training
 from tests.support import PARITY, relative_error
 
@@ -35,10 +33,7 @@ RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,
 
 @pytest.mark.parametrize("case", ["partial_2_2_2", "full", "prenorm"])
 def test_a_checkpoint_of_the_release(tmp_path, case):
-    """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it gives their logits.
-
-    A training begins from it.
-    """
+    """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it gives their logits."""
     arrays = np.load(PARITY / f"{case}.npz")
     for lang in ("en", "de"):
         shutil.copy(PARITY / "dict.txt", tmp_path / f"dict.{lang}.txt")
@@ -65,6 +60,3 @@ def test_a_checkpoint_of_the_release(tmp_path, case):
     real = torch.from_numpy(arrays["target"]).ne(1)
     logits = loaded(source, None, previous)[0]
     assert relative_error(logits[real], torch.from_numpy(arrays["logits"])[real]) < 1e-5
-    beginning = {"save_dir": str(tmp_path / "run"), "restore_file": str(tmp_path / "checkpoint_best.pt")}
-    beginning |= {"finetune_from_model": None, "continue_once": None, "reset_optimizer": True}
-    check_beginning(Namespace(), Namespace(), OmegaConf.create({"checkpoint": beginning}))

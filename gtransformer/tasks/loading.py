@@ -15,7 +15,7 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
 from omegaconf import DictConfig, open_dict
 
-from gtransformer.data.dictionaries import control_symbols, dictionary_words
+from gtransformer.data.dictionaries import control_symbols
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, KINDS, STORED, Instances, build_instances
@@ -28,7 +28,7 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.stored import InstanceDataset, check_binary
+from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
@@ -228,7 +228,6 @@ class Loader:
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:
         if not os.path.exists(f"{prefix}{lang}.idx"):
             return None
-        check_binary(f"{prefix}{lang}")
         dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
         token = instances.invalid_token(len(dictionary))
@@ -393,16 +392,6 @@ def following(documents: list[np.ndarray]) -> np.ndarray:
         counted.append(one + [begin, 0])
         begin += int(one[:, 0].max(initial=-1)) + 1
     return np.concatenate(counted)
-
-
-def load_dictionary(path: Path) -> Dictionary:
-    """Load fairseq's dictionary from a file. Raise UserError with the line if it is damaged."""
-    try:
-        return Dictionary.load(str(path))
-    except Exception as error:  # of any kind: bare ones, too
-        dictionary_words(path)
-        cause = " ".join(str(error).split(". ")[0].split())[:120]
-        raise UserError(f"{path}: cannot be read ({cause}); prepare the corpus again") from None
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:

@@ -25,7 +25,7 @@ from gtransformer.search.positions import available, sentence_position_limits
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import add_hours_of_start, name_own_last, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import add_hours_of_start, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
@@ -42,7 +42,6 @@ from gtransformer.tasks.loading import (
     Loader,
     add_symbols,
     languages_of,
-    load_dictionary,
     set_ratio,
 )
 from gtransformer.tasks.options import Options
@@ -105,7 +104,7 @@ class TranslationDocTask(FairseqTask):
                 )
         dictionaries = []
         for lang in (cfg.source_lang, cfg.target_lang):
-            dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
+            dictionaries.append(Dictionary.load(str(path / f"dict.{lang}.txt")))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
 
@@ -180,8 +179,6 @@ class TranslationDocTask(FairseqTask):
             self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
-            if whole is not None:
-                name_own_last(whole.checkpoint)
             self.options.check_training(cfg, whole)
             start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:

@@ -203,9 +203,6 @@ def test_nothing_to_load(prepared, tmp_path, option):
     build(prepared, tmp_path, option)
 
 
-def test_nothing_to_train(dictionary, prepared, tmp_path):
-    with pytest.raises(UserError, match="--trained-parameters new is the second step .* nothing to start from"):
+def test_nothing_to_start_from(prepared, tmp_path):
+    with pytest.raises(UserError, match="--trained-parameters new: there is no model to start from"):
         build(prepared, tmp_path, "--trained-parameters=new")
-    local = tiny_model(dictionary, encoder_ctxlayers=0, decoder_ctxlayers=0, cross_ctxlayers=0)
-    with pytest.raises(UserError, match="--trained-parameters top: this model has nothing that a sentence model has"):
-        freeze_pretrained(local, None, "top", "--trained-parameters top")

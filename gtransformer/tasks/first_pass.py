@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,7 +74,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     path = Path(task.cfg.first_pass)
     if len(task.datasets) != 1:
         raise UserError(f"--first-pass {path}: translates one split of a prepared corpus at a time (--gen-subset)")
-    ((split, dataset),) = task.datasets.items()
+    ((split, dataset),), began = task.datasets.items(), time.monotonic()
     if path.suffix == CHECKPOINT_ENDING:
         model = SentenceModel(path, task, next(models[0].parameters()))
         # Each sentence is the last one of an instance's source.
@@ -84,7 +85,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         words = read_words(path, task, split)
         indices = WordIndices(task.target_dictionary, task, task.prefix)
         translations = {sentence: torch.tensor(indices(text), dtype=torch.int64) for sentence, text in words.items()}
-    logger.info("first pass: %d sentences by %s", len(translations), path)
+    logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     return FirstPass(dataset, translations, task.target_dictionary)
 
 

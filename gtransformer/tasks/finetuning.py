@@ -22,7 +22,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
-from gtransformer.tasks.checkpoints import LAST, STRUCTURE, read_settings
+from gtransformer.tasks.checkpoints import LAST, STRUCTURE, load_lazily, read_settings
 from gtransformer.tasks.options import option_of
 
 logger = logging.getLogger(__name__)
@@ -218,3 +218,15 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
                 f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
                 "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
             )
+
+
+def add_hours_of_start(whole: DictConfig) -> None:
+    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the model it starts from.
+
+    Args:
+        whole: all options of the training; they are changed.
+    """
+    start = whole.checkpoint.get("continue_once") or whole.checkpoint.finetune_from_model
+    if start and whole.optimization.stop_time_hours > 0:
+        before = (load_lazily(Path(start)).get("extra_state") or {}).get("previous_training_time", 0.0)
+        whole.optimization.stop_time_hours += before / 3600

@@ -9,8 +9,8 @@ from fairseq import utils
 from omegaconf import DictConfig
 from torch import nn
 
-from gtransformer.data.batching import DOCUMENT, NOTHING
-from gtransformer.data.instances import DRAWN, STORED, InstanceScheme
+from gtransformer.data.batching import DOCUMENT, GLOBAL
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.strategies import AUTO, FULL, OFF, ON, STRATEGY_KINDS, Strategy
@@ -42,7 +42,7 @@ class Options:
     def __init__(self, cfg: TranslationDocConfig):
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
-        self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
+        self.shuffled, self.rule = str(cfg.shuffled_context) == GLOBAL, str(cfg.sentence_rule)
         self.by_window, self.has_strategy = STRATEGY_KINDS[str(cfg.strategy)].by_window, str(cfg.strategy) != FULL
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.scheme = InstanceScheme(str(cfg.instances), *numbers)
@@ -76,8 +76,7 @@ class Options:
     @property
     def drawn_anew(self) -> bool:
         """Whether every epoch has other instances or other batches, so that the training set is loaded again."""
-        parts = any(weight % 1 for weight in self.weights)
-        return str(self.cfg.instance_lengths) == DRAWN or self.shuffled != NOTHING or parts
+        return self.shuffled or any(weight % 1 for weight in self.weights)
 
     @property
     def further(self) -> list[str]:

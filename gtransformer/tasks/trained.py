@@ -14,10 +14,9 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from gtransformer import compat
 from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
-from gtransformer.data.instances import FIXED, STORED
+from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.modules.kernels import quantise
 from gtransformer.modules.processor import has_bfloat16, has_int8
@@ -29,10 +28,8 @@ AS_GIVEN = {
     "instance_tokens": None,
     "context_sentences": None,
     "target_context_sentences": None,
-    "instance_lengths": FIXED,
     "context_loss": "on",
     "batch_order": SIZE,
-    "join_documents": False,
     "shuffled_context": NOTHING,
     "strategy": FULL,
     "window_tokens": None,
@@ -44,8 +41,6 @@ AS_GIVEN = {
 # Options for measuring on unchanged text: no word dropout, and no added, omitted or permuted instances.
 AS_IT_IS = {
     "doc_noise_mask": 0.0,
-    "coword_dropout": 0.0,
-    "instance_lengths": FIXED,
     "more_training_data": None,
     "training_weights": None,
     "max_pair_tokens": None,
@@ -65,8 +60,6 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
     except Exception as error:  # a damaged file, or another model's, makes the loader raise anything
         message = explain(error)
-        if message is None and compat.import_rest():  # it may be of a model or task of fairseq's that was not imported
-            return load_trained(checkpoint, **overrides)
         reason = " ".join(str(error).split())[:300]
         raise UserError(message or f"checkpoint {checkpoint} cannot be loaded: {reason}") from error
     if not isinstance(model, FairseqEncoderDecoderModel):

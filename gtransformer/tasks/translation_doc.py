@@ -22,10 +22,9 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.positions import available, sentence_position_limits
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
-from gtransformer.tasks.batches import batch_iterator, filter_by_size
-from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
+from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import name_own_last, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import add_hours_of_start, name_own_last, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
@@ -47,15 +46,6 @@ from gtransformer.tasks.loading import (
 )
 from gtransformer.tasks.options import Options
 from gtransformer.tasks.sentence_start import start_from_sentence_model
-from gtransformer.tasks.training import (
-    BEFORE,
-    GPU_PEAK,
-    Pace,
-    TrainingWatch,
-    check_end,
-    count_own_hours,
-    used_patience,
-)
 from gtransformer.tasks.validation import (
     BleuValidation,
     check_entropy_metric,
@@ -66,6 +56,8 @@ from gtransformer.tasks.validation import (
 )
 
 logger = logging.getLogger(__name__)
+
+GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, with a GPU: the largest memory of tensors in any step
 
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
@@ -96,8 +88,7 @@ class TranslationDocTask(FairseqTask):
         self.bleu: BleuValidation | None = None
         self.warned_of_overlap = False
         self.numbered = False  # whether a model built so far reads the numbers of sentences
-        self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
-        self.seconds_before, self.gpu_peak = 0.0, 0
+        self.gpu_peak = 0
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -123,11 +114,6 @@ class TranslationDocTask(FairseqTask):
             dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
-
-    def state_dict(self) -> dict:
-        """Return what a checkpoint stores of the task: used ``--patience`` and the training time before this run."""
-        before = {BEFORE: self.seconds_before} if self.seconds_before else {}
-        return super().state_dict() | used_patience() | before
 
     @property
     def source_dictionary(self) -> Dictionary:
@@ -164,13 +150,13 @@ class TranslationDocTask(FairseqTask):
         return batch_iterator(self, dataset, *limits, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """Return the indices of instances that are not too long. Warn of others, or raise UserError.
+        """Return the indices of instances that are not too long.
 
         Documents that are decoded window by window are never too long: their windows are checked later.
         """
         if self.options.whole_documents:
             return indices
-        return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``."""
@@ -217,13 +203,8 @@ class TranslationDocTask(FairseqTask):
             self.options.check_batches(model, training=True)
             if whole is not None:
                 check_entropy_metric(whole.checkpoint.best_checkpoint_metric, model)
-                if whole.checkpoint.restore_file == LAST:
-                    finish_interrupted_save(whole.checkpoint.save_dir)
-                self.seconds_before = count_own_hours(whole)
-                check_end(whole)
+                add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
-            if whole is not None:
-                remove_older(whole.checkpoint)
         if options is not None:
             generator = self.build_generator([model], options)
             self.bleu = BleuValidation(generator, self.tgt_dict, self.no_text(), self.options)
@@ -275,7 +256,6 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
-            self._log_translated(len(hypos))
             current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
             given["nsentences"] = int(current)  # fairseq sums this; its own value counts instances
         return hypos
@@ -283,15 +263,6 @@ class TranslationDocTask(FairseqTask):
     def _sentences(self, sample: dict) -> Tensor:
         """Return how many source sentences each instance of a batch has."""
         return tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos())
-
-    def _log_translated(self, count: int) -> None:
-        """Log from time to time how many instances of all splits are translated."""
-        self.translated += count
-        self.pace.done(self.translated)
-        if self.pace.is_time():
-            total = sum(map(len, self.datasets.values()))
-            left = self.pace.seconds(total - self.translated)
-            self.pace.log(f"translated {self.translated} of {total} instances", left)
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
@@ -321,10 +292,6 @@ class TranslationDocTask(FairseqTask):
             )
         return TranslationWriter(self.cfg.gen_output, len(dataset), spans)
 
-    def after_update(self, trainer, iterator) -> None:
-        """Log the progress of training and save a checkpoint, if due. Called after every update by a patch."""
-        self.watch.after_update(trainer, iterator)
-
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """Make fairseq's training step on the targets that count in the loss."""
         sample = self._counted(as_read(sample, model), model)
@@ -339,7 +306,6 @@ class TranslationDocTask(FairseqTask):
 
         An empty batch, which fairseq-validate gives to one of several processes, has none.
         """
-        self.watch.validating()
         if not sample:
             return 0.0, 0, {}
         sample = as_read(sample, model)

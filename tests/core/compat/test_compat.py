@@ -10,7 +10,6 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from fairseq import options
 from fairseq import utils as fairseq_utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -20,7 +19,6 @@ from omegaconf import OmegaConf
 
 from gtransformer import compat
 from gtransformer.compat import patches
-from gtransformer.errors import UserError
 from tests.saved_model import training_arguments
 
 
@@ -96,22 +94,6 @@ def test_hydra_is_quiet(saved_model):
         convert_namespace_to_omegaconf(arguments)
         warnings.warn("something else", stacklevel=1)
     assert [str(one.message) for one in found] == ["something else"]
-
-
-def test_an_architecture_that_is_none():
-    """One sentence, with names like it; those that there are are taken, of fairseq's too."""
-    for arch in ("gtransformer_base", "transformer_iwslt_de_en"):
-        assert training_parser().parse_known_args(["data", "--arch", arch])[0].arch == arch
-    with pytest.raises(UserError) as caught:
-        training_parser().parse_known_args(["data", "--arch", "gtransformer_bse"])
-    assert "gtransformer_bse" in str(caught.value) and "gtransformer_base" in str(caught.value)
-    before = options.add_model_args
-    patches.patch()
-    assert options.add_model_args is before
-
-
-def training_parser():
-    return options.get_training_parser("translation_doc")
 
 
 def test_a_restored_stopwatch_runs():

@@ -41,7 +41,6 @@ from gtransformer.tasks.loading import (
     Loader,
     add_symbols,
     languages_of,
-    load_dictionary,
     set_ratio,
 )
 from gtransformer.tasks.options import Options
@@ -94,24 +93,15 @@ class TranslationDocTask(FairseqTask):
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``. Raise UserError if the directory or the language pair is missing."""
         Options(cfg)  # report contradictions before anything is loaded
-        if not cfg.data:
-            raise UserError("no data directory given; prepare one with gtransformer prepare and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
         if not path.is_dir():
             raise UserError(f"{path}: no such data directory; prepare one with gtransformer prepare")
-        present = sorted(file.name.split(".")[1] for file in path.glob("dict.*.txt"))
         cfg.source_lang, cfg.target_lang = languages_of(path, cfg.source_lang, cfg.target_lang)
         if cfg.source_lang is None or cfg.target_lang is None:
             raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
-        for lang in (cfg.source_lang, cfg.target_lang):
-            if not (path / f"dict.{lang}.txt").is_file():
-                raise UserError(
-                    f"{path}: no dict.{lang}.txt, so language '{lang}' is not in this data; "
-                    f"it has {', '.join(present) or 'no dictionary at all'}"
-                )
         dictionaries = []
         for lang in (cfg.source_lang, cfg.target_lang):
-            dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
+            dictionaries.append(Dictionary.load(str(path / f"dict.{lang}.txt")))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
 

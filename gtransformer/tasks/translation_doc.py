@@ -19,6 +19,7 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
+from gtransformer.models.common.entropy import measured
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.positions import available, sentence_position_limits
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
@@ -45,14 +46,7 @@ from gtransformer.tasks.loading import (
 )
 from gtransformer.tasks.options import Options
 from gtransformer.tasks.sentence_start import start_from_sentence_model
-from gtransformer.tasks.validation import (
-    BleuValidation,
-    check_entropy_metric,
-    generator_options,
-    log_bleu,
-    log_entropy,
-    measured,
-)
+from gtransformer.tasks.validation import ENTROPY, BleuValidation, generator_options, log_bleu, log_entropy
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +186,6 @@ class TranslationDocTask(FairseqTask):
             self.options.check_instances(model)
             self.options.check_batches(model, training=True)
             if whole is not None:
-                check_entropy_metric(whole.checkpoint.best_checkpoint_metric, model)
                 add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
         if options is not None:
@@ -302,7 +295,7 @@ class TranslationDocTask(FairseqTask):
         counted = self._counted(sample, model)
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
             loss, sample_size, logging_output = super().valid_step(counted, model, criterion)
-        logging_output.update(entropy)
+        logging_output.update({f"{ENTROPY}{name}": value for name, value in entropy.items()})
         if self.cfg.eval_bleu:
             logging_output.update(self.bleu.counts(sample, model))
         return loss, sample_size, logging_output

@@ -72,7 +72,8 @@ class DocumentGenerator:
         # Tokens of a sentence that its limit does not count.
         self.given = BOUNDARY_TOKENS + (rule.prefix is not None)
         self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in self.models)
-        self.symbols_to_strip_from_output = set() if rule.prefix is None else {rule.prefix}  # fairseq-generate's name
+        # fairseq-generate's name for symbols that it does not print.
+        self.symbols_to_strip_from_output = {rule.language} if rule.prefix is None else {rule.language, rule.prefix}
 
     @property
     def free(self) -> bool:

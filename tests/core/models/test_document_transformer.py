@@ -166,5 +166,5 @@ def test_an_ensemble_of_two_and_one_that_cannot_be(dictionary):
         assert ours[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
     Translator(dictionary, [model, other], beam=2, max_len_a=1, max_len_b=2)(sources)
     documents = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig)
-    with pytest.raises(UserError, match="cannot form an ensemble"):
+    with pytest.raises(UserError, match="no ensemble"):
         Translator(dictionary, [documents, model], beam=2)

@@ -62,7 +62,7 @@ def make_prepared(folder: Path) -> Path:
     settings = {
         "source_lang": "en", "target_lang": "de", "langs": ["en", "de"], "bpe_merges": 60,
         "max_instance_tokens": MAX_INSTANCE_TOKENS, "max_sentence_tokens": 1024, "max_sents": None,
-        "normalise_punctuation": False, "moses": None,
+        "normalise_punctuation": False, "moses_rules": True,
     }  # fmt: skip
     write_json(folder / "manifest.json", {"version": 1, "settings": settings})
     return folder

@@ -11,9 +11,9 @@ import random
 import sys
 from pathlib import Path
 
-from gtransformer.preprocess.augment import write_text
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.formats import write_split
+from gtransformer.preprocess.plain_text import write_documents
 
 PAIR, PARTS, BORDER, FIRST = ("en", "de"), 20, 5, "In the beginning God created"
 
@@ -46,6 +46,6 @@ for name, documents in (("sentences", everything), ("real", real)):
     (out / name).mkdir(parents=True, exist_ok=True)
     for split in sets:
         write_split(out / name, split, PAIR, documents if split == "train" else sets[split])
-write_text(out / "mono.de", ([target for _, target in document] for document in others))
+write_documents(out / "mono.de", ([target for _, target in document] for document in others))
 for name, documents in (("sentences", everything), ("real", real), ("mono.de", others)):
     print(f"{name}: {len(documents)} documents, {sum(map(len, documents))} verses")

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd) bible=$(realpath "$1") out=$2
 gtransformer() { python -m gtransformer "$@"; }
 [ -f "$out/mono.de" ] || python "$here/bible.py" "$bible" "$out" 240
 cd "$out"
-gtransformer augment observe sentences observed_sentences --skip-held-out  # only for a vocabulary with its signs
+gtransformer lab augment observe sentences observed_sentences --skip-held-out  # only for a vocabulary with its signs
 gtransformer run cpu_small observed_sentences prepare --output vocabulary --prepared vocabulary/prepared
 gtransformer prepare sentences S/prepared --vocabulary vocabulary/prepared
 gtransformer prepare sentences R/prepared -s de -t en --vocabulary vocabulary/prepared

@@ -1,8 +1,9 @@
 """Compare the arms of a miniature: compare.py OUT TRANSLATIONS > scores.json.
 
 OUT is the folder of miniature.sh; TRANSLATIONS gets those of the test set. Arms are compared with none on the seeds
-that both have: whole documents are exchanged, of the items whole films, their counts summed over the seeds. Terms are
-looked up in the training set of all arms. An item is right if its last sentence contains the expected word.
+that both have: whole documents are exchanged, of the items whole films, their counts summed over the seeds. The
+terms in the results were counted by an earlier state of this file. An item is right if its last sentence contains the
+expected word.
 """
 
 import json
@@ -14,37 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-from gtransformer.evaluation.generative import RIGHT, judge_lines
+from gtransformer.evaluation.generative import judge_lines
 from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import compare, paired_test
-from gtransformer.evaluation.terms import Lexicon, consistency, differences, ratios
 from gtransformer.files import read_json
-from gtransformer.preprocess.corpus import find_splits, read_documents
 
-KEYS, TERMS, ITEMS, BASELINE = ("s_bleu", "d_bleu"), "terms", "ellipsis", "none"
+KEYS, ITEMS, BASELINE = ("s_bleu", "d_bleu"), "ellipsis", "none"
 out, found = Path(sys.argv[1]), defaultdict(dict)
-PAIR = next(("en", lang) for lang in ("pt", "de") if (out / f"mono.{lang}").is_file())
 for path in sorted(out.glob("*-*/test.jsonl")):
     arm, _, seed = path.parent.name.partition("-")
     found[arm][int(seed)] = score_translations(out / "prepared", "test", path).scores["raw"].segments
-
-
-def raw(split):
-    """Documents, lists of (source, target)."""
-    return list(read_documents(*find_splits(out / "real", *PAIR)[split]))
-
-
-source = [[sentence for sentence, _ in document] for document in raw("test")]
-pairs = [pair for document in raw("train") for pair in document]
-lexicon = Lexicon(pairs, source, [segments.text for seeds in found.values() for segments in seeds.values()])
-
-
-@cache
-def terms(arm, seed):
-    rows = consistency(source, found[arm][seed].text, lexicon)
-    return rows, lambda sums: 100 * ratios(np.array(sums))[0]
 
 
 @cache
@@ -53,7 +35,7 @@ def items(arm, seed):
     entries, sums = read_json(out / "items.json"), defaultdict(lambda: np.zeros(2))
     judged = judge_lines(entries, out / f"{arm}-{seed}" / "ellipsis.txt")
     for entry, one in zip(entries, judged, strict=True):
-        sums[entry["document id"]] += one.outcome == RIGHT, 1
+        sums[entry["document id"]] += one.right, 1
     return np.stack([sums[film] for film in sorted(sums)]), lambda sums: 100 * sums[0] / sums[1]
 
 
@@ -70,7 +52,7 @@ def summed(measure, test):
 
 
 def over_films(*sums):
-    return paired_test(*sums, lambda sums: 100 * sums[:, :1] / sums[:, 1:], "films")[0]
+    return paired_test(*sums, lambda sums: 100 * sums[:, 0] / sums[:, 1], "films")
 
 
 def score_of(key):
@@ -87,7 +69,6 @@ def value(measure):
 
 
 MEASURES = {key: (score_of(key), bleu) for key in KEYS}
-MEASURES[TERMS] = value(terms), summed(terms, lambda *sums: differences(*sums)["ltcr"])
 if (out / "items.json").is_file():
     MEASURES[ITEMS] = value(items), summed(items, over_films)
 result = {"arms": {arm: {"seeds": sorted(seeds)} for arm, seeds in found.items()}, "tests": {}}

@@ -1,6 +1,6 @@
 """Make what the miniature reads: corpus.py LIBREOFFICE STUDENT OUT COUNT.
 
-LIBREOFFICE is of gtransformer corpus get libreoffice -t pt, STUDENT of gtransformer model convert. OUT/real is a raw
+LIBREOFFICE is of gtransformer lab libreoffice -t pt, STUDENT of gtransformer model convert. OUT/real is a raw
 corpus whose training set has COUNT of LibreOffice's documents, drawn; OUT/mono.pt has the Portuguese side of twice as
 many others. OUT/signs is the student with the signs of observed words in place of two rare pieces of its vocabulary.
 """
@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from gtransformer.files import sha256
-from gtransformer.preprocess.augment import write_text
+from gtransformer.lab.augmentation.observed import GAP, SEPARATOR
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.formats import write_split
-from gtransformer.preprocess.observed import GAP, SEPARATOR
+from gtransformer.preprocess.plain_text import write_documents
 
 RARE = {"▁kbd": f"▁{SEPARATOR}", "▁ibn": f"▁{GAP}"}  # as many bytes: the vocabulary's file stays as it is around them
 DEV = 2
@@ -46,4 +46,4 @@ for path in signs.glob("*.*"):
         path.write_bytes(content)
         manifest["files"][path.name] = sha256(path)
 (signs / "manifest.json").write_text(json.dumps(manifest))
-write_text(out / "mono.pt", ([target for _, target in document] for document in others))
+write_documents(out / "mono.pt", ([target for _, target in document] for document in others))

@@ -2,7 +2,7 @@
 # none, back-translation, target-side augmentation, both: miniature.sh CORPUS STUDENT REVERSE OUT ARMS SEEDS [ITEMS]
 # The same command resumes. ARMS and SEEDS are lists: "none back target both" "1 2 3".
 #
-# LibreOffice: CORPUS is of gtransformer corpus get libreoffice -t pt; STUDENT (en-pt) and REVERSE (pt-en) are of
+# LibreOffice: CORPUS is of gtransformer lab libreoffice -t pt; STUDENT (en-pt) and REVERSE (pt-en) are of
 # gtransformer model convert. ITEMS are of ../ellipsis/sample.py, which writes ITEMS.json and ITEMS.3.en.
 # The Bible: bible_start.sh makes STUDENT, a checkpoint, and REVERSE, and in OUT the corpora and the vocabulary.
 set -eo pipefail
@@ -31,11 +31,11 @@ fi
 # What an arm needs besides the real documents.
 make_none() { :; }
 make_back() {
-  gtransformer augment back mono.$lang back -t $lang --model "$reverse" --held-out "$corpus" --beam 1 $skip
+  gtransformer lab augment back mono.$lang back -t $lang --model "$reverse" --held-out "$corpus" --beam 1 $skip
   gtransformer prepare back back/prepared --vocabulary prepared -s en -t $lang
 }
 make_target() {
-  gtransformer augment observe real observed -t $lang --copies 4 $skip
+  gtransformer lab augment observe real observed -t $lang --copies 4 $skip
   if [ $lang = de ]; then
     gtransformer prepare observed augmenting/prepared --vocabulary vocabulary/prepared
   else
@@ -44,7 +44,7 @@ make_target() {
   gtransformer run $recipe observed train "${augmenter_start[@]}" --output augmenting --prepared augmenting/prepared \
     "${settings[@]}" $(steps "$augmenter_updates")
   [ -d augmenter ] || gtransformer export augmenting augmenter
-  gtransformer augment target real target -t $lang --model augmenter --copies 3 --strategy full $skip
+  gtransformer lab augment target real target -t $lang --model augmenter --copies 3 --strategy full $skip
   gtransformer prepare target target/prepared --vocabulary prepared -s en -t $lang
 }
 make_both() {

@@ -8,7 +8,7 @@ package=$(python -c 'import gtransformer; print(gtransformer.__path__[0])')
 translate() { gtransformer translate --cpu --quiet --precision float32 --beam 1 --max-tokens 8192 "$@"; }
 
 gtransformer model convert "$1" enpt -s en -t pt
-gtransformer corpus get libreoffice -t pt --data raw
+gtransformer lab libreoffice -t pt --data raw
 
 # Items with context, for training with the student's translation of it.
 for kind in ellipsis formality; do
@@ -16,12 +16,12 @@ for kind in ellipsis formality; do
   splits=("$name.dev") test=$name.devtest
   [ $kind = ellipsis ] && splits+=("$name.devtest") && test=$name.test_a
   items=("${splits[@]/%/.json}") inputs=("${splits[@]/%/.inputs}")
-  gtransformer corpus convert ctxpro $kind-context --split test -t pt --items "${items[@]}" --inputs "${inputs[@]}" \
+  gtransformer convert ctxpro $kind-context --split test -t pt --items "${items[@]}" --inputs "${inputs[@]}" \
     --without "$test.json"
   translate --model enpt $kind-context/concatenated_en2pt_test_en.txt -o $kind.context
-  gtransformer corpus convert ctxpro $kind --split train -t pt --items "${items[@]}" --inputs "${inputs[@]}" \
+  gtransformer convert ctxpro $kind --split train -t pt --items "${items[@]}" --inputs "${inputs[@]}" \
     --without "$test.json" --context-translations $kind.context
-  gtransformer corpus convert ctxpro $kind-test --split test -t pt --items "$test.json" --inputs "$test.inputs"
+  gtransformer convert ctxpro $kind-test --split test -t pt --items "$test.json" --inputs "$test.inputs"
 done
 python "$here/corpus.py" ellipsis formality raw/libreoffice-en-pt training
 python "$here/replies.py" training/replies "$ctxpro/auxiliary.en-pt.test_a,$ctxpro/formality.en-pt.devtest" ellipsis/ctxpro_train.json \

@@ -2,12 +2,11 @@
 
 FOLDER has KIND.json, the items of ctxpro, and KIND.3.en; for each system and seed NAME.KIND, its translations, whose
 documents' last lines are judged, and NAME.libre, of the test set of the raw corpus LIBREOFFICE. TRAINING was made by
-corpus.py and replies.py; its help is the lexicon for terms. NAME is a system's letter and the seed: b, the student; a,
-S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on single sentences; c and d, concatenation
-of two and of three sentences.
+corpus.py and replies.py. The terms in accuracy.json were counted by an earlier state of this file. NAME is a system's
+letter and the seed: b, the student; a, S1; o, S2 without replies; s, S2; g, the G-Transformer; u, the same trained on
+single sentences; c and d, concatenation of two and of three sentences.
 """
 
-import itertools
 import json
 import statistics
 import sys
@@ -17,10 +16,9 @@ from pathlib import Path
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
-from gtransformer.evaluation.generative import RIGHT, judge_lines
+from gtransformer.evaluation.generative import judge_lines
 from gtransformer.evaluation.significance import paired_test
-from gtransformer.evaluation.terms import Lexicon, consistency, differences, ratios
-from gtransformer.preprocess.corpus import is_document_mark, read_pairs
+from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.plain_text import bare
 
 KINDS = ("ellipsis", "formality")
@@ -43,7 +41,7 @@ def documents(path):
 
 def judged(entries, path):
     """Whether each last line has the expected word."""
-    return [one.outcome == RIGHT for one in judge_lines(entries, path)]
+    return [one.right for one in judge_lines(entries, path)]
 
 
 def by_film(entries, verdicts):
@@ -103,22 +101,12 @@ def majority(entries, training):
 
 def bleu(sums):
     metric = BLEU()
-    return np.array([[metric._compute_score_from_stats(list(one)).score] for one in sums])
+    return np.array([metric._compute_score_from_stats(list(one)).score for one in sums])
 
 
-def ltcr(counts):
-    return 100 * ratios(counts.sum(axis=0))[0].item()
-
-
-TESTS = {
-    "s-BLEU": lambda *counts: paired_test(*counts, bleu, "documents")[0],
-    "terms": lambda *counts: differences(*counts)["ltcr"],
-}
-
-
-def of_text(texts, source, reference, lexicon):
-    """By score, that of each translation of the text; and by tested score, the counts of each document."""
-    found, counts = defaultdict(list), defaultdict(list)
+def of_text(texts, source, reference):
+    """By score, that of each translation of the text; and the counts of each document for s-BLEU."""
+    found, counts = defaultdict(list), []
     references = [line for document in reference for line in document]
     after_long = np.array([len(before.split()) > LONG for document in source for before in ("", *document[:-1])])
     for text in texts:
@@ -133,9 +121,7 @@ def of_text(texts, source, reference, lexicon):
             )
             found[name].append(BLEU().corpus_score(some, [wanted]).score)
         each = np.array(BLEU()._extract_corpus_statistics(lines, [references]), dtype=float)
-        counts["s-BLEU"].append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
-        counts["terms"].append(consistency(source, text, lexicon))
-        found["terms"].append(ltcr(counts["terms"][-1]))
+        counts.append(np.add.reduceat(each, np.cumsum([0, *map(len, reference)])[:-1]))
     return {name: {"seeds": values, "mean": statistics.fmean(values)} for name, values in found.items()}, counts
 
 
@@ -160,23 +146,21 @@ def main(folder, libreoffice, training):
             if {one, other} <= verdicts.keys():
                 seeds = min(len(verdicts[one]), len(verdicts[other]))
                 sums = (by_film(entries, verdicts[system][:seeds]) for system in (one, other))
-                (test,) = paired_test(*sums, lambda sums: 100 * sums[:, :1] / sums[:, 1:], "films")
+                test = paired_test(*sums, lambda sums: 100 * sums[:, 0] / sums[:, 1], "films")
                 result["tests"][f"{kind}, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
     source, reference = (documents(libreoffice / f"concatenated_en2pt_test_{lang}.txt") for lang in ("en", "pt"))
     texts = {system: [documents(folder / f"{name}.libre") for name in seeds] for system, seeds in names.items()}
     every = [reference, *(text for seeds in texts.values() for text in seeds)]
     assert all(list(map(len, text)) == list(map(len, source)) for text in every)
-    pairs = read_pairs(*(training / "help" / f"concatenated_en2pt_train_{lang}.txt" for lang in ("en", "pt")))
-    lexicon = Lexicon([pair for pair in pairs if not is_document_mark(pair[0])], source, every)
-    counts = {}
-    result["libreoffice"] = {"reference": {"terms": ltcr(consistency(source, reference, lexicon))}}
+    counts, result["libreoffice"] = {}, {}
     for system, seeds in texts.items():
-        result["libreoffice"][system], counts[system] = of_text(seeds, source, reference, lexicon)
-    for (one, other), (name, test) in itertools.product(PAIRS, TESTS.items()):
+        result["libreoffice"][system], counts[system] = of_text(seeds, source, reference)
+    for one, other in PAIRS:
         if {one, other} <= counts.keys():
             seeds = min(len(names[one]), len(names[other]))
-            both = [np.sum(counts[system][name][:seeds], axis=0) for system in (one, other)]
-            result["tests"][f"{name}, {other} minus {one}"] = {"seeds": seeds} | test(*both).to_json()
+            both = [np.sum(counts[system][:seeds], axis=0) for system in (one, other)]
+            test = paired_test(*both, bleu, "documents")
+            result["tests"][f"s-BLEU, {other} minus {one}"] = {"seeds": seeds} | test.to_json()
     print(json.dumps(result, indent=1))
 
 

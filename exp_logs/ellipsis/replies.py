@@ -92,7 +92,7 @@ def sentences_of(names, left_out):
     """By film and sentence: the sentence before, itself, and the next."""
     found = {}
     for name in names:
-        for entry, lines in zip(*read_items(Path(f"{name}.json"), Path(f"{name}.inputs")), strict=True):
+        for entry, lines in read_items(Path(f"{name}.json"), Path(f"{name}.inputs")):
             if film(entry) not in left_out:
                 for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
                     known = found.get((film(entry), line))

@@ -1,6 +1,6 @@
 """Draw test items: sample.py CORPUS OUTPUT COUNT [ITEMS...].
 
-CORPUS is of gtransformer corpus convert ctxpro --split test. COUNT 0 takes all. ITEMS are ctxpro_train.json of training
+CORPUS is of gtransformer convert ctxpro --split test. COUNT 0 takes all. ITEMS are ctxpro_train.json of training
 corpora: items from their films are left out. Writes OUTPUT.json, the sentences alone, OUTPUT.1.en, with the one and the
 two before them, OUTPUT.2.en and OUTPUT.3.en, and after the two of another film's item, OUTPUT.other.en.
 """

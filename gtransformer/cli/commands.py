@@ -23,10 +23,7 @@ class Command(NamedTuple):
 MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
-        Command("corpus get", "cli.download", "download a corpus and verify it"),
-        Command("corpus convert", "cli.convert", "convert WMT, IWSLT, OPUS, TMX, tables, ctxpro, ContraPro"),
-        Command("corpus merge", "cli.merge", "merge shards that were prepared apart"),
-        Command("augment", "cli.augment", "make more training documents by back-translation and the like"),
+        Command("convert", "cli.convert", "convert WMT, IWSLT, TMX, TSV, ctxpro, ContraPro"),
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
@@ -38,11 +35,9 @@ MAP = {
         Command("translate", "cli.translate", "translate plain text with an exported model"),
     ),
     "Evaluate": (
-        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET, XCOMET, SLIDE and significance"),
-        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets"),
+        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),
+        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al."),
         Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro, ContraPro"),
-        Command("terms", "cli.terms", "consistency of terms in a document (LTCR)"),
-        Command("discourse", "cli.discourse", "F1 of pronouns and formality, English to German"),
     ),
     "Look closer": (
         Command("demo", "lab.cli.demo", "train a small G-Transformer on a generated corpus and show it"),
@@ -54,10 +49,18 @@ LAB = {
         Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus"),
         Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context"),
     ),
+    "Further corpora": (
+        Command("lab libreoffice", "lab.cli.libreoffice", "make a corpus of LibreOffice's help"),
+        Command("lab augment", "lab.cli.augment", "make more training documents by back-translation and the like"),
+    ),
     "Compare systems": (
         Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
         Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
         Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
+    ),
+    "Score more": (
+        Command("lab items", "lab.cli.items", "accuracy on the contrastive items of the generated corpora"),
+        Command("lab discourse", "lab.cli.discourse", "F1 of pronouns and formality, English to German"),
     ),
     "Look into a model": (
         Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),

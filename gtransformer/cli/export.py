@@ -18,11 +18,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to write")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's model")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
-    parser.add_argument(
-        "--first-pass", type=Path, metavar="FILE",
-        help="for a model of two passes: the checkpoint of the sentence model of the first pass "
-        "(default: the run's)",
-    )  # fmt: skip
     add_search_options(parser, "the run's recipe's")
     return parser
 
@@ -32,18 +27,16 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.run.stage import first_pass_of_run, search_of_run
+    from gtransformer.run.stage import search_of_run
     from gtransformer.translation.export import export, find_sources
 
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)
     search = SearchOptions().given(search_of(search_of_run(args.source)))
-    manifest = export(
-        sources, args.output, search.given(vars(args)), origin, args.first_pass or first_pass_of_run(args.source)
-    )
+    manifest = export(sources, args.output, search.given(vars(args)), origin)
     size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
-    said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items() if value is not None)
+    said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items())
     print(
         f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} "
         f"parameters, {size / 1e6:.1f} MB; search: {said}"

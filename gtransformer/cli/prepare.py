@@ -7,12 +7,11 @@ import shlex
 import sys
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import cli_main
 from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
-from gtransformer.preprocess.settings import Settings, option
-from gtransformer.preprocess.tokenise import moses_directory
+from gtransformer.preprocess.settings import Settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -20,7 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="gtransformer prepare",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
-        "Run it again after an interruption or a change of the test set: valid parts are kept.",
+        "A corpus that was made before of the same files with the same options is kept.",
     )
     add = parser.add_argument
     add(
@@ -32,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("-s", "--source-lang", default="en")
     add("-t", "--target-lang", default="de")
     add("--langs", help="order of the language symbols in the dictionary (default: source,target)")
-    add("--bpe-merges", type=int, help=f"BPE merge operations (default: {Settings.bpe_merges})")
+    add("--bpe-merges", type=int, default=Settings.bpe_merges, help="BPE merge operations (default: %(default)s)")
     add(
         "--max-instance-tokens", type=int, default=512,
         help="an instance stays below the sum of max(source, target) + 2 of its sentences (default: %(default)s)",
@@ -61,38 +60,22 @@ def build_parser() -> argparse.ArgumentParser:
         help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
     )  # fmt: skip
     add("--bert", metavar="DIR", help="segment the source side into the wordpieces of this BERT (of Hugging Face)")
-    add(
-        "--shard", metavar="I/N",
-        help="every Nth training document, from the Ith (from 0); shard 0 also has the other splits; "
-        "gtransformer corpus merge merges shards that were prepared with the same --vocabulary",
-    )  # fmt: skip
     add("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     add(
-        "--moses-rules", action=argparse.BooleanOptionalAction,
+        "--moses-rules", action="store_true",
         help="tokenise, truecase and detokenise by Moses' rules only, as the release did; less of the text is then "
-        "restored exactly from its tokens (--moses and --bpe-codes imply this; with neither form, an existing corpus "
-        "keeps its rules)",
+        "restored exactly from its tokens (--bpe-codes implies this; with --vocabulary as there)",
     )  # fmt: skip
-    add("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
-    add("--overwrite", action="store_true", help="redo finished parts with other options")
+    add("--overwrite", action="store_true", help="replace a corpus of other files or options in output")
     add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
-    """Return the options as settings. Raises UserError for invalid values."""
+    """Return the options as settings."""
     given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "overwrite")}
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
-    if given["bpe_merges"] is None:
-        del given["bpe_merges"]
-    settings = Settings(**given | {"moses": moses_directory(args.moses)})
-    settings.check()
-    for name in ("vocabulary", "sentencepiece", "bpe_codes") if args.bpe_merges is not None else ():
-        if getattr(settings, name):
-            raise UserError(
-                f"--bpe-merges {args.bpe_merges}: {option(name)} defines the subwords; leave one of them out"
-            )
-    return settings
+    return Settings(**given)
 
 
 @cli_main
@@ -103,10 +86,6 @@ def main(argv: list[str] | None = None) -> None:
     command = shlex.join(["gtransformer", "prepare", *argv])
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
-    for split, found in manifest["ceiling"].items():
-        lang, share = manifest["settings"]["target_lang"], found["unchanged"] / found["sentences"]
-        said = f"{share:.1%} of {found['sentences']:,} sentences are restored exactly from their tokens"
-        print(f"{split}, {lang}: {said}; a translation without errors would have {found['bleu']:.2f} BLEU")
     warn(unknown_warnings(manifest))
 
 

@@ -16,8 +16,6 @@ HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]
 KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
 SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Burmese, Khmer
 HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7af]")  # blanks separate words, but it is also scored by characters
-# Scripts, and the largest mean number of their characters, vowel signs included, in the words of segmented text.
-SEGMENTED = ((HAN, KANA), 4), ((SOUTHEAST_ASIAN,), 8)
 SCRIPTS = HAN, KANA, SOUTHEAST_ASIAN, HANGUL
 SIGNS = "".join(script.pattern[1:-1] for script in SCRIPTS)  # all of them, within a pattern's []
 WORD = re.compile(r"[^\W\d_]+")
@@ -34,16 +32,6 @@ def bleu_tokenizer(lang: str, sentences: Iterable[str] = ()) -> str:
 def word_tokenizer(tokenizer: str, sentences: Iterable[str]) -> str:
     """Return the tokeniser itself if it tells whether spaces separate words, else the sentences' by their script."""
     return bleu_tokenizer("", sentences) if tokenizer in SUBWORDS else tokenizer
-
-
-def separates_words(sentences: Iterable[str]) -> bool:
-    """Return whether blanks separate the words of a text, also where they are there because it has been segmented."""
-    words = " ".join(sentences).split()
-    for scripts, most in SEGMENTED:
-        lengths = [sum(len(script.findall(word)) for script in scripts) for word in words]
-        if sum(lengths) > most * sum(map(bool, lengths)):
-            return False
-    return True
 
 
 def _tokenizer_of_script(text: str) -> str:

@@ -10,7 +10,6 @@ T = TypeVar("T")
 
 # Distances of the deciding context, in sentences: (first, last) of each row of a report; the last row is open.
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
-SIDES = ("distance_source", "distance_target")  # to the nearest sentence of a side that discloses the answer
 
 
 class Choice(Protocol):

@@ -11,53 +11,40 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists, joined_layout, marked_layout
 from gtransformer.preprocess.chain import TextEncoder, read_settings
-from gtransformer.tasks.options import BATCH, wants_document
+from gtransformer.tasks.options import wants_document
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
+def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, object]:
+    """Return a checkpoint's model, for text of the prepared corpus, and its task; ``cpu``: do not use a GPU."""
+    model, task = load_trained(checkpoint, data=str(prepared / "bin"))
+    if isinstance(task, TranslationDocTask):
+        check_prefix(model, prepared)
+    return model.cuda() if torch.cuda.is_available() and not cpu else model, task
+
+
 def load_scorer(
-    prepared: Path,
-    checkpoint: Path,
-    max_tokens: int,
-    cpu: bool,
-    separator: str | None = None,
-    together: int | None = None,
+    prepared: Path, checkpoint: Path, max_tokens: int, cpu: bool, separator: str | None = None
 ) -> tuple[SentenceScorer, object]:
     """Return a scorer with a checkpoint's model, for translations of the prepared corpus, and the model's task.
 
     Supports models of the task ``translation_doc`` and of fairseq's ``translation``. The latter read sentences joined
-    by ``separator`` or, without one, as in the prepared corpus (``Layout``). ``together`` is the number of sentences in
-    a batch, for models that read their batch; None: as in translation.
-
-    Raises UserError if there is no checkpoint, or if the model does not read its batch but ``together`` is given.
+    by ``separator`` or, without one, as in the prepared corpus (``Layout``). Raises UserError for a model that reads
+    the other instances of its batch, whose scores would depend on them.
     """
-    if max_tokens < 1:
-        raise UserError(f"--max-tokens {max_tokens}: give at least 1")
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such file; train the model first")
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"))
-    in_batches = wants_document(model)
-    if together is not None and not in_batches:
-        raise UserError(f"--batch-sentences {together}: {checkpoint} reads no other sentences of a batch; leave it out")
-    if torch.cuda.is_available() and not cpu:
-        model = model.cuda()
+    model, task = load_model(prepared, checkpoint, cpu)
+    if wants_document(model):
+        raise UserError(f"{checkpoint}: the model reads the other sentences of its batch, which no text has here")
     source, target = task.source_dictionary, task.target_dictionary
-    own = isinstance(task, TranslationDocTask)
-    if own and separator is not None:
-        raise UserError("--separator is for models of fairseq's translation task; this one marks sentences by <s>")
-    if own:
-        check_prefix(model, prepared)
-    if in_batches:
-        most = (together or BATCH) if model.needs.batch else 1
-        return BatchScorer(model, source, target, most, max_tokens), task
     layouts = None
-    if not own:
-        made = marked_layout if separator is None else partial(joined_layout, separator=separator)
-        layouts = made(source), made(target)
+    if not isinstance(task, TranslationDocTask):
+        make = marked_layout if separator is None else partial(joined_layout, separator=separator)
+        layouts = make(source), make(target)
+    elif separator is not None:
+        raise UserError("--separator is for models of fairseq's translation task; this one marks sentences by <s>")
     return SentenceScorer(model, source, target, max_tokens, layouts), task
 
 
@@ -72,13 +59,13 @@ def check_prefix(model: nn.Module, prepared: Path) -> None:
 
 
 def sentence_encoder(
-    prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None, tokenised: bool = False
+    prepared: Path, lang: str, dictionary: Dictionary, tokenised: bool = False
 ) -> Callable[[Sequence[str]], TokenLists]:
     """Return a function from plain sentences to token indices, by the same steps that prepared the corpus.
 
     ``tokenised``: the sentences are already tokenised and only need truecasing and BPE.
     """
-    subwords = TextEncoder(prepared, lang, moses, tokenised)
+    subwords = TextEncoder(prepared, lang, tokenised)
 
     def encode(texts: Sequence[str]) -> TokenLists:
         return [[dictionary.index(word) for word in line.split()] for line in subwords(texts)]

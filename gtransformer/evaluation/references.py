@@ -1,8 +1,5 @@
 """References for a translation of a prepared split, and the conversion of both sides to text.
 
-Tables and result files use these names. Old result files, from before ``release`` existed, have a score ``paper``. It
-is ``tokenised`` here and was never the authors' computation.
-
 The authors' release generates with ``--tokenizer moses --remove-bpe --sacrebleu``. Subwords are joined. Then fairseq
 passes the string of a whole instance, with its separators, through sacremoses' detokeniser, for translation and
 reference alike. Only then is it cut at the separators. Truecasing is not undone. Detokenising before and after the cut
@@ -19,7 +16,6 @@ from gtransformer.data.languages import plain_language
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.evaluation.prepared_split import (
-    TOKENISED,
     find_instance_index,
     read_side,
     read_target_pieces,
@@ -37,9 +33,7 @@ REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",
     "release": "as the authors' release computed the paper's scores: truecasing kept on both sides, whole instances "
     "detokenised and then cut into sentences",
-    "tokenised": "both sides tokenised and truecased, no tokeniser of sacrebleu's; not how the paper's were computed",
 }
-OLD_NAMES = {"paper": "tokenised"}  # in result files
 TOGETHER = ("raw", "release")  # "both"
 
 
@@ -63,31 +57,22 @@ def render(
     instance_index: InstanceIndex,
     translations: Sequence[TranslatedInstance],
     tokenizer: str | None = None,
-    moses: str | None = None,
-) -> tuple[Documents, list[list[str]], str, str | None]:
+) -> tuple[Documents, list[list[str]], str, str]:
     """Return both sides of a split as text, for the reference ``name`` of ``REFERENCES``.
 
     Args:
-        tokenizer: sacrebleu's for the raw reference; the others have fixed ones.
-        moses: a folder with the Moses scripts that detokenise for the raw reference.
+        tokenizer: sacrebleu's for the raw reference; the release's is 13a.
 
     Returns the reference as documents of sentences (empty if no instance has the sentence), every instance's
-    translation as sentences, sacrebleu's tokeniser for BLEU, and the name of the detokeniser or None. Raises UserError
+    translation as sentences, sacrebleu's tokeniser for BLEU, and the name of the detokeniser. Raises UserError
     if the reference's files are missing or do not match the instance index.
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        processor = postprocessor_for(prepared, lang, moses)
+        processor = postprocessor_for(prepared, lang)
         texts = by_instance(produced, processor.plain_lines)
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name
-    if name == "tokenised":
-        return (
-            read_side(prepared, instance_index, lang, TOKENISED),
-            by_instance(produced, remove_bpe_lines),
-            "none",
-            None,
-        )
     text = ReleaseText(prepared, lang)
     pieces = join(instance_index, read_target_pieces(prepared, instance_index))
     wanted = []
@@ -109,7 +94,7 @@ def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[s
 class ReleaseText:
     """Conversion of a prepared corpus's pieces to the release's text.
 
-    It always uses sacremoses, as the release does, whatever MOSES is. ``lang`` is the corpus's target language; mBART's
+    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language; mBART's
     ``de_DE`` is ``de``. Marks of tokenisation rules other than Moses' are removed first. Scores of such a corpus only
     approximate the release's.
     """

@@ -1,35 +1,22 @@
 """Segments of a translation and its references, and the scores over them.
 
 Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and instances (the
-d-BLEU that the authors' release computed). Chunks are a fourth: a few consecutive sentences of a document.
+d-BLEU that the authors' release computed).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain
 
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import word_tokenizer
-from gtransformer.evaluation.accuracy import bucket_name
-from gtransformer.evaluation.metrics import (
-    CHUNKS,
-    COLUMNS,
-    DOCUMENTS,
-    INSTANCES,
-    SENTENCES,
-    Score,
-    SegmentStatistics,
-    check_metrics,
-)
-from gtransformer.evaluation.realignment import BY_ORDER, MWER, Alignment, realign
+from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, INSTANCES, SENTENCES, Score, SegmentStatistics
+from gtransformer.evaluation.realignment import MWER, ORDER, realign
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
-
-# Positions in a document, from 1: (first, last) of each row of a breakdown; the last row is open.
-POSITION_RANGES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
 
 
 @dataclass(frozen=True)
@@ -40,10 +27,6 @@ class Pairs:
     references: list[str]
     more: tuple[list[str], ...] = ()
 
-    def has_references_of(self, other: Pairs) -> bool:
-        """Return whether both have the same references."""
-        return (self.references, self.more) == (other.references, other.more)
-
 
 @dataclass(frozen=True)
 class Segments:
@@ -52,52 +35,27 @@ class Segments:
     Attributes:
         instances: None without an instance index, and if instances overlap.
         positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
-        numbers: the document of each document segment.
         text: the whole translation, with an empty string for a sentence that is in no instance.
         tokenizer: sacrebleu's, for BLEU.
         realigned: the levels whose segments may have been cut again (``realignment``).
-        alignment: how, for signatures.
     """
 
     sentences: Pairs
     documents: Pairs
     instances: Pairs | None
     positions: list[tuple[int, int]]
-    numbers: list[int]
     text: Documents
     tokenizer: str
     realigned: tuple[str, ...] = ()
-    alignment: str = MWER
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
-        """Return the segments of ``SENTENCES``, ``DOCUMENTS``, ``INSTANCES`` or one of ``CHUNKS``."""
-        if level not in CHUNKS:
-            return getattr(self, level)
-        starts = [number for number, one in enumerate(self._chunks(level)) if one is not None]
-        borders = list(pairwise([*starts, len(self.positions)]))
-
-        def joined(sentences: list[str]) -> list[str]:
-            return document_segments([sentences[first:last] for first, last in borders])
-
-        own = self.sentences
-        return Pairs(joined(own.hypotheses), joined(own.references), tuple(map(joined, own.more)))
-
-    def _chunks(self, level: str) -> list[int | None]:
-        """Return for each sentence segment its document if it begins a chunk, else None."""
-        keys = [(document, (position - 1) // CHUNKS[level]) for document, position in self.positions]
-        return [key[0] if key != before else None for before, key in zip([None, *keys], keys, strict=False)]
-
-    def documents_of(self, level: str) -> list[int]:
-        """Return the document of each segment of ``SENTENCES`` or one of ``CHUNKS``."""
-        if level in CHUNKS:
-            return [document for document in self._chunks(level) if document is not None]
-        return [document for document, _ in self.positions]
+        """Return the segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
+        return getattr(self, level)
 
     def signed(self, signature: str, level: str) -> str:
         """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
-        cut_again = (SENTENCES if level in CHUNKS else level) in self.realigned
-        return f"{signature}|align:{self.alignment}" if cut_again else signature
+        return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
         """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
@@ -109,45 +67,12 @@ class Segments:
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
         """Return the scores of these metrics, in table order; over instances only if there are any."""
-        check_metrics(metrics)
         found = {}
         for key, column in COLUMNS.items():
             if column.metric in metrics and self.pairs(column.level) is not None:
                 score = self.statistics(column.metric, column.level).whole()
                 found[key] = replace(score, signature=self.signed(score.signature, column.level))
         return found
-
-    def by_document(self, metrics: Sequence[str]) -> list[dict]:
-        """Return for each document its number (from 0), number of sentences, scores over these, and as a whole."""
-        groups: dict[int, list[int]] = {number: [] for number in self.numbers}
-        for index, (document, _) in enumerate(self.positions):
-            groups[document].append(index)
-        rows = [{"document": number, **self._over(group, metrics)} for number, group in groups.items()]
-        for key in _keys(metrics, DOCUMENTS):
-            whole = self.statistics(COLUMNS[key].metric, DOCUMENTS)
-            for index, row in enumerate(rows):
-                row[key] = whole.score([index])
-        return rows
-
-    def by_position(self, metrics: Sequence[str]) -> list[dict]:
-        """Return for each range of positions in the document (from 1) the number of sentences and scores over them.
-
-        It shows whether later sentences gain from context, or suffer from the document's length.
-        """
-        groups: dict[str, list[int]] = {}
-        for index in sorted(range(len(self.positions)), key=lambda index: self.positions[index][1]):
-            groups.setdefault(bucket_name(self.positions[index][1], POSITION_RANGES), []).append(index)
-        return [{"position": name, **self._over(group, metrics)} for name, group in groups.items()]
-
-    def _over(self, group: list[int], metrics: Sequence[str]) -> dict:
-        scores = {
-            key: self.statistics(COLUMNS[key].metric, SENTENCES).score(group) for key in _keys(metrics, SENTENCES)
-        }
-        return {"sentences": len(group), **scores}
-
-
-def _keys(metrics: Sequence[str], level: str) -> list[str]:
-    return [key for key, column in COLUMNS.items() if column.metric in metrics and column.level == level]
 
 
 def sentence_segments(documents: Sequence[Sequence[str]]) -> list[str]:
@@ -169,7 +94,7 @@ def segments_of_translations(
     reference: Documents,
     finished: Sequence[list[str]],
     tokenizer: str,
-    alignment: Alignment = BY_ORDER,
+    alignment: str = ORDER,
     more: Sequence[Documents] = (),
 ) -> Segments:
     """Return segments of a system's instances; ``finished[i]`` has the sentences of instance i as text.
@@ -181,77 +106,88 @@ def segments_of_translations(
     of the document, and there are no segments by instance. Documents have the aligned sentences, too, as only these are
     known to be context or current. ``more``: further references, in the shape of the first.
     """
-    more = [_in_one_form(one) for one in more]
-    reference, finished = _in_one_form(reference), _in_one_form(finished)
+    texts = [_in_one_form(one) for one in (reference, *more)]
+    reference, finished = texts[0], _in_one_form(finished)
     words = word_tokenizer(tokenizer, chain.from_iterable(reference))
     overlapping = {translation.document for translation in translations if not translation.whole}
-
-    def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
-        by_instance = alignment.cuts and translation.document in overlapping
-        if not (by_instance and translation.misaligned):
-            return translation.aligned(text)
-        first = translation.first_sentence
-        wanted = reference[translation.document][first : first + translation.sentences]
-        return realign(text, wanted, words, alignment)
-
-    taken = [
-        translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
-    ]
+    taken = []
+    for translation, text in zip(translations, finished, strict=True):
+        if alignment == MWER and translation.misaligned and translation.document in overlapping:
+            first = translation.first_sentence
+            wanted = reference[translation.document][first : first + translation.sentences]
+            aligned = realign(text, wanted, words)
+        else:
+            aligned = translation.aligned(text)
+        taken.append(translation.taken(aligned))
     # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
-    # Instances of a document in order, with sentences as generated, to restore its text.
-    whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
-    for translation, text, part in zip(translations, finished, taken, strict=True):
-        document, first, _ = translation.span
-        whole[document].append((first, text if translation.whole else part))
-    produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
-    alignment.splitter(words)  # raises for a tokeniser that does not fit
-    if alignment.cuts:
+    produced = _as_produced(translations, finished, taken, len(reference))
+    if alignment == MWER:
         for number in {one.document for one in translations if one.misaligned} - overlapping:
-            there = [position for position, sentence in enumerate(placed[number]) if sentence is not None]
-            cut_like = [reference[number][position] for position in there]
-            found = realign(produced[number], cut_like, words, alignment)
-            for position, sentence in zip(there, found, strict=True):
-                placed[number][position] = sentence
-    instances = None
-    if all(translation.whole for translation in translations):
-        places = [translation.span for translation in translations]
-        instances = _pairs(
-            document_segments(finished),
-            [
-                document_segments([one[d][first : first + count] for d, first, count in places])
-                for one in (reference, *more)
-            ],
-        )
-    levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
+            _cut_again(placed[number], produced[number], reference[number], words)
     hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
-    wanted = [
-        [
-            [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
-            for document, own in zip(one, placed, strict=True)
-        ]
-        for one in (reference, *more)
-    ]
+    wanted = [_where_translated(text, placed) for text in texts]
     filled = [number for number, document in enumerate(hypothesis) if document]
+    levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
     return Segments(
         sentences=_pairs(sentence_segments(hypothesis), list(map(sentence_segments, wanted))),
         documents=_pairs(
             document_segments([produced[number] for number in filled]),
             [document_segments([one[number] for number in filled]) for one in wanted],
         ),
-        instances=instances,
+        instances=None if overlapping else _of_instances(translations, finished, texts),
         positions=[
             (number, position)
             for number, document in enumerate(placed)
             for position, sentence in enumerate(document, 1)
             if sentence is not None
         ],
-        numbers=filled,
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
-        realigned=levels if alignment.cuts else (),
-        alignment=alignment.signature,
+        realigned=levels if alignment == MWER else (),
     )
+
+
+def _as_produced(
+    translations: Sequence[TranslatedInstance],
+    finished: Sequence[list[str]],
+    taken: Sequence[Sequence[str]],
+    documents: int,
+) -> Documents:
+    """Return each document's sentences as generated; where instances overlap, those that are taken from each."""
+    parts: list[list[tuple[int, Sequence[str]]]] = [[] for _ in range(documents)]
+    for translation, text, part in zip(translations, finished, taken, strict=True):
+        document, first, _ = translation.span
+        parts[document].append((first, text if translation.whole else part))
+    ordered = [sorted(one, key=lambda part: part[0]) for one in parts]
+    return [[sentence for _, text in one for sentence in text] for one in ordered]
+
+
+def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], words: str) -> None:
+    """Replace the sentences of a document by those of its text, cut where words differ least from the reference."""
+    there = [position for position, sentence in enumerate(placed) if sentence is not None]
+    cut = realign(produced, [reference[position] for position in there], words)
+    for position, sentence in zip(there, cut, strict=True):
+        placed[position] = sentence
+
+
+def _where_translated(text: Documents, placed: Sequence[Sequence[str | None]]) -> Documents:
+    """Return the sentences of a reference that have a translation."""
+    return [
+        [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
+        for document, own in zip(text, placed, strict=True)
+    ]
+
+
+def _of_instances(
+    translations: Sequence[TranslatedInstance], finished: Sequence[list[str]], texts: Sequence[Documents]
+) -> Pairs:
+    """Return the segments by instance; ``texts``: the references."""
+    spans = [translation.span for translation in translations]
+    references = [
+        document_segments([text[document][first : first + count] for document, first, count in spans]) for text in texts
+    ]
+    return _pairs(document_segments(finished), references)
 
 
 def segments_of_text(
@@ -259,29 +195,31 @@ def segments_of_text(
     reference: Documents,
     tokenizer: str,
     instance_index: InstanceIndex | None = None,
-    alignment: Alignment = BY_ORDER,
-    more: Sequence[Documents] = (),
     whole: Documents | None = None,
+    more: Sequence[Documents] = (),
 ) -> Segments:
     """Return segments of plain text, given as documents of sentences in the shape of the reference.
 
     With ``instance_index``, its instances are used and its dropped sentences left out, as for the package's own
-    translations. Without it, each document is one instance. ``more``: further references, in the shape of the first.
-    ``whole``: the documents before they were cut again, whose text d-BLEU reads.
+    translations. Without it, each document is one instance. ``whole``: the documents before they were cut again, whose
+    text d-BLEU reads. ``more``: further references, in the shape of the first.
     """
     spans = [(number, 0, len(document)) for number, document in enumerate(reference)]
-    held = instance_index or InstanceIndex("", "", "", len(reference), spans)
-    translations = [TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in held.instances]
+    index = instance_index or InstanceIndex("", "", "", len(reference), spans)
+    translations = [
+        TranslatedInstance(d, first, n, hypothesis[d][first : first + n]) for d, first, n in index.instances
+    ]
     texts = [translation.hypothesis for translation in translations]
-    found = segments_of_translations(translations, held, reference, texts, tokenizer, more=more)
+    found = segments_of_translations(translations, index, reference, texts, tokenizer, more=more)
+    if instance_index is None:
+        found = replace(found, instances=None)
+    if whole is None:
+        return found
     # Instances are parts of resegmented documents, and so are documents with dropped sentences.
-    levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if held.dropped else ()))
-    instances = None if instance_index is None else found.instances
-    realigned = levels if alignment.cuts else ()
-    documents = found.documents
-    if whole is not None and not held.dropped:
-        documents = replace(documents, hypotheses=document_segments(_in_one_form(whole)))
-    return replace(found, documents=documents, instances=instances, realigned=realigned, alignment=alignment.signature)
+    if index.dropped:
+        return replace(found, realigned=(SENTENCES, INSTANCES, DOCUMENTS))
+    documents = replace(found.documents, hypotheses=document_segments(_in_one_form(whole)))
+    return replace(found, documents=documents, realigned=(SENTENCES, INSTANCES))
 
 
 def _pairs(hypotheses: list[str], references: list[list[str]]) -> Pairs:

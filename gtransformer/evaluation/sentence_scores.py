@@ -2,8 +2,7 @@
 
 The log probability of a sentence is the sum over its tokens and its end symbol. The ``<s>`` in front of it is not
 counted, as the model does not choose it (``search.rules``). No position reads later ones, so the value does not depend
-on following sentences. Exception: models whose windows depend on the length of the whole target
-(``SentenceScorer.depends_on_length``).
+on following sentences. Exception: models whose windows depend on the length of the whole target.
 """
 
 from __future__ import annotations
@@ -114,16 +113,12 @@ class Request:
     Attributes:
         scored: the sentences of the translation, from 0, whose log probability is computed; None: all.
         name: for messages.
-        before: for models that read their batch (``batch_scores``), the previous instances.
-        number: for these models, the position of the first sentence in its document, from 1.
     """
 
     source: TokenLists
     target: TokenLists
     scored: tuple[int, ...] | None = None
     name: str = "a text"
-    before: tuple[Request, ...] = ()
-    number: int = 1
 
 
 def size(sentences: TokenLists) -> int:
@@ -144,13 +139,7 @@ class SentenceScorer:
         model: a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries.
         max_tokens: most padded tokens of a batch, on each side.
         layouts: of source and target, for models with another document form.
-
-    Attributes:
-        together: how many consecutive sentences a request should contain, including those ``before`` it.
-        in_batches: whether only the last sentence of each request is scored.
     """
-
-    together, in_batches = 1, False
 
     def __init__(
         self,
@@ -162,11 +151,6 @@ class SentenceScorer:
     ) -> None:
         self.model, self.source, self.target, self.max_tokens = model.eval(), source, target, max_tokens
         self.layouts = layouts or (document_layout(source), document_layout(target, prefix_of(model, target)))
-
-    @property
-    def depends_on_length(self) -> bool:
-        """Whether the probability of a sentence depends on the length of the following target."""
-        return getattr(self.model.decoder, "depends_on_length", False)
 
     @property
     def translates_last_sentence_only(self) -> bool:
@@ -191,8 +175,7 @@ class SentenceScorer:
     ) -> list[list[Answer]]:
         """Return the results of ``finish`` on each scored sentence's log probabilities, (tokens,) float64."""
         for request in requests:
-            for one in (*request.before, request):
-                self._check(one, request.name)
+            self.check(request)
         results: list[list[Answer]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
@@ -230,7 +213,8 @@ class SentenceScorer:
         if batch:
             yield batch
 
-    def _check(self, request: Request, name: str) -> None:
+    def check(self, request: Request) -> None:
+        """Raise UserError for a request that is too long for the model."""
         before, after = self.layouts
         read, _, _ = after.target(request.target, len(request.source))
         for kind, side, tokens in (
@@ -241,8 +225,8 @@ class SentenceScorer:
             most = (getattr(side, "positions", None) or side.max_positions)()
             if len(tokens) > most:
                 raise UserError(
-                    f"{name}: {len(tokens)} {kind} tokens with its context, but the model takes {most}; leave it out, "
-                    "or give less context"
+                    f"{request.name}: {len(tokens)} {kind} tokens with its context, but the model takes {most}; leave "
+                    "it out, or give less context"
                 )
 
     def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[torch.Tensor, dict]:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
 
-SEED = 1  # of the drawn batch neighbours
-# Description of the draw in result files.
-DRAWN = {"from": "permutation of all examples", "seed": SEED, "left_out": "its sentence or context in common"}
 Encode = Callable[[Sequence[str]], TokenLists]
 
 
@@ -25,8 +19,8 @@ class Example:
     """Source sentences and candidate translations of all of them, the ``correct``-th being right.
 
     Attributes:
-        whole: a candidate's score is over all its sentences. Otherwise it is over one sentence, followed by the last
-            ``behind``; all others are its context.
+        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and the others are its
+            context.
         groups: groups of the example in the report: ``{"phenomenon": "it:er", "distance": "1"}``.
     """
 
@@ -36,19 +30,18 @@ class Example:
     correct: int
     whole: bool
     groups: dict[str, str] = field(default_factory=dict)
-    behind: int = 0
 
 
 @dataclass(frozen=True)
 class ExampleScores:
     """Log probabilities (natural logarithm) of an example's candidates, in their order.
 
-    ``context``: number of source sentences that the model read before the scored one, and behind it.
+    ``context``: number of source sentences that the model read before the last one.
     """
 
     example: Example
     scores: tuple[float, ...]
-    context: tuple[int, int] = (0, 0)
+    context: int = 0
     group: None = None  # no other example depends on this one
 
     @property
@@ -78,14 +71,8 @@ def score_examples(
     """Score every candidate of every example, each in its context; results in the order of ``examples``.
 
     The candidates of an example share one source, which is encoded once. Context is cut to ``capacity``, if given, by
-    the right candidate's length. Target sentences behind the scored one cannot change its probability and are left out.
-    Exception: models whose windows depend on the target's length.
-
-    Whole candidates with more sentences than the model takes are scored sentence by sentence, each with as much context
-    as fits. So are whole candidates by models that read their batch; the batch is the candidate's previous sentences.
-    For other examples, which contain only their own context, the batch is drawn (``batch_neighbours``), with right
-    candidates (Wu et al. 2023, section 4.2: "irrelevant global context"). A wrong candidate with the right one's tokens
-    has its score.
+    the right candidate's length. Whole candidates with more sentences than the model takes are scored sentence by
+    sentence, each with as much context as fits. A wrong candidate with the right one's tokens has its score.
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
@@ -95,43 +82,26 @@ def score_examples(
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
     capacity = capacity or Capacity()
-    if scorer.in_batches:  # other instances of the batch read the last sentence of each side
-        capacity = replace(capacity, behind=False)
     requests, contexts = [], []  # by example: requests by candidate
-    alone: dict[int, Request] = {}  # example number -> the example with its right candidate
-    for number, example in enumerate(examples):
+    for example in examples:
         source = [sources[sentence] for sentence in example.source]
         candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
-        at, name = len(source) - 1 - example.behind, f"example {example.id}"
-        most = capacity.sentences or len(source)
-        around = target_around = range(len(source))
-        scored = None
-        if not example.whole:
-            lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[example.correct]))
-            around, target_around = capacity.around(*lengths, at)
-            scored = (at - target_around.start,)
-        if example.whole and (scorer.translates_last_sentence_only or scorer.in_batches or most < len(source)):
+        name = f"example {example.id}"
+        read = len(source)
+        if example.whole:
+            most = capacity.sentences or len(source)
             written = 1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
-            requests.append([sentence_by_sentence(scorer, source, text, (most, written), name) for text in candidates])
-            around = range(max(0, len(source) - most), len(source))
+            if min(most, written) < len(source):
+                read = min(most, len(source))
+                requests.append([sentence_by_sentence(source, text, most, written, name) for text in candidates])
+            else:
+                requests.append([[Request(source, text, None, name)] for text in candidates])
         else:
-            end = target_around.stop if example.whole or scorer.depends_on_length else at + 1
-            source = source[around.start : around.stop]
-            texts = [text[target_around.start : end] for text in candidates]
-            requests.append([[Request(source, text, scored, name)] for text in texts])
-            alone[number] = Request(source, texts[example.correct])
-        contexts.append((at - around.start, around.stop - at - 1))
-    if scorer.together > 1:
-        own, context = [], []  # of each single example, its sentence and the context sentences, in both languages
-        for example in map(examples.__getitem__, alone):
-            at = len(example.source) - 1 - example.behind
-            sides = example.source, example.candidates[example.correct]
-            own.append({side[at] for side in sides})
-            context.append({sentence for side in sides for sentence in (*side[:at], *side[at + 1 :])})
-        numbers = list(alone)
-        for number, others in zip(numbers, batch_neighbours(own, context, scorer.together - 1), strict=True):
-            before = tuple(alone[numbers[other]] for other in others)
-            requests[number] = [[replace(one, before=before) for one in parts] for parts in requests[number]]
+            lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[example.correct]))
+            read, written = capacity.before(*lengths)
+            source = source[-read:]
+            requests.append([[Request(source, text[-written:], (written - 1,), name)] for text in candidates])
+        contexts.append(read - 1)
     scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
     found = []
     for example, candidates, context in zip(examples, requests, contexts, strict=True):
@@ -143,46 +113,16 @@ def score_examples(
     return found
 
 
-def sentence_by_sentence(
-    scorer: SentenceScorer, source: TokenLists, target: TokenLists, most: tuple[int, int], name: str
-) -> list[Request]:
-    """Return a request for each sentence of a text, with that sentence last; previous requests are its batch.
+def sentence_by_sentence(source: TokenLists, target: TokenLists, most: int, written: int, name: str) -> list[Request]:
+    """Return a request for each sentence of a text, with that sentence last.
 
-    ``most``: largest number of source and of target sentences in a request.
+    ``most``, ``written``: largest number of source and of target sentences in a request.
     """
-    parts = []
+    requests = []
     for end in range(1, len(source) + 1):
-        first, begin = (max(0, end - count) for count in most)
-        scored = (end - begin - 1,)  # the last one
-        parts.append(Request(source[first:end], target[begin:end], scored, name, (), begin + 1))
-    return [replace(one, before=tuple(parts[max(0, at - scorer.together + 1) : at])) for at, one in enumerate(parts)]
-
-
-def batch_neighbours(
-    own: Sequence[AbstractSet[str]], context: Sequence[AbstractSet[str]], count: int
-) -> list[list[int]]:
-    """Return for each example the numbers of ``count`` others (fewer if not enough are allowed), in batch order.
-
-    They precede it in one cyclic permutation of all examples. In the file's order, neighbours have the same answer and
-    share text, so a decoder that reads its batch could read the answer there.
-
-    Args:
-        own: the text of each example's sentence, in both languages.
-        context: the texts of its context sentences. No neighbour's sentence is in the example, and the example's
-            sentence is in no neighbour.
-    """
-    order = np.random.RandomState(SEED).permutation(len(own)).tolist()
-    found: list[list[int]] = [[] for _ in own]
-    for position, number in enumerate(order):
-        chosen = found[number]
-        for back in range(1, len(order)):
-            if len(chosen) == count:
-                break
-            other = order[position - back]
-            if own[other].isdisjoint(own[number] | context[number]) and own[number].isdisjoint(context[other]):
-                chosen.append(other)
-        chosen.reverse()
-    return found
+        begin = max(0, end - written)
+        requests.append(Request(source[max(0, end - most) : end], target[begin:end], (end - begin - 1,), name))
+    return requests
 
 
 def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[int]]:

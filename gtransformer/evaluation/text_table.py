@@ -30,13 +30,14 @@ def with_error(part: Mapping[str, Any]) -> str:
 
 
 def difference_cell(part: Mapping[str, Any]) -> str:
-    """Return a test's result from its JSON object: ``+0.31 [-0.02, +0.64] p 0.0612``, or counts of the sign test."""
-    value = part["p_value"]
-    if value is None:
+    """Return a test's result from its JSON object: ``+0.31 [-0.02, +0.64] p 0.0612``."""
+    if part["p_value"] is None:
         return f"too few {part['unit']}"
-    # Four digits, or a power of ten for smaller values.
-    shown = f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}" if value > 0 else "<1e-300"
-    if "interval" not in part:
-        return f"+{part['better']} -{part['worse']} p {shown}"
     low, high = part["interval"]
-    return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {shown}"
+    return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {part['p_value']:.2g}"
+
+
+def sign_cell(part: Mapping[str, Any]) -> str:
+    """Return a sign test's result from its JSON object: ``+5 -1 p 0.22``."""
+    shown = "too few" if part["p_value"] is None else f"p {part['p_value']:.2g}"
+    return f"+{part['better']} -{part['worse']} {shown}"

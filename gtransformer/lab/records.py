@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 from gtransformer.evaluation.metrics import DOCUMENTS
 from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.segments import Segments
-from gtransformer.evaluation.significance import compare, t_quantile
+from gtransformer.evaluation.significance import compare
 
 REFERENCE = "reference.txt"  # among packed translations
 
@@ -39,7 +41,7 @@ def with_interval(differences: Sequence[float]) -> dict[str, Any]:
     """
     found, interval = spread(differences), None
     if found["standard_error"] is not None:
-        half = t_quantile(len(differences) - 1) * found["standard_error"]
+        half = stats.t.ppf(0.975, len(differences) - 1) * found["standard_error"]
         interval = found["mean"] - half, found["mean"] + half
     return found | {"interval": interval}
 

@@ -21,7 +21,6 @@ FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean
 MOST_ROWS, LAST_GRAIN = 2048, 128  # of a chunk, if kernels are compiled for each shape; the last chunk is padded
 HALF_LIMIT = 2.0**15  # bound of sums in float16, whose largest number is 65,504
 SMALLEST_SUM = 1e-30  # smaller sums count as zero; HALF_LIMIT divided by it is still finite
-LOSSES = "losses"  # a model's further losses: by name (logits, truth), both (instances,)
 
 
 def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

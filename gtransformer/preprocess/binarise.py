@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from itertools import repeat
@@ -86,30 +85,14 @@ def binarise(
     dictionary. Raises UserError if an instance file is missing.
     """
     instances, output = Path(instances), Path(output)
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")  # incomplete binaries would look like a corpus
+    output.mkdir(parents=True, exist_ok=True)
     unknown: dict[str, dict[str, int]] = {split: {} for split in splits}
-    try:
-        for lang, dictionary in zip(langs, [*dictionaries, *dictionaries][:2], strict=True):
-            indices = _Indices(dictionary)
-            with atomic_write(work / f"dict.{lang}.txt") as stream:
-                stream.writelines(f"{line}\n" for line in read_lines(dictionary))
-            for split in splits:
-                prefix = work / f"{split}.{'-'.join(langs)}.{lang}"
-                unknown[split][lang] = write_binary(instances / f"{split}.{lang}", indices, prefix, workers)
+    for lang, dictionary in zip(langs, [*dictionaries, *dictionaries][:2], strict=True):
+        indices = _Indices(dictionary)
+        shutil.copy(dictionary, output / f"dict.{lang}.txt")
         for split in splits:
-            shutil.copy(instances / instance_index_name(split, *langs), work)
-        output.mkdir(parents=True, exist_ok=True)
-        for path in work.iterdir():
-            os.replace(path, output / path.name)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return unknown
-
-
-def binary_names(splits: Sequence[str], langs: tuple[str, str]) -> list[str]:
-    """Return the names of the files that ``binarise`` makes."""
-    names = [f"dict.{lang}.txt" for lang in langs]
+            prefix = output / f"{split}.{'-'.join(langs)}.{lang}"
+            unknown[split][lang] = write_binary(instances / f"{split}.{lang}", indices, prefix, workers)
     for split in splits:
-        names += [f"{split}.{'-'.join(langs)}.{lang}.{end}" for lang in langs for end in ("bin", "idx")]
-        names.append(instance_index_name(split, *langs))
-    return names
+        shutil.copy(instances / instance_index_name(split, *langs), output)
+    return unknown

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
 from subword_nmt.apply_bpe import BPE
@@ -22,8 +21,6 @@ from gtransformer.preprocess.tokenise import CONTROL
 
 SEPARATOR = "@@"
 FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
-VERSION = re.compile(r"#version:\s+0\.[12](\.0+)*\s*")  # all existing versions
-REMEMBERED = 200_000  # words in the cache, whose size must be bounded
 
 
 def remove_bpe_lines(lines: Sequence[str]) -> list[str]:
@@ -59,7 +56,8 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
     words = io.StringIO("".join(f"{word} {count}\n" for word, count in sorted(counts.items())))
     learnt = io.StringIO()
     if any(len(word) > 1 for word in counts):
-        with contextlib.redirect_stderr(_RareProgress()):
+        # In a log file subword-nmt's progress bar would fill a line for every step.
+        with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
             learn_bpe(words, learnt, merges, is_dict=True)
     number = learnt.getvalue().count("\n") - 1
     if number < 1:
@@ -69,47 +67,24 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
     return number
 
 
-class _RareProgress(io.TextIOBase):
-    """A filter of standard error for subword-nmt's progress bar; in a log file one line every half a minute."""
-
-    def __init__(self) -> None:
-        self.stream, self.shown = sys.stderr, time.monotonic()
-
-    def write(self, text: str) -> int:
-        if text.startswith("\r") and (self.stream.isatty() or time.monotonic() - self.shown > 30):
-            self.shown = time.monotonic()
-            self.stream.write(text)
-        return len(text)
-
-
-def take_codes(given: str | Path, codes: str | Path) -> int:
-    """Write given BPE codes of subword-nmt or fastBPE in subword-nmt's format; return their number.
-
-    Raises UserError as ``read_codes``.
-    """
-    lines = read_codes(given)
+def take_codes(given: str | Path, codes: str | Path) -> None:
+    """Write given BPE codes of subword-nmt or fastBPE in subword-nmt's format."""
     with atomic_write(codes) as stream:
-        stream.writelines(f"{line}\n" for line in lines)
-    return len(lines) - lines[0].startswith("#version")
+        stream.writelines(f"{line}\n" for line in read_codes(given))
 
 
 def read_codes(path: str | Path) -> list[str]:
     """Read the lines of BPE codes in subword-nmt's format.
 
     fastBPE's lines end in a count, and it has no line with a version; its word ends are those of version 0.2. Raises
-    UserError for a line that is no merge, for an unknown version, and for a file without merges.
+    UserError for a line that is no merge.
     """
     lines = list(read_lines(path))
     if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
         lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
-    versioned = bool(lines) and lines[0].startswith("#version")
-    if versioned and not VERSION.fullmatch(lines[0]):
-        raise fault(path, 1, "not a known version of BPE codes ('#version: 0.2')")
-    for number, line in enumerate(lines[versioned:], 1 + versioned):
+    for number, line in enumerate(lines, 1):  # subword-nmt would end the program
         if len(line.strip("\r ").split(" ")) != 2:
             raise fault(path, number, "not a BPE merge (two symbols)")
-    if len(lines) == versioned:
-        raise UserError(f"{path}: has no BPE merges; give the codes that were learnt with the vocabulary")
     return lines
 
 
@@ -140,9 +115,6 @@ class Encoder:
         """Return the subwords of one word; all but the last end in ``@@``."""
         pieces = self._known.get(word)
         if pieces is None:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-                self._bpe.cache.clear()
             *before, last = self._bpe.segment_tokens([word])
             if CONTROL.fullmatch(last):  # ``<pad>`` at the end of a word would be the control symbol
                 last = " ".join([*(f"{letter}{SEPARATOR}" for letter in last[:-1]), last[-1]])

@@ -22,8 +22,7 @@ from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
 )
-from gtransformer.preprocess.plain_text import read_shaped
-from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser, moses_as_prepared, moses_directory
+from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, detruecase
 
 CODES = "bpe.codes"
@@ -34,7 +33,7 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
     manifest = Path(prepared) / "manifest.json"
     try:
         settings = read_json(manifest)["settings"]
-        if {"source_lang", "target_lang", "moses", "normalise_punctuation"} <= settings.keys():
+        if {"source_lang", "target_lang", "normalise_punctuation", "moses_rules"} <= settings.keys():
             return settings
     except (AttributeError, KeyError, TypeError):
         pass
@@ -50,18 +49,9 @@ def settings_for(prepared: str | Path, lang: str) -> dict[str, Any]:
     return settings
 
 
-def moses_rules(recorded: Mapping[str, Any]) -> bool:
-    """Return whether a corpus with these settings was tokenised and truecased by Moses' rules only.
-
-    Manifests without the setting are of earlier versions, which had no other rules.
-    """
-    return recorded.get("moses_rules", True)
-
-
 def is_exact(prepared: str | Path) -> bool:
     """Return whether a corpus or model directory uses our reversible tokenisation and truecasing (``spacing``)."""
-    manifest = Path(prepared) / "manifest.json"
-    return manifest.is_file() and not moses_rules(read_settings(prepared))
+    return (Path(prepared) / "manifest.json").is_file() and not read_settings(prepared)["moses_rules"]
 
 
 def never_truecased(prepared: str | Path, lang: str) -> bool:
@@ -91,7 +81,6 @@ class TextEncoder:
     Args:
         prepared: the corpus, or a model directory.
         lang: one of its two languages.
-        moses: a Moses directory; by default Moses is used only if the corpus was prepared with it.
         tokenised: whether sentences are tokenised already.
         prefix: whether to add the prefix that the corpus has on each sentence (``Settings``), if any.
 
@@ -102,16 +91,13 @@ class TextEncoder:
         self,
         prepared: str | Path,
         lang: str,
-        moses: str | None = None,
         tokenised: bool = False,
         prefix: bool = True,
     ):
         prepared = Path(prepared)
         settings = settings_for(prepared, lang)
         pair = settings["source_lang"], settings["target_lang"]
-        tool, exact = moses_as_prepared(settings["moses"], moses), not moses_rules(settings)
-        if exact and moses and not settings.get("sentencepiece"):
-            raise UserError(f"--moses {moses}: {prepared} was prepared by rules that Moses does not have; leave it out")
+        exact = not settings["moses_rules"]
         cutter = None
         if settings.get("sentencepiece"):
             cutter = side_pieces(prepared, settings, lang == pair[1], prefix)
@@ -120,17 +106,17 @@ class TextEncoder:
         self._steps: list[Callable[[Sequence[str]], list[str]]]
         if cutter is not None:
             # A pretrained model has seen plain text.
-            detokeniser = Detokeniser(lang, tool, exact=exact)
+            detokeniser = Detokeniser(lang, exact=exact)
             self._steps = [detokeniser, cutter] if tokenised else [cutter]
         else:
             given = bool(settings.get("bpe_codes"))
-            tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"], given, exact)
+            tokeniser = Tokeniser(lang, settings["normalise_punctuation"], given, exact)
             self._steps = [] if tokenised else [tokeniser]
             if tokenised and (given or exact):  # by other rules
-                self._steps = [Detokeniser(lang, tool, exact=exact), tokeniser]
-            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool, exact)]
+                self._steps = [Detokeniser(lang, exact=exact), tokeniser]
+            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", exact)]
             known = None
-            if settings.get("codes_within_dictionary"):
+            if given:
                 dictionary = prepared / "bin" / f"dict.{lang}.txt"  # in a model directory there is no bin/
                 known = dictionary_words(dictionary if dictionary.is_file() else prepared / dictionary.name)
             self._steps.append(Encoder(prepared / CODES, known))
@@ -154,26 +140,23 @@ class Postprocessor:
     """A converter of BPE (or tokenised, truecased) sentences of one language to plain text.
 
     Args:
-        moses: a Moses directory whose Perl scripts are used; None: sacremoses.
         given: the text was not truecased, and tokenised for a given model (``Tokeniser`` with ``escaped``).
-        exact: the text was tokenised and truecased reversibly (``spacing``), which Moses' scripts cannot do.
+        exact: the text was tokenised and truecased reversibly (``spacing``).
     """
 
-    def __init__(self, lang: str, moses: str | None = None, given: bool = False, exact: bool = False):
-        if exact and moses:
-            raise UserError(f"--moses {moses}: the corpus was prepared by rules that Moses does not have; leave it out")
-        self.lang, self.moses, self.given, self.exact = lang, moses, given, exact
-        self._detokeniser = Detokeniser(lang, moses, given, exact)
+    def __init__(self, lang: str, given: bool = False, exact: bool = False):
+        self.given, self.exact = given, exact
+        self._detokeniser = Detokeniser(lang, given, exact)
 
     def plain_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the plain text of sentences without ``<s>`` and ``</s>`` (Moses starts once for all)."""
+        """Return the plain text of sentences without ``<s>`` and ``</s>``."""
         words = remove_bpe_lines(lines)
-        return self._detokeniser(words if self.given else detruecase(words, self.moses, self.exact))
+        return self._detokeniser(words if self.given else detruecase(words, self.exact))
 
     @property
     def name(self) -> str:
         """Name of the detokeniser, for records of scores."""
-        return "gtransformer" if self.exact else "Moses" if self.moses else "sacremoses"
+        return "gtransformer" if self.exact else "sacremoses"
 
 
 class PieceJoiner:
@@ -186,22 +169,8 @@ class PieceJoiner:
         self.plain_lines = side_pieces(Path(prepared), settings, target=lang != settings["source_lang"]).join
 
 
-def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:
-    """Return the converter of translations of a prepared corpus to plain text.
-
-    ``moses``: a Moses directory; by default that of the variable MOSES, else sacremoses is used.
-    """
+def postprocessor_for(prepared: str | Path, lang: str) -> Postprocessor | PieceJoiner:
+    """Return the converter of translations of a prepared corpus to plain text."""
     if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
         return PieceJoiner(prepared, lang)
-    exact = is_exact(prepared)
-    return Postprocessor(lang, moses if exact else moses_directory(moses), never_truecased(prepared, lang), exact)
-
-
-def read_encoded(path: Path, prepared: Path, lang: str, shape: list[int], like: str) -> list[list[str]]:
-    """Read plain text, a sentence a line, and encode it as subwords; blank lines are empty sentences.
-
-    ``shape``: the required number of sentences of each document. Raises UserError as ``read_shaped``.
-    """
-    documents = read_shaped(path, shape, like)
-    encoded = iter(TextEncoder(prepared, lang)([line for one in documents for line in one if line.strip()]))
-    return [[next(encoded) if line.strip() else "" for line in one] for one in documents]
+    return Postprocessor(lang, never_truecased(prepared, lang), is_exact(prepared))

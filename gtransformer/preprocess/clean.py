@@ -5,39 +5,26 @@ Validation and test sets keep every line, so that translations are aligned with 
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.errors import UserError
-from gtransformer.files import read_lines
-from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
+from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import (
-    MARKED,
     Pair,
     document_borders,
     fault,
-    is_document_mark,
+    read_documents,
     write_pairs,
 )
-from gtransformer.preprocess.formats import detect, read_split
-from gtransformer.preprocess.formats.documents import LeftOut
 from gtransformer.preprocess.parallel import progress
-
-_ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
-MANY = 0.01  # share of a corpus's lines from which a warning is printed
-WHOLE = (0, 1)  # the share that is the whole corpus
 
 
 @dataclass
 class CleanReport:
     """Counts of cleaning one split.
 
-    ``empty``: kept lines with an empty side: (line of the raw file, source is empty, target is empty).
-    ``first``: line of the raw file where the first document begins. For a file with both sides, sentences are counted
-    in place of lines. ``left_out``: documents or translation units of such a file that lack a side.
+    ``kept_incomplete``: pairs with an empty side that were kept.
     """
 
     documents_read: int = 0
@@ -46,17 +33,13 @@ class CleanReport:
     dropped_empty_target: int = 0
     dropped_empty_both: int = 0
     dropped_documents: int = 0
-    lines_with_carriage_return: int = 0
-    lines_with_control_character: int = 0
     documents: int = 0
     sentences: int = 0
-    lines_encoded_twice: int = 0
-    lines_escaped: int = 0
     pairs_of_one_text: int = 0
     borders: str = ""
-    first: int = 1
-    left_out: int = 0
-    empty: list[tuple[int, bool, bool]] = field(default_factory=list)
+    kept_incomplete: int = 0
+    kept_empty_source: int = 0
+    kept_empty_target: int = 0
 
     def summary(self) -> str:
         """Return one line for the terminal."""
@@ -64,92 +47,51 @@ class CleanReport:
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
             f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; kept "
-            f"{len(self.empty)}; {self.lines_with_carriage_return} lines had carriage returns inside, "
-            f"{self.lines_with_control_character} other control characters"
+            f"{self.kept_incomplete}"
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
         """Yield warnings of likely errors in the text; ``paths``: the raw files of the split."""
-        for count, what in (
-            (
-                self.lines_encoded_twice,
-                "look like UTF-8 that was read as Latin-1 and encoded again ('MÃ¤dchen'); decode",
-            ),
-            (self.lines_escaped, "have escaped characters ('&quot;', '&amp;'), which would be words; unescape"),
-        ):
-            if count > MANY * 2 * self.sentences_read:
-                yield f"{split}: {count:,} of {2 * self.sentences_read:,} lines {what} the text"
         if 2 * self.pairs_of_one_text > self.sentences_read:
             yield (
                 f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
                 "check that the files are of two languages"
             )
-        if self.left_out:
-            yield f"{split}: {self.left_out:,} documents or translation units lack a side and were left out"
-        unit = "sentence" if self.borders.startswith("of ") else "line"
-        effects = ("are not translated", "are translated, against an empty reference")
-        for side, (path, effect) in enumerate(zip(paths, effects, strict=True), 1):
-            lines = [row[0] for row in self.empty if row[side]]
-            if lines:
-                shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-                yield f"{path}: {len(lines)} sentences without text ({unit} {shown}); they are kept and {effect}"
-
-    def count_pair(self, pair: Pair) -> None:
-        """Count the defects of a raw sentence pair."""
-        self.pairs_of_one_text += pair[0] == pair[1] and not is_blank(pair[0])
-        for line in pair:
-            self.lines_encoded_twice += is_encoded_twice(line)
-            self.lines_escaped += "&" in line and bool(_ENTITY.search(line))
-            if CONTROL.search(line):
-                self.lines_with_carriage_return += "\r" in line
-                self.lines_with_control_character += bool(CONTROL.search(line.replace("\r", "").replace("\t", "")))
-
-
-def is_encoded_twice(line: str) -> bool:
-    """Return whether a line is UTF-8 that was decoded as Latin-1 or Windows-1252."""
-    if line.isascii():
-        return False
-    for encoding in ("cp1252", "latin-1"):
-        with contextlib.suppress(UnicodeError):
-            line.encode(encoding).decode("utf-8")
-            return True
-    return False
+        if self.kept_empty_source:
+            yield f"{paths[0]}: {self.kept_empty_source} sentences without text; they are kept and are not translated"
+        if self.kept_empty_target:
+            what = "they are kept, and their sources are translated against an empty reference"
+            yield f"{paths[1]}: {self.kept_empty_target} sentences without text; {what}"
 
 
 def clean_documents(
-    documents: Iterable[list[Pair]], report: CleanReport, share: tuple[int, int] = WHOLE, every_line: bool = False
+    documents: Iterable[list[Pair]], report: CleanReport, every_line: bool = False
 ) -> Iterator[list[Pair]]:
     """Yield cleaned documents that are not empty; count in ``report``.
 
     Args:
-        share: (i, n): yield only every n-th of these documents, from the i-th on.
         every_line: keep pairs with a blank side; that side becomes empty.
     """
-    number, (own, shards) = 0, share
-    has_marks = report.borders == MARKED
     for document in documents:
-        if number % shards != own:
-            number += any(not is_blank(clean_line(one)) and not is_blank(clean_line(other)) for one, other in document)
-            continue
         report.documents_read += 1
         kept = []
         for pair in document:
             report.sentences_read += 1
-            report.count_pair(pair)
             source, target = clean_line(pair[0]), clean_line(pair[1])
             no_source, no_target = is_blank(source), is_blank(target)
+            report.pairs_of_one_text += source == target and not no_source
             if not (no_source or no_target):
                 kept.append((source, target))
             elif every_line:
-                line = report.sentences_read - 1 + report.documents_read * has_marks + report.first
-                report.empty.append((line, no_source, no_target))
+                report.kept_incomplete += 1
+                report.kept_empty_source += no_source
+                report.kept_empty_target += no_target
                 kept.append(("" if no_source else source, "" if no_target else target))
             else:
                 report.dropped_empty_both += no_source and no_target
                 report.dropped_empty_source += no_source and not no_target
                 report.dropped_empty_target += no_target and not no_source
         if kept:
-            number += 1
             report.documents += 1
             report.sentences += len(kept)
             yield kept
@@ -163,34 +105,22 @@ def clean_files(
     outputs: tuple[str | Path, str | Path],
     label: str = "clean",
     sentence_pairs: bool = False,
-    share: tuple[int, int] = WHOLE,
     every_line: bool = False,
-    langs: tuple[str, str] = ("", ""),
 ) -> CleanReport:
-    """Clean a pair of raw files, or one with both sides, and write them in the raw corpus format, atomically.
+    """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
-    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``share``, ``every_line``: see
-    ``clean_documents``. ``langs``: source and target, as a file with both sides may name them. Raises UserError as
-    ``corpus.read_pairs`` and ``formats.read_parallel`` do, and if nothing is left.
+    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``every_line``: see
+    ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
-    left_out, kind = LeftOut(), detect(source) if source == target else None
-    report = CleanReport(borders=f"of {kind}" if kind else document_borders(source, sentence_pairs))
-    if report.borders == MARKED:
-        report.first = next(number for number, line in enumerate(read_lines(source), 1) if is_document_mark(line))
+    report = CleanReport(borders=document_borders(source, sentence_pairs))
 
     def cleaned() -> Iterator[list[Pair]]:
-        documents = read_split((Path(source), Path(target)), langs, sentence_pairs, left_out)
-        documents = progress(documents, label, unit=" documents")
-        yield from clean_documents(documents, report, share, every_line)
+        documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
+        yield from clean_documents(documents, report, every_line)
         # Raised while the files are written, so that they are removed.
-        if not report.sentences and share[0]:
-            raise UserError(
-                f"{source}: has no {share[0] + 1} documents for as many shards; give a smaller N (--shard I/N)"
-            )
-        if report.sentences == len(report.empty):
+        if report.sentences == report.kept_incomplete:
             raise fault(source, 1, "no sentence pair has text on both sides; check the files")
 
     for _ in write_pairs(outputs, cleaned()):
         pass
-    report.left_out = left_out.documents + left_out.units
     return report

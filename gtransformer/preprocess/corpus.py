@@ -6,7 +6,6 @@ line is an empty sentence. All commands that read text follow these rules.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -17,54 +16,20 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
-BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``corpus get`` downloads
+BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
 DOCUMENT = "<d>"
 # How a text marks its documents.
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
-# Files with both sides of a split, as train.tmx, in formats that name documents (``formats``).
-BOTH_SIDES = (".xml", ".tmx", ".tsv", ".jsonl")
 _RESERVED = ("<d>", "<s>", "</s>")
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
-_NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
 
-# Patterns that occur in no plain sentence. MARKUP may begin any line. OPENINGS count only at the beginning of a text,
-# since technical text may quote them.
-MARKUP_SIGNS = "<0123456789"
-MARKUP = tuple(
-    (re.compile(pattern), f"markup ({kind})")
-    for pattern, kind in {
-        r"(<D>|</d>|<d\s*/>|<doc>|<DOC>)\s*$": "documents open with <d> alone",
-        r"<(refset|srcset|tstset)\b|<(doc|DOC)\s[^>]*\w+\s*=|</(doc|DOC)>|<seg\s+id\s*=": "SGM or XML of WMT or IWSLT",
-        r"<(url|talkid|keywords|speaker)>.*</\w+>\s*$|<mteval\b": "XML of IWSLT",
-        r"<(CHAPTER|SPEAKER)\s+ID\s*=|<P>\s*$": "Europarl",
-        r"<tmx\b|<tuv?\s[^>]*\w+\s*=|<xliff\b|<trans-unit\b": "TMX or XLIFF",
-        r"<[sw]\s+id\s*=|<cesAlign\b": "XML of OPUS; gtransformer corpus convert opus reads it",
-        r"\d+:\d\d:\d\d[,.]\d+ --> \d": "subtitles",
-    }.items()
+# How files of other programs begin: SGM, XML, TMX, HTML, JSON, subtitles.
+_OTHER_FORMAT = re.compile(
+    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|<(?:html|head|body|tmx|mteval)>|"
+    r"[\[{]\s*(?:[\"\[{]|$)|WEBVTT\b|(?:1\n)?\d+:\d\d:\d\d[,.]\d+ --> \d"
 )
-_COLUMN = "doc(ument)?[-_]?(id)?|src|source|ref(erence)?|target|tgt"
-_XML = "markup (XML or HTML)"
-CSV = "columns (CSV; save them as text with tabs, with a column docid)"
-OPENINGS = tuple(
-    (re.compile(pattern), kind)
-    for pattern, kind in {
-        r"<\?xml\b": "markup (XML; gtransformer corpus convert opus reads that of OPUS)",
-        r"<!DOCTYPE\b|<!--|<\w+(\s+[\w:.-]+\s*=\s*[\"'][^>]*)>": _XML,
-        r"<(html|head|body|div|table|ul|ol|resources)>\s*(<|$)|<(?P<tag>h[1-6]|p|li|td)>.*</(?P=tag)>": _XML,
-        r'\{\s*"[^"]*"\s*:.*\}\s*$|[\[{]\s*$|\[\s*\{': "markup (JSON)",
-        rf'(?i)"?({_COLUMN})"?,"?({_COLUMN}|[a-z]{{2}})"?(,"?[\w-]+"?)*\s*$': CSV,
-        r"WEBVTT\b": "markup (subtitles)",
-        r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
-    }.items()
-)
-# Single lines of plain text may match these, but not most lines.
-SUBWORDS, COLUMNS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w"), re.compile(r"\S\t+\S")
-# Perhaps the names of CSV's columns; surely, if one of them is known or a field below is quoted.
-HEADER = re.compile(r'(?:"?[a-z][\w-]*"?(?P<by>[,;]))(?:"?[a-z][\w-]*"?(?P=by))*"?[a-z][\w-]*"?\s*$', re.ASCII | re.I)
-KNOWN = re.compile(rf'(?i)(^|[,;])"?({_COLUMN}|id|number|segment|sentence)"?([,;]|\s*$)')
-QUOTED = re.compile('(^|[,;])"')
 
 Pair = tuple[str, str]
 
@@ -89,26 +54,19 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
 
 def split_of(name: str) -> str | None:
     """Return the split (train, valid, test) of a raw file, by its name; None for other files."""
-    return next((new for old, new in SPLITS.items() if f"_{old}_" in name or name.startswith(f"{old}.")), None)
+    return next((new for old, new in SPLITS.items() if f"_{old}_" in name), None)
 
 
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) are accepted, too. A file with both sides (``BOTH_SIDES``)
-    stands for source and target. Raises UserError if the directory is missing, has no files of the language pair, has
-    only one side of a split, or several files of one.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. Raises UserError if the directory is
+    missing, has no files of the language pair or only one side of a split.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
         raise UserError(f"{raw}: no such directory; give the folder that holds the raw corpus files")
     names = {path.name for path in raw.iterdir()}
-    for name in sorted(names):
-        found = _NO_DEV.match(name)
-        if found and found[1] in ("2".join(langs), "2".join(langs[::-1])):
-            raise UserError(
-                f"{raw / name}: no split has the name {found[2]}; rename it concatenated_{found[1]}_dev_{found[3]}.txt"
-            )
     splits: dict[str, tuple[Path, Path]] = {}
     for direction in (langs, langs[::-1]):
         for old, new in SPLITS.items():
@@ -119,14 +77,6 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
                 raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
             if all(present):
                 splits.setdefault(new, (sides[0], sides[1]))
-    for old, new in SPLITS.items():
-        both = [raw / f"{old}{end}{packed}" for end in BOTH_SIDES for packed in ("", *COMPRESSED)]
-        both = [path for path in both if path.name in names]
-        if len(both) + (new in splits) > 1:
-            other = both[1] if len(both) > 1 else splits[new][0]
-            raise UserError(f"{both[0]}: {other.name} exists, too; keep one of them")
-        if both:
-            splits[new] = (both[0], both[0])
     if not splits:
         pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
         have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
@@ -138,10 +88,8 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
 
 def _side(plain: Path, names: set[str]) -> Path:
     """Return the file of a side, compressed or not."""
-    present = [plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names]
-    if len(present) > 1:
-        raise UserError(f"{present[0]}: {present[1].name} exists, too; keep one of them")
-    return present[0] if present else plain
+    present = (plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names)
+    return next(present, plain)
 
 
 def is_document_mark(line: str) -> bool:
@@ -163,67 +111,26 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a text. Raises UserError as ``read_lines``, and for markup."""
+    """Yield the lines of a text. Raises UserError as ``read_lines`` and ``without_markup``."""
     return without_markup(read_lines(path), path)
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """Yield the lines of a text. Raise UserError, naming file (``name``) and line, for markup, subwords and columns.
-
-    Text is refused if more than half of its lines look like subwords or columns.
-    """
-    begun, seen, strange = False, 0, 0
-    header, top = None, 0  # perhaps that of CSV, and its line
-    first: tuple[int, str, str] | None = None  # strange line: its number, its text, what it looks like
+    """Yield the lines of a text. Raise UserError, naming it (``name``), if it begins as another program's files do."""
+    opening = ""
     for number, line in enumerate(lines, 1):
-        text, mark = line.lstrip(), is_document_mark(line)
-        if text and (not begun or text[0] in MARKUP_SIGNS):
-            patterns = MARKUP if begun else (*MARKUP, *OPENINGS)
-            kind = next((kind for pattern, kind in patterns if pattern.match(text)), None)
-            if kind is not None:
-                raise _no_text(name, number, text, kind)
-            if not mark and not begun:
-                begun, header, top = True, HEADER.match(text), number
-        seen += bool(text) and not mark
-        kind = None
-        if ("@@ " in line or "\u2581" in line) and SUBWORDS.search(line):
-            kind = "subwords (of BPE or SentencePiece)"
-        elif "\t" in line and COLUMNS.search(line):
-            kind = "columns (with tabs between them)"
-        elif header and seen > 1 and _is_row(line, header):
-            kind = CSV
-            if first is None:
-                strange, first = strange + 1, (top, header.string, kind)
-        if kind is not None:
-            strange, first = strange + 1, first or (number, text, kind)
-            if 2 * strange > seen > 9:
-                break
+        # Subtitles begin with a number and, in the second line, a time.
+        if opening.count("\n") < 2 and line.strip() and not is_document_mark(line):
+            opening += f"{line.strip()}\n"
+            if _OTHER_FORMAT.match(opening):
+                raise fault(
+                    name,
+                    number,
+                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, subtitles or the like), "
+                    f"not plain text; give a sentence a line, and a line {DOCUMENT} before each document or blank "
+                    "lines between them",
+                )
         yield line
-    if first and 2 * strange > seen:
-        raise _no_text(name, *first)
-
-
-def _is_row(line: str, header: re.Match[str]) -> bool:
-    """Return whether a line is surely one of CSV, with as many fields as the header; a sentence has blanks after its
-    commas.
-    """
-    if not (KNOWN.search(header.string) or QUOTED.search(line)):
-        return False
-    try:
-        (cells,) = csv.reader([line], delimiter=header["by"])
-    except (csv.Error, ValueError):  # ValueError: no line
-        return False
-    return len(cells) == 1 + header.string.count(header["by"]) and not any(cell.startswith(" ") for cell in cells)
-
-
-def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:
-    of_pipe = "" if Path(name).is_file() else ". Formats with markup are read from files only, not from pipes"
-    return fault(
-        name,
-        number,
-        f"{text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and a line {DOCUMENT} before each "
-        f"document or blank lines between them{of_pipe}",
-    )
 
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:

@@ -7,13 +7,12 @@ translated, and where the target has the antecedent, the reference of that sente
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.files import are_texts, atomic_write, check_entry, is_count, read_json, read_lines, write_json
+from gtransformer.files import atomic_write, read_json, read_lines, write_json
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines, fault, raw_file
 from gtransformer.preprocess.formats.documents import one_line
@@ -35,21 +34,13 @@ def is_ctxpro(data: object) -> bool:
 
 
 def read_expectations(path: Path) -> list[Entry]:
-    """Return the entries of a file of ctxpro. Raise UserError, naming the entry, for another file."""
+    """Return the entries of a file of ctxpro. Raise UserError for another file, and for an entry without words."""
     data = read_json(path)
     if not is_ctxpro(data):
         raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
     for number, entry in enumerate(data):
-        given = entry if isinstance(entry, dict) else {}
-        expected = given.get("expected")
-        valid = {
-            "expected": isinstance(expected, str) and bool(bare(expected)),
-            "rule": isinstance(given.get("rule"), str),
-            WRONG: are_texts(given.get(WRONG, [])),
-            "ante distance": given.get("ante distance") is None or is_count(given["ante distance"]),
-            **{key: is_count(given[key]) for key in (SCORED, ANTECEDENT) if key in given},
-        }
-        check_entry(f"{path}: entry {number}", valid)
+        if not bare(entry["expected"]):
+            raise UserError(f"{path}: entry {number}: 'expected' has no word")
     return data
 
 
@@ -59,35 +50,48 @@ def film(entry: Entry) -> str | None:
     return None if name is None else str(name)
 
 
-def read_items(items: Path, inputs: Path) -> tuple[list[Entry], list[list[str]]]:
-    """Read a file of ctxpro with its inputs: the entries, with ``SCORED`` and ``ANTECEDENT``, and the documents.
+def read_items(items: Path, inputs: Path) -> Iterator[tuple[Entry, list[str]]]:
+    """Yield the entries of a file of ctxpro, with ``SCORED`` and ``ANTECEDENT``, and their documents of ``inputs``.
 
     ``ANTECEDENT`` is left out where the source sentence at ``ante distance`` is not the entry's ``src ante segment``.
 
-    Raises UserError, naming entry or line, for entries without text, and for inputs that are not of these entries.
+    Raises UserError, naming the line, for inputs that are not of these entries.
     """
-    entries, documents = [], []
-    for number, (entry, line) in enumerate(zip_longest(read_expectations(items), read_lines(inputs))):
-        if entry is None or line is None:
-            what = "the inputs go on, but" if entry is None else "the inputs end before this line, but"
-            raise fault(
-                inputs, number + 1, f"{what} {items} has an entry for every line; give the inputs of these items"
-            )
-        texts = {key: entry.get(key) for key in ("src segment", "ref segment")}
-        check_entry(f"{items}: entry {number}", {key: isinstance(text, str) for key, text in texts.items()})
-        sentences = [clean_line(one) for one in line.split(SEPARATOR)]
-        last = len(sentences) - 1
-        if not _same(sentences[last], texts["src segment"]):
-            raise fault(inputs, number + 1, f"its last sentence is not 'src segment' of entry {number} of {items}")
+    entries, lines = read_expectations(items), list(read_lines(inputs))
+    if len(entries) != len(lines):
+        raise UserError(f"{inputs}: has {len(lines)} lines, but {items} has {len(entries)} entries")
+    for number, (entry, line) in enumerate(zip(entries, lines, strict=True)):
+        sentences = [clean_line(sentence) for sentence in line.split(SEPARATOR)]
         for sentence in sentences:
             check_reserved(inputs, f"line {number + 1}", sentence)
+        last = len(sentences) - 1
+        if not _same(sentences[last], entry["src segment"]):
+            raise fault(inputs, number + 1, f"its last sentence is not 'src segment' of entry {number} of {items}")
         at = last - (entry.get("ante distance") or 0)
         known = 0 <= at < last and isinstance(entry.get("ref ante segment"), str)
-        known = known and _same(sentences[at], str(entry.get("src ante segment")))
-        kept = {key: value for key, value in entry.items() if key not in (SCORED, ANTECEDENT)}
-        entries.append({**kept, SCORED: last, **({ANTECEDENT: at} if known else {})})
-        documents.append(sentences)
-    return entries, documents
+        known = known and _same(sentences[at], entry.get("src ante segment") or "")
+        yield entry | {SCORED: last} | ({ANTECEDENT: at} if known else {}), sentences
+
+
+def read_suite(
+    items: Sequence[Path], inputs: Sequence[Path], without: Sequence[Path] = ()
+) -> tuple[list[Entry], list[list[str]], int]:
+    """Return entries and documents of several files, and how many items were left out, of films that are in others.
+
+    Args:
+        inputs: for each file of ``items``.
+        without: files of ctxpro, such as a test set.
+
+    Raises UserError as ``read_items``, and if no item is left.
+    """
+    if len(items) != len(inputs):
+        raise UserError(f"{inputs[-1]}: {len(items)} files of items, but {len(inputs)} of inputs")
+    films = {film(entry) for path in without for entry in read_expectations(path)} - {None}
+    pairs = [pair for paths in zip(items, inputs, strict=True) for pair in read_items(*paths)]
+    kept = [(entry, document) for entry, document in pairs if film(entry) not in films]
+    if not kept:
+        raise UserError(f"{items[0]}: no item is left; all their films are in the files of --without")
+    return [entry for entry, _ in kept], [document for _, document in kept], len(pairs) - len(kept)
 
 
 def _same(sentence: str, segment: str) -> bool:

@@ -1,7 +1,4 @@
-"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus`` or not at all.
-
-Files in one of ``formats.FORMATS`` are read, too: one side of them.
-"""
+"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus`` or not at all."""
 
 from __future__ import annotations
 
@@ -25,41 +22,25 @@ from gtransformer.preprocess.corpus import (
     text_lines,
     without_markup,
 )
-from gtransformer.preprocess.formats import Like, detect, read_like, read_one_side
-from gtransformer.preprocess.formats.documents import Side
 
 Documents = list[list[str]]
 
 
-ANY = Side("")  # the only side of a file
+def input_lines(name: str) -> Iterator[str]:
+    """Return ``text_lines`` of a file, or of standard input for ``-``. Raise UserError as ``text_lines``."""
+    if name != "-":
+        return text_lines(name)
+    if sys.stdin is None:
+        raise UserError("standard input is closed; name a file")
+    return without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
 
 
-def input_lines(name: str, wanted: Side = ANY) -> Iterator[str]:
-    """Yield ``text_lines`` of a file, or of standard input for ``-``; of another format, the raw corpus's of one side.
+def read_plain(path: str | Path) -> tuple[Documents, str]:
+    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK`` or ``NONE``.
 
-    ``wanted``: the side. Raises UserError as ``text_lines`` and ``formats.read_one_side``.
+    Without marks the file is one document. Raises UserError, naming file and line, for an empty file, a document
+    without sentences, text before the first ``<d>`` and markup.
     """
-    if name == "-":
-        if sys.stdin is None:
-            raise UserError("standard input is closed; name a file")
-        yield from without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
-    elif detect(name):
-        for sentences, _ in read_one_side(Path(name), wanted):
-            yield from (DOCUMENT, *sentences)
-    else:
-        yield from text_lines(name)
-
-
-def read_plain(path: str | Path, wanted: Side = ANY, like: Like = None) -> tuple[Documents, str]:
-    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK``, ``NONE`` or a format.
-
-    Without marks the file is one document. ``wanted``: the side of a file of another format; ``like``: the file whose
-    documents these are, if both have ids. Raises UserError, naming file and line, for an empty file, a document without
-    sentences, text before the first ``<d>`` and markup.
-    """
-    kind = detect(path)
-    if kind:
-        return [document for document, _ in _of_format(path, wanted, like)], f"of {kind}"
     return divided(path, read_sentences(path))
 
 
@@ -71,12 +52,6 @@ def divided(path: str | Path, lines: list[str | None]) -> tuple[Documents, str]:
     if not documents:
         raise fault(path, 1, "the file is empty")
     return documents, BLANK if len(documents) > 1 else NONE
-
-
-def _of_format(path: str | Path, wanted: Side, like: Like, same_segments: bool = False) -> list[tuple[list[str], int]]:
-    """Return the cleaned sentences of one side of every document (``read_like``), and the line where it begins."""
-    documents = read_like(Path(path), like, wanted, same_segments)
-    return [([clean_line(text) for text in one.get(wanted).sentences], one.line) for one in documents]
 
 
 def read_sentences(path: str | Path) -> list[str | None]:
@@ -109,22 +84,17 @@ def _blocks(lines: list[str]) -> Documents:
     return [list(group) for blank, group in groupby(lines, is_blank) if not blank]
 
 
-def read_shaped(path: str | Path, shape: list[int], like: Like, wanted: Side = ANY) -> Documents:
+def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documents:
     """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
 
     A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence; or it has additional
-    blank lines between its documents. ``wanted``: the side of a file of another format; if ``like`` is one, too,
-    documents with ids are matched by them. Raises UserError, naming file and line, if the two cannot be aligned.
+    blank lines between its documents. Raises UserError, naming file and line, if the two cannot be aligned.
     """
-    kind = detect(path)
-    if kind:
-        found = _of_format(path, wanted, like, same_segments=True)
-    else:
-        lines = read_sentences(path)
-        if None not in lines:
-            return placed(path, lines, shape, like)
-        opened = [number for number, line in enumerate(lines, 1) if line is None]
-        found = list(zip(_marked(path, lines), opened, strict=True))
+    lines = read_sentences(path)
+    if None not in lines:
+        return placed(path, lines, shape, like)
+    opened = [number for number, line in enumerate(lines, 1) if line is None]
+    found = list(zip(_marked(path, lines), opened, strict=True))
     aligned = "the two must be aligned line by line"
     for number, ((document, line), count) in enumerate(zip(found, shape, strict=False)):
         if len(document) != count:
@@ -132,12 +102,12 @@ def read_shaped(path: str | Path, shape: list[int], like: Like, wanted: Side = A
             raise fault(path, line, what)
     if len(found) != len(shape):
         last = found[len(shape)] if len(found) > len(shape) else found[-1]
-        line = last[1] + (len(last[0]) if len(found) < len(shape) and not kind else 0)
+        line = last[1] + (len(last[0]) if len(found) < len(shape) else 0)
         raise fault(path, line, f"the file has {len(found)} documents, but {like} has {len(shape)}; {aligned}")
     return [document for document, _ in found]
 
 
-def placed(path: str | Path, lines: list[str], shape: list[int], like: Like) -> Documents:
+def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:
     """Divide lines without ``<d>`` into documents of the given numbers of sentences.
 
     Each line is a sentence; or there is one blank line between documents, or any number of them if no sentence is
@@ -164,7 +134,7 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: Like) -> 
     return [[next(rest) for _ in range(count)] for count in shape]
 
 
-def ambiguous(path: str | Path, lines: list[str], like: Like) -> UserError:
+def ambiguous(path: str | Path, lines: list[str], like: str | Path) -> UserError:
     """Return the error for blank lines that may separate documents or be sentences."""
     return fault(
         path,

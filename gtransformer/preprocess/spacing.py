@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from gtransformer.data.languages import language_of_rules
 
-VERSION = 2  # of the patterns; a corpus of another version is tokenised again
 STOPS = ".,;:!?…"
 OPENING, CLOSING = "([{¿¡", ")]}"
 QUOTES = "\"'“”„‘’‚«»‹›"

@@ -11,20 +11,16 @@ and only if that can be undone; a line that begins in lower case gets the token 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import fault, is_document_mark
+from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.parallel import map_chunks
 from gtransformer.preprocess.spacing import join_joints
-from gtransformer.preprocess.tokenise import run_script
 
-COUNTS = re.compile(r"\([\d.]+(/[\d.]+)?\)")  # Moses counts first words of sentences by a tenth
 SENTENCE_END = frozenset(".:?!")
 BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
 
@@ -91,24 +87,19 @@ def write_model(counts: Counter[str], path: str | Path) -> None:
 
 
 class Truecaser:
-    """A truecaser. ``moses``: a Moses directory, to use its Perl script; ``exact``: see above."""
+    """A truecaser; ``exact``: see above."""
 
-    def __init__(self, model: str | Path, moses: str | None = None, exact: bool = False):
-        self.model, self.moses, self.exact = str(model), moses, exact
+    def __init__(self, model: str | Path, exact: bool = False):
+        self.exact = exact
         self.best: dict[str, str] = {}
         self.known: set[str] = set()
-        for number, line in enumerate(read_lines(model), 1):
-            fields = line.split()
-            if len(fields) < 2 or len(fields) % 2 or not all(map(COUNTS.fullmatch, fields[1::2])):
-                raise fault(model, number, "not a truecaser model line ('word (count/total) ...')")
+        for line in read_lines(model):
+            fields = line.split()  # best (count/total) other (count) ...
             self.best[fields[0].lower()] = fields[0]
             self.known.update(fields[2::2])
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Truecase each tokenised line."""
-        if self.moses:
-            done = run_script(self.moses, "truecase.perl", ["--model", self.model], lines)
-            return [" ".join(line.split()) for line in done]
         return [self.line(line) for line in lines]
 
     def line(self, line: str) -> str:
@@ -154,32 +145,17 @@ def detruecase_line(line: str, exact: bool = False) -> str:
     return " ".join(words)
 
 
-def detruecase(lines: Sequence[str], moses: str | None = None, exact: bool = False) -> list[str]:
+def detruecase(lines: Sequence[str], exact: bool = False) -> list[str]:
     """Detruecase each tokenised line."""
-    if moses:
-        return [" ".join(line.split()) for line in run_script(moses, "detruecase.perl", [], lines)]
     return [detruecase_line(line, exact) for line in lines]
 
 
-def train_truecaser(
-    corpus: str | Path, model: str | Path, moses: str | None = None, workers: int = 1, exact: bool = False
-) -> None:
+def train_truecaser(corpus: str | Path, model: str | Path, workers: int = 1, exact: bool = False) -> None:
     """Train on a tokenised file (raw corpus format or plain lines) and write the model file.
 
     Raises UserError if the file is missing.
     """
     text = (line for line in read_lines(corpus) if not is_document_mark(line))
-    if moses:
-        with TemporaryDirectory(dir=Path(model).parent) as folder:
-            plain, raw = Path(folder, "corpus"), Path(folder, "model")
-            with atomic_write(plain) as stream:
-                stream.writelines(f"{line}\n" for line in text)
-            run_script(moses, "train-truecaser.perl", ["--model", str(raw), "--corpus", str(plain)], None)
-            # Perl writes the model in the order of its hash, which changes each time.
-            lines = sorted(read_lines(raw))
-        with atomic_write(model) as stream:
-            stream.writelines(f"{line}\n" for line in lines)
-        return
     counts: Counter[str] = Counter()
     for part in map_chunks(partial(count_casings, exact=exact), text, workers, label="truecaser"):
         counts.update(part)

@@ -29,7 +29,7 @@ def corpus_directory(corpus: str) -> Path:
     if path.is_dir():
         return path
     if corpus in BENCHMARKS:
-        raise UserError(f"{path}: no such directory; fetch the corpus with: gtransformer corpus get {corpus}")
+        raise UserError(f"{path}: no such directory; fetch the corpus with scripts/get_{corpus}.sh")
     known = ", ".join(BENCHMARKS)
     raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
 

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +93,3 @@ def was_run(name: str, command: list[str], directory: Path) -> bool:
 def search_of_run(directory: Path) -> dict[str, Any]:
     """Return the options of generation of a run's recipe, as noted at the start of its training."""
     return read_record(directory / CHECKPOINTS / NOTED).get("generate") or {}
-
-
-def first_pass_of_run(directory: Path) -> Path | None:
-    """Return the checkpoint of the first pass of a run's recipe, if it exists."""
-    named, command = search_of_run(directory).get("first-pass"), read_record(directory / "train.json").get("command")
-    if named == "start":
-        named = dict(pairwise(command or [])).get("--finetune-from-model")
-    path = Path(str(named))
-    return path if path.suffix == ".pt" and path.is_file() else None

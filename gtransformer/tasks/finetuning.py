@@ -6,45 +6,28 @@ as its sentence model is.
 
 from __future__ import annotations
 
-import ast
 import logging
-import math
 import re
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.models import MODEL_REGISTRY
-from fairseq.utils import eval_str_list
 from omegaconf import DictConfig, open_dict
 from torch import nn
 
-from gtransformer import errors
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
-from gtransformer.tasks.accepted_options import option_of
-from gtransformer.tasks.checkpoints import (
-    LANGUAGES,
-    LAST,
-    STRUCTURE,
-    difference,
-    other_language,
-    read_settings,
-    training_done,
-)
+from gtransformer.tasks.checkpoints import LAST, STRUCTURE, load_lazily, read_settings
+from gtransformer.tasks.options import option_of
 
 logger = logging.getLogger(__name__)
 
 FREEZE = "--freeze-sentence-parameters"
 LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
-ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
 
 
 def prepare_finetuning(
@@ -62,38 +45,12 @@ def prepare_finetuning(
     bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not goes_on(whole):
         model.load_bert(bert)
-    errors.starts_from = None
     if hasattr(cfg, "load_partial"):
         check_pretrained(cfg, whole, dictionaries)
-        if whole is not None and not (cfg.load_partial or getattr(cfg, "load_partial_global_from_local", False)):
-            errors.starts_from = whole.checkpoint.finetune_from_model
-    trained, said = frozen_by(cfg)
-    if trained != ALL_PARAMETERS:
-        freeze_pretrained(model, whole, trained, said.removeprefix("with "))
-    if hasattr(cfg, "freeze_sentence_parameters") or hasattr(cfg, "trained_parameters"):
-        check_frozen(cfg, whole)
-
-
-def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
-    """Raise UserError where training would take up the optimizer of a step that trained other parameters."""
-    path = None if whole is None or whole.checkpoint.reset_optimizer else _gone_on_from(whole)
-    settings = read_settings(path).get("model", {}) if path else {}
-    theirs = frozen_by(SimpleNamespace(**settings)) if settings else None
-    if theirs is not None and theirs[0] != frozen_by(model_cfg)[0]:
-        raise UserError(
-            f"{path}: trained {theirs[1]}, so its optimizer is of other parameters; choose another --save-dir and "
-            "start from it with --finetune-from-model"
-        )
-
-
-def frozen_by(model_cfg: Any) -> tuple[str, str]:
-    """What a model's options say is trained (``TRAINED_PARAMETERS``), and how they say it."""
-    if getattr(model_cfg, "freeze_sentence_parameters", False):
-        return NEW, f"with {FREEZE}"
-    if hasattr(model_cfg, "freeze_sentence_parameters"):
-        return ALL_PARAMETERS, f"without {FREEZE}"
-    chosen = getattr(model_cfg, "trained_parameters", None)
-    return str(chosen or ALL_PARAMETERS), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
+    if getattr(cfg, "freeze_sentence_parameters", False):
+        freeze_pretrained(model, whole)
+    elif str(getattr(cfg, "trained_parameters", None) or ALL_PARAMETERS) != ALL_PARAMETERS:
+        freeze_pretrained(model, whole, str(cfg.trained_parameters), f"--trained-parameters {cfg.trained_parameters}")
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:
@@ -103,21 +60,16 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         trained: NEW: all of them; TOP: but for those of layers that have further parameters, too.
         option: what asks for it, as it is given.
 
-    Raises UserError where training starts from no checkpoint: they would stay random; in a precision that rounds them;
-    and where nothing would be trained.
+    Raises UserError where training starts from no checkpoint: they would stay random; and in a precision that rounds
+    all parameters, trained or not.
     """
     starts = pretrained_path(whole) is not None or bool(getattr(getattr(model, "cfg", None), "bert_checkpoint", None))
     if whole is not None and not starts and not goes_on(whole):
-        raise UserError(
-            f"{option} is the second step of training, but there is nothing to start from; give --finetune-from-model "
-            "CHECKPOINT of the first step, and --load-partial if it is a sentence model"
-        )
-    if whole is not None:
-        check_rounding(whole.common, option)
+        raise UserError(f"{option}: there is no model to start from; give --finetune-from-model and --load-partial")
+    if whole is not None and (whole.common.fp16 or whole.common.bf16):
+        raise UserError(f"{option}: --fp16 and --bf16 round all parameters; give --amp or --autocast bfloat16 instead")
     names = [name for name, _ in model.named_parameters()]
     new = {name for name in names if not model.is_pretrained(name)}
-    if not new:
-        raise UserError(f"{option}: this model has nothing that a sentence model has not, so nothing would be trained")
     layers = {layer_of(name) for name in new} - {None} if trained == TOP else set()
     count = 0
     for name, parameter in model.named_parameters():
@@ -125,16 +77,6 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         count += parameter.numel() * parameter.requires_grad
     total = sum(parameter.numel() for parameter in model.parameters())
     logger.info("%s: %d of %d parameters are trained", option, count, total)
-
-
-def check_rounding(common: DictConfig | Namespace, option: str) -> None:
-    """UserError for a precision among fairseq's options in which ``option`` cannot leave parameters as they are."""
-    rounding = next((name for name in ROUNDING if getattr(common, name)), None)
-    if rounding:
-        raise UserError(
-            f"{option}: --{rounding} rounds all parameters, also those that are to stay as they are; give --amp or "
-            "--autocast bfloat16 in its place"
-        )
 
 
 def layer_of(name: str) -> str | None:
@@ -147,12 +89,6 @@ def goes_on(whole: DictConfig | None) -> bool:
     """Whether training takes up its own last checkpoint, which has everything; another is named by --restore-file."""
     own = whole is not None and whole.checkpoint.restore_file == LAST
     return own and (Path(whole.checkpoint.save_dir) / LAST).is_file()
-
-
-def name_own_last(options: DictConfig) -> None:
-    """Replace a path of the training's own last checkpoint in --restore-file by the default, which means the same."""
-    if Path(options.restore_file).resolve() == (Path(options.save_dir) / LAST).resolve():
-        options.restore_file = LAST
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:
@@ -169,12 +105,8 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
         task_cfg: with ``lr_scale_pretrained`` and ``weight_decay_randinit``.
         whole: all options of the training, which are changed; None leaves the choice of optimizer to the caller.
 
-    Raises UserError for another kind of model, another optimizer than Adam, and a scale that is not positive.
+    Raises UserError for another optimizer than Adam.
     """
-    if not hasattr(model, "learns_as_new"):
-        raise UserError(f"--doc-double-lr is for the architectures gtransformer_*, not for {type(model).__name__}")
-    if not task_cfg.lr_scale_pretrained > 0:
-        raise UserError(f"--lr-scale-pretrained {task_cfg.lr_scale_pretrained}: give a number greater than 0")
     for name, parameter in model.named_parameters():
         fresh = model.learns_as_new(name)
         mark_parameter(parameter, fresh, task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit)
@@ -193,13 +125,18 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
 def check_pretrained(
     model_cfg: DictConfig, whole: DictConfig | None, dictionaries: tuple[Dictionary, Dictionary]
 ) -> None:
-    """Does the checkpoint that training is about to load, its own last one too, fit in what parameters do not show?
+    """Check that the checkpoint which training is about to load fits in what parameters do not show.
 
-    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale; and
-    its dictionaries, where they can still be found. Raises UserError with the first difference.
+    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale,
+    marks; and its dictionaries, where they can still be found. Raises UserError with the first difference, and for
+    ``--load-partial`` without a model.
     """
-    path = None if whole is None else _gone_on_from(whole) or pretrained_path(whole)
+    if whole is None:
+        return
+    path = Path(whole.checkpoint.save_dir) / LAST if goes_on(whole) else pretrained_path(whole)
     if path is None:
+        if model_cfg.load_partial or getattr(model_cfg, "load_partial_global_from_local", False):
+            raise UserError("--load-partial: there is no model to load; name one with --finetune-from-model")
         return
     settings = read_settings(path)
     theirs = settings.get("model", {})
@@ -210,85 +147,6 @@ def check_pretrained(
     task = settings.get("task", {})
     for side, dictionary in zip(("source_lang", "target_lang"), dictionaries, strict=True):
         check_words(path, task, task.get(side), dictionary)
-
-
-def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
-    """Raise UserError where training is about to go on from a checkpoint of another system, even if that would fit.
-
-    With ``--load-partial`` another system's may be named by ``--restore-file``; what lies in ``--save-dir`` may not be.
-    """
-    path = None if whole is None else _gone_on_from(whole)
-    if getattr(model_cfg, "load_partial", False) and whole is not None and whole.checkpoint.restore_file != LAST:
-        path = None
-    theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
-    if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and system_of(theirs) != system_of(ours):
-        raise UserError(
-            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot resume from; choose another "
-            "--save-dir, or start from it with --finetune-from-model and --load-partial"
-        )
-
-
-def keep_given(whole: DictConfig) -> None:
-    """Let a training that is resumed have the settings of Adam that it is given, not those of its optimizer's state.
-
-    fairseq restores them with the state, and logs what is given. What ``--optimizer-overrides`` says goes before.
-    """
-    cfg = whole.get("optimizer")
-    if getattr(cfg, "_name", None) not in ("adam", fused_adam.NAME, NAME):
-        return
-    betas = tuple(float(one) for one in eval_str_list(cfg.adam_betas))
-    given = {"betas": betas, "eps": float(cfg.adam_eps), "weight_decay": float(cfg.weight_decay)}
-    whole.checkpoint.optimizer_overrides = repr(given | ast.literal_eval(whole.checkpoint.optimizer_overrides))
-
-
-def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
-    """Raise UserError where a training would go on as another model, or in another direction, than its checkpoint is.
-
-    Parameters need not show it: gates that are continuous or discrete, say, are as many.
-    """
-    path = _gone_on_from(whole)
-    again = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
-    if path is None or (whole.checkpoint.restore_file != LAST and again):  # a training of its own, from another's model
-        return
-    settings = read_settings(path)
-    theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
-    key = difference(theirs, ours)
-    if key is None:
-        theirs, ours = settings.get("task", {}), {name: getattr(task_cfg, name, None) for name in LANGUAGES}
-        key = other_language(theirs, ours)
-    if key is not None:
-        other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
-        raise UserError(
-            f"{path}: trained {as_given(key, theirs[key])}, this training is {as_given(key, ours[key])}; give what it "
-            f"was trained with to resume it, or {other}"
-        )
-
-
-def check_optimizer(whole: DictConfig) -> None:
-    """Raise UserError where a training would be taken up without its optimizer, and so count its updates from 0."""
-    path = None if whole.checkpoint.get("reset_optimizer") else _gone_on_from(whole)
-    done = path and training_done(path)
-    # a complete training, as check_end leaves it, makes no update
-    if done and done.updates and not done.optimizer and whole.optimization.stop_min_lr != math.inf:
-        raise UserError(
-            f"{path}: holds no optimizer's state (as with --no-save-optimizer-state), so updates and learning rate "
-            "would begin at 0 again; give --reset-optimizer if that is wanted, or another checkpoint"
-        )
-
-
-def as_given(name: str, value: Any) -> str:
-    """An option and its value, in a sentence."""
-    if isinstance(value, bool) or value is None:
-        return f"{'with' if value else 'without'} {option_of(name)}"
-    return f"with {option_of(name)} {value}"
-
-
-def _gone_on_from(whole: DictConfig) -> Path | None:
-    """The checkpoint whose training is taken up: its own last one, or that of --restore-file or --continue-once."""
-    if goes_on(whole):
-        return Path(whole.checkpoint.save_dir) / LAST
-    named = whole.checkpoint.restore_file != LAST or getattr(whole.checkpoint, "continue_once", None)
-    return pretrained_path(whole) if named else None
 
 
 def pretrained_path(whole: DictConfig | None) -> Path | None:
@@ -324,3 +182,15 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
                 f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
                 "the model needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
             )
+
+
+def add_hours_of_start(whole: DictConfig) -> None:
+    """Let ``--stop-time-hours`` count this training alone: fairseq also counts the hours of the model it starts from.
+
+    Args:
+        whole: all options of the training; they are changed.
+    """
+    start = whole.checkpoint.get("continue_once") or whole.checkpoint.finetune_from_model
+    if start and whole.optimization.stop_time_hours > 0:
+        before = (load_lazily(Path(start)).get("extra_state") or {}).get("previous_training_time", 0.0)
+        whole.optimization.stop_time_hours += before / 3600

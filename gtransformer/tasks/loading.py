@@ -15,11 +15,10 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
 from omegaconf import DictConfig, open_dict
 
-from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
-from gtransformer.data.dictionaries import control_symbols, dictionary_words
+from gtransformer.data.dictionaries import control_symbols
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
+from gtransformer.data.instances import BOUNDARY_TOKENS, KINDS, STORED, Instances, build_instances
 from gtransformer.data.sentences import (
     Chosen,
     RunDataset,
@@ -29,8 +28,8 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.stored import InstanceDataset, check_binary
-from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
+from gtransformer.data.stored import InstanceDataset
+from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
 from gtransformer.tasks.generation import never_text
@@ -71,8 +70,6 @@ class Loader:
         """
         scheme, whole = self.options.scheme, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
-        if training:
-            self.options.check_training()
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
         further = self.options.further if training else []
         parts, weights = [], []
@@ -84,22 +81,13 @@ class Loader:
             logger.info("%s %s %d instances", one, split, sum(len(part.source) for part in found))
             parts += found
             weights += [weight] * len(found)
-            if (found[0].target is None) != (parts[0].target is None):
-                raise UserError(f"{one}: only one of it and {path} has a target side; prepare both with two sides")
-        if training and parts[0].target is None:
-            raise UserError(f"{path}: a {split} set lacks its {self.cfg.target_lang} side; prepare it again")
         limit = self.cfg.max_pair_tokens if training else None
         draw = None
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
         testing = split.startswith("test")  # as in real use, there is only the source
-        groups = [self._group(part, draw, limit, testing) for part in parts]
+        groups = [self._group(part, limit, testing) for part in parts]
         groups = [one for group, weight in zip(groups, weights, strict=True) for one in weighted(group, weight, draw)]
-        shuffled = self.options.shuffled if training else NOTHING
-        groups *= 2 if shuffled == ADDED else 1
-        if training and not any(len(one.source) for one in groups):
-            cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
-            raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
         if whole or scheme.kind != STORED:
@@ -107,10 +95,8 @@ class Loader:
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and scheme.with_context and target is not None
         documents = following([one.documents for one in groups]) if self.options.ordered else None
-        in_order = None
-        if shuffled in (GLOBAL, ADDED):
-            in_order = np.arange(len(documents)) < (len(documents) // 2 if shuffled == ADDED else 0)
-            documents[~in_order] = draw.permutation(documents[~in_order])
+        if training and self.options.shuffled:
+            documents = draw.permutation(documents)
         return self.pairs(
             source,
             target,
@@ -118,8 +104,6 @@ class Loader:
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
             documents=documents,
-            in_order=in_order,
-            joined=training and self.cfg.join_documents,
             numbers=np.concatenate([one.numbers for one in groups]) if self.numbered else None,
             spans=groups[0].spans if len(groups) == 1 else None,
             costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
@@ -127,16 +111,13 @@ class Loader:
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
         """Return the binarised sets of a split in a data directory; several if shards are combined."""
-        cfg, found, names = self.cfg, [], shard_names(path, split, combine)
-        for number, name in enumerate(names):
+        cfg, found = self.cfg, []
+        for name in shard_names(path, split, combine):
             prefix = binarised_prefix(path, name, cfg.source_lang, cfg.target_lang)
-            source = prefix and self._side(prefix, cfg.source_lang, self.dictionary)
-            if not source:
-                for later in names[number + 1 :] if found else ():
-                    if binarised_prefix(path, later, cfg.source_lang, cfg.target_lang):
-                        raise UserError(f"{path}: has {later} but no {name}; add it, or rename those after it")
+            if prefix is None:
                 break
-            found.append(Part(prefix, source, self._side(prefix, cfg.target_lang, self.target_dictionary)))
+            sides = (cfg.source_lang, self.dictionary), (cfg.target_lang, self.target_dictionary)
+            found.append(Part(prefix, *(self._side(prefix, *side) for side in sides)))
         if not found:
             pair = f"{cfg.source_lang}-{cfg.target_lang}"
             raise UserError(f"{path}: no binarised {split} set for {pair} (looked for {split}.{pair}.*)")
@@ -154,8 +135,6 @@ class Loader:
                         "words </s>' (gtransformer prepare does), or give --prepend-bos for one sentence a line"
                     )
             self._check_prefix(part)
-        if any(part.target is None for part in found):
-            found = [Part(part.prefix, part.source, None) for part in found]
         return found
 
     def _check_prefix(self, part: Part) -> None:
@@ -209,13 +188,10 @@ class Loader:
         self, source: FairseqDataset, target: FairseqDataset | None, dropout: bool, **options
     ) -> DocumentPairDataset:
         """Return both sides in the form that the model reads; ``dropout``: with word dropout if the options have it."""
-        noise = target_noise = current = None
+        noise = target_noise = None
         if dropout and self.cfg.doc_noise_mask > 0:
             sides = self.dictionary, self.target_dictionary
             noise, target_noise = (WordDropout(self.cfg.doc_noise_mask, *self._maskable(one)) for one in sides)
-        if dropout and self.cfg.coword_dropout > 0:
-            last, d = self.options.scheme.with_context, self.dictionary
-            current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
         return DocumentPairDataset(
             source,
             target,
@@ -224,7 +200,6 @@ class Loader:
             self.language,
             word_dropout=noise,
             target_word_dropout=target_noise,
-            current_dropout=current,
             word_dropout_epochs=self.cfg.doc_noise_epochs,
             left_pad_target=False,
             **options,
@@ -241,7 +216,6 @@ class Loader:
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:
         if not os.path.exists(f"{prefix}{lang}.idx"):
             return None
-        check_binary(f"{prefix}{lang}")
         dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
         token = instances.invalid_token(len(dictionary))
@@ -262,7 +236,7 @@ class Loader:
                     "of them with --vocabulary and the other's folder"
                 )
 
-    def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
+    def _group(self, part: Part, limit: int | None, testing: bool) -> Grouped:
         """Return the instances of a part. Raise UserError for a sentence that is longer than the strategy's windows."""
         options, scheme = self.options, self.options.scheme
         if scheme.kind == STORED and not options.whole_documents:
@@ -274,13 +248,10 @@ class Loader:
                 options.strategy.check_sentence(length, document + 1, position + 1)
             runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
             return regrouped(view, Instances(runs, runs, runs))
-        if options.shuffled == EVERYTHING and draw is not None:
-            view.shuffle(draw)
         target = None if view.target is None else view.target.lengths
         if testing and KINDS[scheme.kind].by_target:
             target = None
-        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        made = build_instances(scheme, view.source.lengths, target, view.runs(), lengths)
+        made = build_instances(scheme, view.source.lengths, target, view.runs())
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target context comes from first translations, not from the corpus
@@ -409,16 +380,6 @@ def following(documents: list[np.ndarray]) -> np.ndarray:
         counted.append(one + [begin, 0])
         begin += int(one[:, 0].max(initial=-1)) + 1
     return np.concatenate(counted)
-
-
-def load_dictionary(path: Path) -> Dictionary:
-    """Load fairseq's dictionary from a file. Raise UserError with the line if it is damaged."""
-    try:
-        return Dictionary.load(str(path))
-    except Exception as error:  # of any kind: bare ones, too
-        dictionary_words(path)
-        cause = " ".join(str(error).split(". ")[0].split())[:120]
-        raise UserError(f"{path}: cannot be read ({cause}); prepare the corpus again") from None
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:

@@ -18,8 +18,6 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
 from gtransformer.data.dictionaries import control_symbols
-from gtransformer.errors import UserError
-from gtransformer.files import atomic_write
 from gtransformer.models.common.config import OFF, SENTENCE
 from gtransformer.models.from_sentence_model import SentenceModel, read_sentence_model
 from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
@@ -27,8 +25,8 @@ from gtransformer.models.gtransformer import GTransformerConfig, GTransformerMod
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, SentencePieces
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from gtransformer.translation.export import check_free, new_directory, write_manifest
-from gtransformer.translation.model_directory import CHECKPOINT, LANGUAGE, check_search
+from gtransformer.translation.export import new_directory, write_manifest
+from gtransformer.translation.model_directory import CHECKPOINT, check_search
 from gtransformer.translation.options import SearchOptions
 
 INSTANCE_TOKENS = 1024  # of documents cut by --strategy; an instance is one sentence
@@ -53,24 +51,17 @@ def convert(
     Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the model cannot search like
     that.
     """
-    path, output = Path(path), Path(output)
-    check_free(output)
-    for option, lang in (("--source-lang", source_lang), ("--target-lang", target_lang)):
-        if not LANGUAGE.fullmatch(lang):
-            raise UserError(f"{option} {lang}: no name of a language; give one like en, en_XX or eng_Latn")
-    if source_lang == target_lang:
-        raise UserError(f"source and target language are both {source_lang}; give two with -s and -t")
+    path = Path(path)
     model = read_sentence_model(
         path, source_lang, target_lang, lambda file: SentencePieces(file).words(), list(map(Path, vocabulary))
     )
     options = SearchOptions(**model.search).given(search)
     settings = text_settings(model, (source_lang, target_lang))
     check_search(settings, options)
-    with new_directory(output) as folder:
+    with new_directory(Path(output)) as folder:
         write_text_files(model, folder, (source_lang, target_lang))
         state = checkpoint(model, folder, (source_lang, target_lang))
-        with atomic_write(folder / CHECKPOINT, "wb") as stream:
-            torch.save(state, stream)
+        torch.save(state, folder / CHECKPOINT)
         origin = {"converted_from": model.kind, "dropout": model.structure["dropout"], **origin}
         return write_manifest(folder, settings, options, model.files[0], state["model"], origin)
 
@@ -85,8 +76,8 @@ def write_text_files(model: SentenceModel, folder: Path, pair: tuple[str, str]) 
     sides = model.source, model.target
     for lang, side in zip(pair, sides, strict=True):
         symbols = control_symbols(pair)
-        with atomic_write(folder / f"dict.{lang}.txt") as stream:
-            stream.writelines(f"{word} 1\n" for word in [*side.entries(symbols), *symbols])
+        lines = [f"{word} 1\n" for word in [*side.entries(symbols), *symbols]]
+        (folder / f"dict.{lang}.txt").write_text("".join(lines), encoding="utf-8", newline="\n")
     shutil.copyfile(model.source.pieces, folder / SENTENCEPIECE_FILE)
     if has_two_pieces(model):
         shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
@@ -101,7 +92,6 @@ def text_settings(model: SentenceModel, pair: tuple[str, str]) -> dict[str, Any]
         "max_instance_tokens": INSTANCE_TOKENS,
         "max_sents": 1,  # each with a beam of its own, as the sentence model searches
         "normalise_punctuation": False,
-        "moses": False,
         "moses_rules": False,
         "sentencepiece": True,
         "sentencepiece_target": has_two_pieces(model),

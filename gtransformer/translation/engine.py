@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from argparse import Namespace
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import torch
 from torch import Tensor
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
-from gtransformer.data.instances import BOUNDARY_TOKENS, InstanceScheme
+from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.beam import Sampling, decodes_stepwise
@@ -21,13 +18,12 @@ from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
 from gtransformer.tasks.first_pass import WordIndices
-from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_sentence_only
+from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.trained import AS_GIVEN, check_precision, convert_to, in_batches, load_trained, model_options
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
 Instance = Sequence[Sequence[str]]
-CONTEXTS = "contexts"  # in a batch: prefixes of its translations
 
 
 @dataclass(frozen=True)
@@ -60,25 +56,23 @@ class Engine:
     Attributes:
         longest: maximum tokens of an instance, with ``<s>`` and ``</s>``.
         longest_sentence: maximum tokens of a sentence.
-        precision: as given; options: the model's options that it sets.
         never: indices of the target that search never writes under the sentence rule; set before the first translation.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
         self.directory = directory
-        self.device = choose_device(device)
-        self.precision = check_precision(precision, self.device)
-        self.options = model_options(self.precision)
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        check_precision(precision, self.device)
         self.model, self.task = load_trained(
-            directory.file(CHECKPOINT),
+            directory.path / CHECKPOINT,
             data=str(directory.path),
             source_lang=directory.source_lang,
             target_lang=directory.target_lang,
             langs=",".join(directory.langs),
             **AS_GIVEN,
-            **self.options,
+            **model_options(precision),
         )
-        convert_to(self.precision, self.model)
+        convert_to(precision, self.model)
         self.model.to(self.device)
         if decodes_stepwise(self.model):
             self.model.decoder.hold_weights()
@@ -88,7 +82,6 @@ class Engine:
         self.prefix = [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
         self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}
-        check_decodable([self.model], InstanceScheme(), ready=True)
 
     @property
     def boundary_tokens(self) -> int:
@@ -122,39 +115,7 @@ class Engine:
         boundary = self.boundary_tokens
         costs = [strategy.cost([len(sentence) + boundary for sentence in instance]) for instance in instances]
         for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, positions):
-            sentences = 1 if translates_last_sentence_only(self.model) else len(instances[number])
-            results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
-        self._check_found(instances, results)
-        return results
-
-    @torch.no_grad()
-    def translate_batch(
-        self,
-        instances: Sequence[Instance],
-        contexts: Sequence[Tensor],
-        positions: Sequence[tuple[int, int]],
-        options: SearchOptions,
-    ) -> list[list[Hypothesis]]:
-        """Return the n best translations of the last sentence of each instance; the instances form one batch.
-
-        Args:
-            instances: consecutive sentences of a document, each after its context.
-            contexts: the translations of each one's context, as in ``SecondPass``.
-            positions: of each instance its ``TEXT_POSITION``.
-
-        Raises UserError as ``translate``.
-        """
-        tokens = [self.instance_tokens(instance) for instance in instances]
-        padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=self.source.pad())
-        lengths = torch.tensor([len(one) for one in tokens])
-        sample = {
-            "net_input": {"src_tokens": padded.to(self.device), "src_lengths": lengths.to(self.device)},
-            FIRST_SENTENCE: torch.tensor([first for _, first in positions], device=self.device),
-            TEXT_POSITION: positions,
-            CONTEXTS: contexts,
-        }
-        found = self.task.inference_step(self._generator(options, contexts=itemgetter(CONTEXTS)), [self.model], sample)
-        results = [[self._hypothesis(hypo, 1) for hypo in hypos[: options.nbest]] for hypos in found]
+            results[number] = [self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)
         return results
 
@@ -167,10 +128,10 @@ class Engine:
                     "its parameters may be damaged, export the model again"
                 )
 
-    def _generator(self, options: SearchOptions, **more):
+    def _generator(self, options: SearchOptions):
         generator = self._generators.get(options)
         if generator is None:
-            wanted = Namespace(**vars(options.arguments()), **more)
+            wanted = options.arguments()
             strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
             if options.sampling_topk is not None:
@@ -209,18 +170,3 @@ def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int, sk
             sums.append(total)
             total, words = 0.0, False
     return [*sums, total] if words else sums
-
-
-def choose_device(wanted: str | torch.device | None) -> torch.device:
-    """Return the requested device, by default a GPU if there is one. Raise UserError for a missing one."""
-    if wanted is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(wanted)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise UserError(f"device {str(wanted)!r} is unknown; give 'cpu', 'cuda', 'cuda:1', ...")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UserError(f"device {str(device)!r}: PyTorch finds {torch.cuda.device_count()} GPUs here; give 'cpu'")
-    return device

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
-from gtransformer.errors import UserError
 from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.characters import clean_line, is_blank
-from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_document_mark
-from gtransformer.preprocess.manifest import MANY_UNKNOWN
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.preprocess.pieces import SPACE
 
-HALF = re.compile("[\ud800-\udfff]")  # surrogates, after lax decoding
 CHUNK = 256  # lines that are encoded together
 MOST_LINES = 10_000  # of a window, also of blank lines
 
@@ -25,6 +21,7 @@ CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
 FEW_UNKNOWN = 5  # a name or an emoji is no reason to doubt a text
+MANY_UNKNOWN = 0.01  # of the tokens
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -49,14 +46,6 @@ class TextPosition:
         """Return the position after a line of text, which may begin a document."""
         return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked)
 
-    @property
-    def borders(self) -> str:
-        """How the text marks its documents so far (``corpus.MARKED`` and so on)."""
-        return MARKED if self.marked else BLANK if self.documents > 1 else NONE
-
-
-START = TextPosition()
-
 
 @dataclass(frozen=True)
 class InputLine:
@@ -68,7 +57,6 @@ class InputLine:
         breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin with ``<d>``).
         sentences: the sentences to translate: one, several of running text, none of a blank line.
         tokens: their subwords; a sentence longer than the model's positions is split into several parts.
-        first: subwords of a first translation of each of ``tokens``, if given.
     """
 
     text: str
@@ -76,7 +64,6 @@ class InputLine:
     breaks: bool
     sentences: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
-    first: list[list[str]] = field(default_factory=list)
 
     @property
     def was_cut(self) -> bool:
@@ -84,31 +71,10 @@ class InputLine:
         return len(self.tokens) > len(self.sentences)
 
 
-def check_line(text: str, location: str) -> str:
-    """Return a line without its final line break, if any.
-
-    Raises UserError for a line break within it or a lone surrogate, TypeError for anything but a string. ``location``
-    is for messages.
-    """
-    if not isinstance(text, str):
-        raise TypeError(f"{location}: is {type(text).__name__}, not a text")
-    text = text.removesuffix("\n")
-    if "\n" in text:
-        raise UserError(f"{location}: has a line break in it; give every line by itself")
-    half = None if text.isascii() else HALF.search(text)
-    if half:
-        raise UserError(
-            f"{location}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
-            "with errors='strict', or 'replace'"
-        )
-    return text
-
-
 def read_text(
     lines: Iterable[str],
     encode: Encode,
     split: Callable[[str], list[str]] | None = None,
-    start: TextPosition = START,
     longest: int | None = None,
 ) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
@@ -117,42 +83,36 @@ def read_text(
     Control characters are dropped as in the training corpus (``preprocess.clean``).
 
     Args:
-        lines: with or without line ends; the first one is the line after ``start``.
+        lines: with or without line ends.
         encode: function from sentences to their subwords.
         split: function from a line of running text to its sentences; None: a line is a sentence.
         longest: maximum subwords of a sentence; longer ones are split. None: no limit.
     """
-    iterator = iter(lines)
+    iterator, position = iter(lines), TextPosition()
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
-        for number, given in enumerate(chunk, start.lines + 1):
-            text = check_line(given, f"line {number}")
+        for line in chunk:
+            text = line.removesuffix("\n")
             clean = clean_line(text)
             mark, blank = is_document_mark(text), is_blank(clean)
-            breaks = mark or (blank and not start.marked)
-            start = start.after_break(mark) if breaks else start.after_sentence()
+            breaks = mark or (blank and not position.marked)
+            position = position.after_break(mark) if breaks else position.after_sentence()
             sentences = [] if breaks or blank else (split(clean) if split else None) or [clean]
-            read.append(InputLine(text, start, breaks, sentences))
+            read.append(InputLine(text, position, breaks, sentences))
         yield from encoded(read, encode, longest)
 
 
 def documents_to_lines(
     documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None
 ) -> Iterator[InputLine]:
-    """Yield the lines of documents that are lists: a ``<d>`` before each; a blank sentence does not end a document.
-
-    Raises UserError as ``check_line``.
-    """
+    """Yield the lines of documents that are lists: a ``<d>`` before each; a blank sentence does not end a document."""
     position = TextPosition()
     for document in documents:
         position = position.after_break()
         read = [InputLine(DOCUMENT, position, breaks=True)]
         for text in document:
             position = position.after_sentence()
-            where = f"document {position.documents}, sentence {position.sentences}"
-            clean = clean_line(check_line(text, where))
-            if is_document_mark(text):
-                raise UserError(f"{where}: is {DOCUMENT}, which is no sentence; give a list for each document")
+            clean = clean_line(text)
             read.append(InputLine(text, position, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 
@@ -196,43 +156,6 @@ def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: b
     clauses = [at for at in ends if 2 * at > first + last and tokens[at - 1][-1:] in CLAUSE_ENDS]
     later = next(filter(ends_at, range(last + 1, most + 1)), last)
     return (clauses or ends or [later])[-1]
-
-
-def in_parts(tokens: list[str], count: int) -> list[list[str]]:
-    """Return the tokens in ``count`` parts of similar length."""
-    ends = [len(tokens) * number // count for number in range(count + 1)]
-    return [tokens[first:end] for first, end in pairwise(ends)]
-
-
-def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode, name: str) -> Iterator[InputLine]:
-    """Yield the lines with first translations: a line of ``first`` for each, blank or ``<d>`` if it is no sentence.
-
-    Args:
-        encode: function from plain sentences of the target language to subwords.
-        name: of ``first``, for messages.
-
-    Raises UserError for another number of lines, and for a translation of a line that is no sentence.
-    """
-    rest, iterator = iter(first), iter(lines)
-    while chunk := list(islice(iterator, CHUNK)):
-        texts = list(islice(rest, len(chunk)))
-        if len(texts) < len(chunk):
-            raise UserError(
-                f"{name}: ends in front of line {chunk[len(texts)].position.lines} of the text; give a line for each "
-                "line"
-            )
-        clean = ["" if is_document_mark(text) else clean_line(text) for text in texts]
-        tokens = iter(encode([text for text in clean if not is_blank(text)]))
-        for line, text in zip(chunk, clean, strict=True):
-            if line.tokens:
-                line.first.extend(in_parts([] if is_blank(text) else next(tokens), len(line.tokens)))
-            elif not is_blank(text):
-                raise UserError(
-                    f"{name}, line {line.position.lines}: a translation of what is no sentence; leave it blank"
-                )
-            yield line
-    if next(rest, None) is not None:
-        raise UserError(f"{name}: has more lines than the text; give a line for each line")
 
 
 @dataclass
@@ -301,11 +224,6 @@ class Window:
         position = self.lines[line].position
         return position.documents, position.sentences + sentence
 
-    def first(self, reference: Reference) -> list[str]:
-        """Return the tokens of the first translation of one sentence."""
-        line, sentence = reference
-        return self.lines[line].first[sentence]
-
 
 def windows(
     lines: Iterable[InputLine],
@@ -315,9 +233,6 @@ def windows(
     boundary_tokens: int = BOUNDARY_TOKENS,
 ) -> Iterator[Window]:
     """Divide a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines); the last may be shorter.
-
-    The beginnings of windows and instances depend only on the text before them, and each window begins with an
-    instance. So a text that is resumed after a window has the same translation as without an interruption.
 
     Instances are filled by source length as in ``data.instances.Filling``; a sentence counts its tokens and its
     boundary tokens. A full window ends at the next end of both an instance and a line. With infinitely many tokens an
@@ -343,11 +258,6 @@ def windows(
         window.lines.append(line)
     if window.lines:
         yield window
-
-
-def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]]:
-    """Return the sentences of documents one by one, each after up to ``count`` previous ones of its document."""
-    return [one[max(0, last - count) : last + 1] for one in instances for last in range(len(one))]
 
 
 def in_equal_parts(window: Window, most: int, boundary_tokens: int = BOUNDARY_TOKENS) -> Window:

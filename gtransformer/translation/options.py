@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from numbers import Integral, Real
 from typing import Any
 
 from gtransformer.errors import UserError
@@ -20,10 +18,9 @@ from gtransformer.search.strategies import (
     Strategy,
     check_sentence_rule,
 )
-from gtransformer.settings import dashed
 
-LENPEN = 5.0  # the most: the power of a document's length must be a number in float32
-WAY = ("strategy", "window_tokens", "context_sentences")
+# Options that are for whoever translates to choose, or that the model decides; a recipe does not set them.
+NOT_OF_RECIPES = ("nbest", "max_tokens", "context_sentences", "sampling_topk", "seed")
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class SearchOptions:
     Attributes:
         beam: width of the beam.
         nbest: number of translations, at most ``beam``.
-        lenpen: scores are divided by length ** lenpen; -5 to 5.
+        lenpen: scores are divided by length ** lenpen.
         max_len_a, max_len_b: a sentence has at most max_len_a * (its source's BPE tokens) + max_len_b tokens.
         min_len: minimum tokens of a sentence.
         unkpen: subtracted from the log probability of ``<unk>``.
@@ -41,12 +38,13 @@ class SearchOptions:
         strategy: how a document is decoded (``search/strategies.py``): one of ``STRATEGIES``.
         window_tokens: for sliding and sequential, maximum source tokens of a window, with ``<s>`` and ``</s>``.
         context_sentences: for sequential, maximum previous sentences. Without both, the model's instances decide.
-        batch_sentences: for a model with two passes, number of consecutive sentences in a batch; None: 16.
         sentence_rule: on: exactly as many sentences as the source has; off: the model decides, and sentences are
             assigned to lines by order; auto: the rule of training if it was on or off, else on.
         sampling_topk: draw each word from this many most probable ones, 0 from all words; None: beam search. It takes a
             ``beam`` of 1.
         seed: of sampling; None: 1. The same text, model and seed give the same translation.
+
+    Raises UserError for options that contradict each other.
     """
 
     beam: int = 5
@@ -61,42 +59,21 @@ class SearchOptions:
     window_tokens: int | None = None
     context_sentences: int | None = None
     sentence_rule: str = AUTO
-    batch_sentences: int | None = None
     sampling_topk: int | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            check_type(one.name, one.type, getattr(self, one.name))
-        for names, least, message in (
-            (("beam", "nbest", "max_tokens", "batch_sentences"), 1, "must be at least 1"),
-            (("max_len_a", "max_len_b", "min_len", "sampling_topk", "seed"), 0, "must not be negative"),
-        ):
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and value < least:
-                    raise UserError(f"--{dashed(name)} {value}: {message}")
-        if abs(self.lenpen) > LENPEN:
-            raise UserError(f"--lenpen {self.lenpen:g}: give a number from {-LENPEN:g} to {LENPEN:g}")
-        if self.seed is not None and self.sampling_topk is None:
-            raise UserError(f"--seed {self.seed}: beam search draws nothing; give --sampling-topk K, or leave it out")
-        if self.sampling_topk is not None and self.beam > 1:
-            raise UserError(f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out")
-        if self.nbest > 1 and self.sampling_topk is not None:
-            raise UserError(f"--sampling-topk draws one translation, but --nbest is {self.nbest}; leave --nbest out")
         if self.nbest > self.beam:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
-        if self.max_len_a == 0 and self.max_len_b < 1:
-            raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
-        if self.max_len_a == 0 and self.min_len > self.max_len_b:
-            raise UserError(f"--min-len {self.min_len} is more than --max-len-b {self.max_len_b:g}, with --max-len-a 0")
-        left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
-        (replace(self, window_tokens=1) if left_open else self).decoding_strategy()
-        check_sentence_rule(self.sentence_rule, self.strategy)
-        if self.strategy != FULL and self.nbest > 1:
-            raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
-        if self.strategy == PARALLEL and self.sampling_topk is not None:
+        if self.sampling_topk is not None and self.beam > 1:
+            raise UserError(f"--sampling-topk draws one translation, but --beam is {self.beam}; leave --beam out")
+        if self.sampling_topk is not None and self.strategy == PARALLEL:
             raise UserError(f"--strategy {PARALLEL} is for plain beam search; leave --sampling-topk out")
+        if self.nbest > 1 and self.strategy != FULL:
+            raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
+        check_sentence_rule(self.sentence_rule, self.strategy)
+        if self.strategy != SLIDING or self.window_tokens is not None:
+            self.decoding_strategy()
 
     def decoding_strategy(self) -> Strategy:
         """Return the decoding strategy. Raise UserError for an invalid one."""
@@ -114,19 +91,16 @@ class SearchOptions:
     def changed(self, **values: Any) -> SearchOptions:
         """Return these options with some replaced. Others: TypeError.
 
-        Another strategy takes none of the former's, and sampling takes no beam. Raises UserError as ``__init__``.
+        Another strategy takes none of the former's options, and sampling takes no beam.
         """
         if "strategy" in values:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
-            values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
+            values = {"window_tokens": None, "context_sentences": None, "sentence_rule": rule, **values}
         elif values.get("window_tokens") is not None:
             values = {"context_sentences": None, **values}
         elif values.get("context_sentences") is not None:
             values = {"window_tokens": None, **values}
         if values.get("sampling_topk", self.sampling_topk) is not None:
-            for name, why in {"lenpen": "compares no translations", "unkpen": "never draws <unk>"}.items():
-                if values.get(name) is not None:
-                    raise UserError(f"--{name} {values[name]}: --sampling-topk {why}; leave it out")
             values = {"beam": 1, "nbest": 1, **values}
         return replace(self, **values)
 
@@ -139,31 +113,15 @@ class SearchOptions:
 def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of fairseq-generate's options, by their dashed names, that are fields of SearchOptions.
 
-    Values may be texts, as on a command line. ``nbest``, ``max_tokens`` and sampling are for whoever translates to
-    choose; an instance's context is the model's.
+    Values may be texts, as on a command line.
     """
+    types = {"int": int, "float": float, "str": str}
     found = {}
-    for one in fields(SearchOptions):
-        value = options.get(dashed(one.name))
-        own = ("nbest", "max_tokens", "context_sentences", "sampling_topk", "seed")
-        if value is not None and one.name not in own:
-            kind = {"int": int, "float": float, "str": str}[one.type.partition(" | ")[0]]
-            found[one.name] = kind(value)
+    for field in fields(SearchOptions):
+        value = options.get(field.name.replace("_", "-"))
+        if value is not None and field.name not in NOT_OF_RECIPES:
+            found[field.name] = types[field.type.removesuffix(" | None")](value)
     return found
-
-
-def check_type(name: str, kind: str, value: Any) -> None:
-    """Raise UserError for an option's value of another type, for a number that is none, and for infinite ones."""
-    wanted, _, optional = kind.partition(" | ")
-    if value is None and optional:
-        return
-    if wanted == "str":
-        fits, give = isinstance(value, str), "a text"
-    else:
-        numbers = isinstance(value, Integral if wanted == "int" else Real) and not isinstance(value, bool)
-        fits, give = numbers and math.isfinite(value), "a whole number" if wanted == "int" else "a number"
-    if not fits:
-        raise UserError(f"--{dashed(name)} {repr(value)[:80]}: give {give}")
 
 
 def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model directory's") -> None:
@@ -181,7 +139,6 @@ def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model 
     add("--strategy", choices=STRATEGIES, help="how a document is decoded (docs/translate.md)")
     add("--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window")
     add("--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read")
-    add("--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)")
     add(
         "--sentence-rule", choices=SENTENCE_RULES,
         help="on: as many sentences as the source has; off: the model decides; auto: as in training, on if that "

@@ -5,14 +5,11 @@ import hashlib
 import json
 import lzma
 import os
-import stat
-import threading
 
 import pytest
-import torch
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, check_outputs, is_replaceable, read_json, read_lines, sha256, write_json
+from gtransformer.files import atomic_write, check_output, read_json, read_lines, sha256, write_json
 
 
 def names(folder):
@@ -36,17 +33,7 @@ def test_what_editors_of_other_systems_add_is_no_text(tmp_path):
     assert read_json(other) == {"a": [1]}
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("eins\nzw\u00f6lf\n".encode("utf-16"), 1),
-        ("eins\nzw\u00f6lf\n".encode("utf-16-le"), 1),
-        (gzip.compress(b"eins\n", mtime=0), 1),
-        (b"PK\x03\x04abc", 1),
-        (b"eins\rzwei\rdrei\r", 1),
-        (b"gut\nsch\xf6n\n", 2),
-    ],
-)
+@pytest.mark.parametrize(("content", "line"), [("eins\n".encode("utf-16"), 1), (b"gut\nsch\xf6n\n", 2)])
 def test_what_is_no_text_in_utf8(tmp_path, content, line):
     path = tmp_path / "text.txt"
     path.write_bytes(content)
@@ -62,17 +49,6 @@ def test_missing_file(tmp_path, read):
         read(tmp_path)
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
-def test_damaged_compressed_files(tmp_path, suffix, compress):
-    data = compress("".join(f"Zeile {i}\n" for i in range(20000)).encode())
-    flipped = data[: len(data) // 2] + bytes(64) + data[len(data) // 2 + 64 :]
-    for damaged in (data[: len(data) // 2], flipped, b"plain text, not compressed\n"):
-        path = tmp_path / f"text{suffix}"
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match=rf"text{suffix}, after line \d+: compressed data is damaged .*fetch"):
-            list(read_lines(path))
-
-
 def test_atomic_write(tmp_path):
     path = tmp_path / "new" / "out.txt"
     with atomic_write(path) as stream:
@@ -85,15 +61,6 @@ def test_atomic_write(tmp_path):
     assert path.read_bytes() == b"\xff"
 
 
-@pytest.mark.parametrize("end", [".xz", ".gz"])
-def test_no_plain_text_has_the_name_of_compressed_data(tmp_path, end):
-    """It could not be read again."""
-    with pytest.raises(UserError, match=f"out{end}: outputs are not compressed; give a name without {end}"):
-        with atomic_write(tmp_path / f"out{end}"):
-            pass
-    assert names(tmp_path) == []
-
-
 def test_of_a_symbolic_link_the_target_is_replaced(tmp_path):
     (tmp_path / "there").mkdir()
     target, link = tmp_path / "there" / "out.txt", tmp_path / "link.txt"
@@ -103,30 +70,6 @@ def test_of_a_symbolic_link_the_target_is_replaced(tmp_path):
             stream.write(text)
         assert link.is_symlink() and target.read_text() == text
     assert names(tmp_path / "there") == ["out.txt"] and names(tmp_path) == ["link.txt", "there"]
-
-
-def test_a_pipe_is_written_to_and_stays(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    found = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
-    reader.start()
-    with atomic_write(pipe) as stream:
-        stream.write("eins")
-    reader.join(timeout=10)
-    assert found == ["eins"] and stat.S_ISFIFO(pipe.stat().st_mode) and names(tmp_path) == ["pipe"]
-
-
-def test_a_full_device_is_an_error_that_names_it():
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), atomic_write("/dev/full") as stream:
-        stream.write("x" * 100)
-    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
-
-
-def test_what_a_file_can_replace(tmp_path):
-    (tmp_path / "there").write_text("")
-    assert is_replaceable(tmp_path / "there") and is_replaceable(tmp_path / "new") and is_replaceable("/dev/shm/new")
-    assert not any(map(is_replaceable, ("/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")))
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -146,7 +89,7 @@ def test_json(tmp_path):
     write_json(tmp_path / "v.json", value)
     assert read_json(tmp_path / "v.json") == value == json.loads((tmp_path / "v.json").read_text("utf-8"))
     (tmp_path / "bad.json").write_text('{\n "a": 1,\n oops\n}')
-    with pytest.raises(UserError, match=r"bad\.json, line 3: not valid JSON"):
+    with pytest.raises(UserError, match=r"bad\.json: not valid JSON .*line 3"):
         read_json(tmp_path / "bad.json")
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xf6"}')
     with pytest.raises(UserError, match=r"latin\.json, line 1: byte 0xf6 at column 8 is not UTF-8"):
@@ -161,19 +104,8 @@ def test_sha256(tmp_path):
     assert sha256(tmp_path / "pipe") is None
 
 
-def test_results_replace_neither_inputs_nor_each_other(tmp_path):
+def test_results_do_not_replace_inputs(tmp_path):
     (tmp_path / "in").write_text("x")
-    check_outputs([tmp_path / "a", tmp_path / "b"], [tmp_path / "in", None])
+    check_output(tmp_path / "a", [tmp_path / "in", None])
     with pytest.raises(UserError, match="in: is read"):
-        check_outputs([tmp_path / "a", tmp_path / "in"], [None, tmp_path / "in"])
-    with pytest.raises(UserError, match="a: two results"):
-        check_outputs([tmp_path / "a", tmp_path / "x" / ".." / "a"])
-
-
-def test_a_full_disk_behind_another_error_is_said():
-    """PyTorch's writer says that a position is unexpected."""
-    with (
-        pytest.raises(OSError, match="No space left on device: '/dev/full'"),
-        atomic_write("/dev/full", "wb") as stream,
-    ):
-        torch.save({"weight": torch.ones(100_000)}, stream)
+        check_output(tmp_path / "in", [None, tmp_path / "in"])

@@ -21,8 +21,7 @@ NETWORK = FAIRSEQ | {"modules", "data"}
 ALLOWED = {
     "installation": set(),
     "errors": {"installation"},
-    "quick_import": set(),
-    "compat": BASE | {"quick_import"},
+    "compat": set(),
     "files": BASE,
     "work": BASE | {"files"},
     "settings": BASE | {"files"},
@@ -42,8 +41,6 @@ ALLOWED = {
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it
 ABOVE_ALL = {"gtransformer", "__main__"}
-# The one step from the core to the lab, taken when the option is used: score --html.
-TO_THE_LAB = ("gtransformer.cli.score", "gtransformer.lab.report.pages.compare")
 
 
 @cache
@@ -88,6 +85,6 @@ def test_arrows_point_one_way():
         for one in imported:
             part, other = part_of(name), part_of(one)
             allowed = ALLOWED.keys() - {"lab"} if part in ABOVE_ALL else ALLOWED[part]
-            if part != other and other not in allowed and (name, one) != TO_THE_LAB:
+            if part != other and other not in allowed:
                 wrong.append(f"{name} imports {one}")
     assert not wrong

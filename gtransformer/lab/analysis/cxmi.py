@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gtransformer.evaluation.accuracy import standard_error
-from gtransformer.evaluation.contrastive import current_in, instances_before
-from gtransformer.evaluation.instances import CorpusInstances
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.evaluation.sentence_scores import SentenceScorer
+from gtransformer.lab.items.batch_scores import BatchRequest, BatchScorer
+from gtransformer.lab.items.items import current_in, instances_before
+from gtransformer.lab.items.split_instances import CorpusInstances
 from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.pieces import SPACE, spelled
 
@@ -72,10 +73,10 @@ def score_contexts(
     found: list[SentenceTokens] = []
     for begin in progress(range(0, len(numbers), CHUNK)):
         chunk = numbers[begin : begin + CHUNK]
-        requests: list[Request] = []
+        requests: list[BatchRequest] = []
         indices: list[list[int]] = []  # per sentence and context: its request
         for number in chunk:
-            together = scorer.together if scorer.in_batches else 1
+            together = scorer.together if isinstance(scorer, BatchScorer) else 1
             whole = _whole(corpus, current, number, together)
             kinds: dict[tuple[int, ...], int] = {}
             row = []
@@ -103,26 +104,31 @@ def score_contexts(
     return found
 
 
-def _reach(scorer: SentenceScorer, request: Request) -> int:
+def _reach(scorer: SentenceScorer, request: BatchRequest) -> int:
     """Return how many sentences back the context reaches, including the batch."""
-    in_batch = scorer.reach(request.before) if request.before else ()
-    return max(len(request.source) - 1, len(request.target) - 1, *in_batch)
+    reach = [len(request.source) - 1, len(request.target) - 1]
+    for back, one in zip(range(len(request.before), 0, -1), request.before, strict=True):
+        needs = scorer.model.needs
+        for sentences, is_read in ((one.source, needs.sources), (one.target, needs.targets)):
+            if is_read:
+                reach.append(back + (len(sentences) - 1 if needs.contexts else 0))
+    return max(reach)
 
 
-def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
+def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> BatchRequest:
     """Return a sentence's request with all context that the model takes, and its batch's previous sentences."""
     span = corpus.spans[number]
     document, sentence = span.document, span.current[0]
     before = tuple(
-        Request(*corpus.read(one), number=corpus.spans[one].first_sentence + 1)
+        BatchRequest(*corpus.read(one), number=corpus.spans[one].first_sentence + 1)
         for one in instances_before(document, sentence, current, together)
     )
     source, target = corpus.read(number)
     name = f"sentence {sentence} of document {document}"
-    return Request(source, target, (len(target) - 1,), name, before, span.first_sentence + 1)
+    return BatchRequest(source, target, (len(target) - 1,), name, before, span.first_sentence + 1)
 
 
-def cut(whole: Request, most: int | None) -> Request:
+def cut(whole: BatchRequest, most: int | None) -> BatchRequest:
     """Return a request that scores the last target sentence, with at most ``most`` previous sentences on each side."""
     if most is ALL_CONTEXT:
         return whole
@@ -134,7 +140,7 @@ def cut(whole: Request, most: int | None) -> Request:
     return replace(whole, scored=(len(shorter["target"]) - 1,), before=kept, **shorter)
 
 
-def _last(one: Request, most: int) -> dict[str, Any]:
+def _last(one: BatchRequest, most: int) -> dict[str, Any]:
     """Return the last sentences of both sides with at most ``most`` previous ones, and the number of the first."""
     kept = one.target[-(most + 1) :]
     number = one.number + len(one.target) - len(kept)

@@ -56,8 +56,7 @@ def inspect_document(
     cuts = greedy(costs, model.max_instance_tokens, model.directory.max_sents)
     for number, (first, last) in enumerate(cuts, 1):
         lines = document[first:last]
-        read = document[max(0, first - (model.directory.sentences_beside or 0)) : last]
-        pieces = [line.tokens[0] for line in read]
+        pieces = [line.tokens[0] for line in lines]
         target = given[first:last] if given else model.engine.translate([pieces], options)[0][0].sentences
         source = model.engine.instance_tokens(pieces).tolist()
         begin = [bos, *map(dictionary.index, given_words(model.directory.target_prefix))]

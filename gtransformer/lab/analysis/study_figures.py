@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gtransformer.lab.analysis.colours import LINES, shades, system_looks
 from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
-from gtransformer.lab.report.pages.colours import LINES, shades, system_looks
 
 AXES = {
     "length": "input length (tokens)",

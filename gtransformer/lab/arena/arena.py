@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import hashlib
 import logging
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import DEFAULT_METRICS
@@ -48,7 +51,7 @@ from gtransformer.run.commands import call_command
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Options, Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.run import FIRST_PASS, START
-from gtransformer.tasks.checkpoints import weights_digest
+from gtransformer.tasks.checkpoints import read_state
 
 DEMO = "demo"  # name of the generated corpus, which has a set by distance of context
 # Recipe options that an arena sets itself, and the option that they come from.
@@ -300,8 +303,10 @@ class Arena(Planner):
         text = {"text": self.folder(recipe.name, seed) / "test.aligned.txt"}
         translated, items = {"items": self.context_items}, {"items": self.items}
         reach = [
-            model_measure("contrastive", "cli.contrastive", self.set, items, ["prepare-set"]),
-            text_measure("generative", "generative", align, align | translated, "generative.json", ["context-items"]),
+            model_measure("contrastive", "lab.cli.items", self.set, items, ["prepare-set"]),
+            text_measure(
+                "generative", "lab.cli.items", align, align | translated, "generative.json", ["context-items"]
+            ),
         ]
         return [
             Translation(changes=started if first else (), after=also),
@@ -326,3 +331,12 @@ def _files(options: Options) -> dict[str, Any]:
     """Return the SHA-256 of files named in options, for the settings of a stage; nothing if there are none."""
     found = outside_files(options)
     return {"files": found} if found else {}
+
+
+def weights_digest(path: Path) -> str:
+    """Return the SHA-256 of a checkpoint's parameters and their names: equal only for bit-equal parameters."""
+    found = hashlib.sha256()
+    for name, values in sorted(read_state(path)["model"].items()):
+        found.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+        found.update(values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()

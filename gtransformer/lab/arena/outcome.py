@@ -20,7 +20,7 @@ from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.lab.records import REFERENCE, Translations, pack, with_interval
 from gtransformer.search.strategies import FULL
-from gtransformer.tasks.training import GPU_PEAK
+from gtransformer.tasks.translation_doc import GPU_PEAK
 
 # Time of decoding and of a first pass, as logged by their programs.
 DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
@@ -193,5 +193,4 @@ def _choices(folder: Path) -> list[dict[str, Any]]:
 
 
 def _written(folder: Path) -> list[dict[str, Any]]:
-    (found,) = read_json(folder / "generative.json")["systems"].values()
-    return found["outcomes"]
+    return read_json(folder / "generative.json")["items"]

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import BUCKETS, SIDES, bucket_name, standard_error
+from gtransformer.evaluation.accuracy import BUCKETS, bucket_name, standard_error
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import ORDER
+from gtransformer.lab.items.items import SIDES
 
 Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file
 MEAN = "mean"  # over the phenomena

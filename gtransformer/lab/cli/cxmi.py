@@ -18,10 +18,10 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.prepared_split import corpus_files, find_instance_index
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import atomic_write, check_outputs, sha256, write_json
+from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
@@ -55,8 +55,7 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.instances import capacity_of, corpus_instances
-    from gtransformer.evaluation.load_model import load_scorer
+    from gtransformer.evaluation.instances import capacity_of
     from gtransformer.lab.analysis.cxmi import (
         ALL_CONTEXT,
         BOTH_SIDES,
@@ -67,14 +66,19 @@ def main(argv: list[str] | None = None) -> None:
         report,
         score_contexts,
     )
+    from gtransformer.lab.items.batch_scores import BatchScorer, load_item_scorer
+    from gtransformer.lab.items.split_instances import corpus_instances
+    from gtransformer.tasks.options import BATCH
 
-    check_outputs(filter(None, (args.output, args.words)), [args.path, *corpus_files(args.prepared)])
+    for output in filter(None, (args.output, args.words)):
+        check_output(output, [args.path])
     for name, values in (("--context", args.context), ("--batch-sentences", [args.batch_sentences or 1])):
         if min(values) < 1:
             raise UserError(f"{name} {min(values)}: give 1 or more")
     find_instance_index(args.prepared, args.split)  # before the model is loaded
     contexts = [0, *sorted(set(args.context)), ALL_CONTEXT]
-    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, together=args.batch_sentences)
+    scorer, task = load_item_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.batch_sentences or BATCH)
+    in_batches = isinstance(scorer, BatchScorer)
     capacity = capacity_of(task, args.prepared)
     corpus = corpus_instances(task, args.prepared, args.split, capacity)
     began = time.monotonic()
@@ -90,9 +94,9 @@ def main(argv: list[str] | None = None) -> None:
         "checkpoint": str(args.path),
         "checkpoint_sha256": sha256(args.path),
         "split": args.split,
-        **({"batch_sentences": scorer.together} if scorer.in_batches else {}),
+        **({"batch_sentences": scorer.together} if in_batches else {}),
         **report(
-            found, contexts, SOURCE_SIDE if capacity.target_sentences == 1 and not scorer.in_batches else BOTH_SIDES
+            found, contexts, SOURCE_SIDE if capacity.target_sentences == 1 and not in_batches else BOTH_SIDES
         ),
         "words": most_helped(rows, context_name(ALL_CONTEXT)),
         "seconds": seconds,

@@ -12,7 +12,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import check_counts, cli_main
-from gtransformer.evaluation.prepared_split import corpus_files, find_instance_index
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
 
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.analysis.split_attention import entropy_table, measure, share_table
 
     if args.output:
-        check_output(args.output, [args.path, args.translations, *corpus_files(args.prepared)])
+        check_output(args.output, [args.path, args.translations])
     check_counts(args, "max_tokens")
     skip = args.skip_invalid_size_inputs_valid_test
     given = args.translations

@@ -41,7 +41,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
-    parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     return parser
 
 
@@ -53,14 +52,12 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.analysis.attention_shown import HEADING
     from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
     from gtransformer.models.common.model import needs_of
-    from gtransformer.tasks.generation import check_alone
     from gtransformer.translation.api import GTransformer
 
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("lab inspect", argv)
-    model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
-    check_alone(model.engine.model, str(args.model))
+    model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None)
     if needs_of(model.engine.model).numbers:
         raise UserError(f"{args.model}: this model reads sentence numbers, which the inspection does not provide")
     options = model.directory.search.given(vars(args)).changed(nbest=1)

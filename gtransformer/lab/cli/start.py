@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
-from gtransformer.evaluation.prepared_split import corpus_files, find_instance_index
+from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import MODEL_FILE, check_output, sha256, write_json
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.sentence_model.is_dir():  # a model directory
         args.sentence_model /= MODEL_FILE
     if args.output:
-        check_output(args.output, [args.sentence_model, *corpus_files(args.prepared)])
+        check_output(args.output, [args.sentence_model])
     check_counts(args, "instances", "max_tokens")
     find_instance_index(args.prepared, args.split)
     began = time.monotonic()

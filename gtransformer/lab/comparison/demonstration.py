@@ -93,7 +93,7 @@ class Demo(Planner):
             measures=[
                 Translation(),
                 self._scores,
-                model_measure("contrastive", "cli.contrastive", self.prepared, {"items": self.raw / ITEMS}),
+                model_measure("contrastive", "lab.cli.items", self.prepared, {"items": self.raw / ITEMS}),
             ],
         )
 

@@ -89,7 +89,7 @@ def scores_of(directory: Path) -> dict[str, Any]:
 def score_contrastive(run: Run, prepared: str, items: str) -> None:
     """Score the model on contrastive items over a prepared corpus; its choices go to contrastive.json."""
     options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
-    call_command("contrastive", str((run.directory / prepared).resolve()), options)
+    call_command("lab.cli.items", str((run.directory / prepared).resolve()), options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:

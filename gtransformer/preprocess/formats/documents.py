@@ -1,12 +1,13 @@
 """What every reader of a format returns: documents with an id and one or several sides.
 
-A side is a source, a reference or a hypothesis, in a language, by a translator or system. Formats that tell only the
-language of a text (TMX) leave its role open.
+A side is a source or a reference, in a language, by a translator. Formats that tell only the language of a text (TMX)
+leave its role open.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +15,12 @@ from typing import NamedTuple
 
 from gtransformer.preprocess.corpus import DOCUMENT, Pair, check_reserved, fault, is_document_mark
 
-SOURCE, REFERENCE, HYPOTHESIS = "source", "reference", "hypothesis"
-# What to do with a document that occurs again after another one.
-REFUSE, GATHER, FIRST, NEW = "refuse", "gather", "first", "new"
-RETURNING_ID, RETURNING_OPUS = (REFUSE, GATHER, NEW), (REFUSE, FIRST, NEW)
-CHAPTER, SPEAKER = BY = ("chapter", "speaker")  # what is a document of Europarl
+SOURCE, REFERENCE = "source", "reference"
 _BLANKS = re.compile(r"[ \t\r\n]+")
 
 
 class Side(NamedTuple):
-    """A text of a document. ``role``: as above, or "" if the format does not say; ``name``: translator or system."""
+    """A text of a document. ``role``: as above, or "" if the format does not say; ``name``: the translator."""
 
     role: str
     lang: str = ""
@@ -33,13 +30,11 @@ class Side(NamedTuple):
         """Return it as in messages: ``reference refA (de)``."""
         return " ".join(filter(None, (self.role or "text", self.name, self.lang and f"({self.lang})")))
 
-    def is_in(self, lang: str) -> bool:
-        """Return whether it may be in this language; "" is any."""
-        return not self.lang or not lang or same_language(self.lang, lang)
-
     def matches(self, wanted: Side) -> bool:
-        """Return whether it is ``wanted``, whose language and name may be "" (any)."""
-        return self.role == wanted.role and self.is_in(wanted.lang) and wanted.name in ("", self.name)
+        """Return whether it may be ``wanted``, whose name may be "" (any)."""
+        if self.role not in ("", wanted.role) or wanted.name not in ("", self.name):
+            return False
+        return not self.lang or same_language(self.lang, wanted.lang)
 
 
 @dataclass
@@ -74,28 +69,15 @@ class Document:
         return f"document {self.id}" if self.id else "the document that begins here"
 
     def find(self, wanted: Side) -> Text | None:
-        """Return the text of a side, None if it is missing.
-
-        A text whose role the format does not tell is found by its language. The only side of a document is taken where
-        role or language are not known; a reference or hypothesis stands for the other. Raises UserError, listing the
-        sides, if several match.
-        """
+        """Return the text of a side, None if it is missing. Raise UserError, listing them, if several match."""
         found = [side for side in self.sides if side.matches(wanted)]
-        if not found and wanted.lang:
-            found = [side for side in self.sides if side.matches(wanted._replace(role=""))]
-        if not found and len(self.sides) == 1 and not wanted.name:
-            found = [side for side in self.sides if side.is_in(wanted.lang) and self._stands_for(side, wanted)]
         if len(found) > 1:
             what = f"{self.title} has several texts of the {wanted.role} ({', '.join(map(str, found))})"
-            raise fault(self.path, self.line, f"{what}; name one: corpus convert --reference, score --test-set")
+            raise fault(self.path, self.line, f"{what}; name one with --reference")
         return self.sides[found[0]] if found else None
 
-    @staticmethod
-    def _stands_for(side: Side, wanted: Side) -> bool:
-        return not side.role or not wanted.role or SOURCE not in (side.role, wanted.role)
-
     def get(self, wanted: Side) -> Text:
-        """Return the text of a side. Raises UserError as ``find``, and if it is missing."""
+        """Return the text of a side. Raise UserError as ``find``, and if it is missing."""
         text = self.find(wanted)
         if text is None:
             listed = ", ".join(map(str, self.sides)) or "no text"
@@ -103,45 +85,21 @@ class Document:
         return text
 
 
-@dataclass
-class LeftOut:
-    """Counts of what a reader leaves out.
-
-    Attributes:
-        links: of OPUS with an empty side; ``empty``: groups without other links; ``returned``: groups of documents that
-            occurred again.
-        units: translation units (TMX) that lack a language.
-        documents: documents that lack a side.
-    """
-
-    links: int = 0
-    empty: int = 0
-    returned: int = 0
-    units: int = 0
-    documents: int = 0
-
-
 @dataclass(frozen=True)
 class Reading:
     """Options of reading.
 
     Attributes:
-        langs: wanted languages, "" for any.
-        returning: what to do with a document id that occurs again, one of ``RETURNING_ID``.
+        langs: source and target language.
         columns: the names of a table's columns; (): they are its first line.
         document_property: name of TMX's property with the document; None: any usual one; "": the file is a document.
-        by: what is a document of Europarl, one of ``BY``.
-        left_out: counts, to which readers add.
-        systems: whose outputs to read of WMT's folder; None: all.
+        left_out: what readers leave out, counted by its name in messages.
     """
 
-    langs: tuple[str, ...] = ()
-    returning: str = REFUSE
+    langs: tuple[str, str]
     columns: tuple[str, ...] = ()
     document_property: str | None = None
-    by: str = CHAPTER
-    left_out: LeftOut = field(default_factory=LeftOut)
-    systems: tuple[str, ...] | None = None
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def one_line(text: str) -> str:
@@ -155,95 +113,66 @@ def same_language(lang: str, wanted: str) -> bool:
     return wanted == (lang if "-" in wanted else lang.partition("-")[0])
 
 
-def check_ids(path: Path, text: Text, other_path: Path, other: Text, line: int) -> None:
-    """Raise UserError, naming file and line, unless two texts have the same segments.
-
-    ``line``: named if ``text`` has no segment.
-    """
-    for number, (mine, theirs) in enumerate(zip(text.ids, other.ids, strict=False)):
-        if mine and theirs and mine != theirs:
-            where = f"line {other.lines[number]}" + ("" if path == other_path else f" of {other_path}")
-            what = f"segment {mine}, but the other side has segment {theirs} here, in {where}; both must have the same"
-            raise fault(path, text.lines[number], f"{what} segments")
-    if len(text.sentences) != len(other.sentences):
-        at = (text.lines or [line])[-1]
-        said = "" if path == other_path else f" in {other_path}"
-        what = f"{len(text.sentences)} segments end here, but the other side has {len(other.sentences)}{said}"
-        raise fault(path, at, f"{what}; both must have the same segments")
-
-
 def aligned(document: Document, wanted: Side, others: Document, other: Side) -> list[Pair]:
     """Return the sentence pairs of a document, for a corpus.
 
-    Raises UserError if a side is missing, they are not aligned, or one has a token of the raw format.
+    Raises UserError if a side is missing, their segments differ, or one has a token of the raw format.
     """
     left, right = document.get(wanted), others.get(other)
-    check_ids(others.path, right, document.path, left, others.line)
+    for number, (one, two) in enumerate(zip(left.ids, right.ids, strict=False)):
+        if one and two and one != two:
+            what = f"segment {two}, but {document.path} has segment {one} here, in line {left.lines[number]}"
+            raise fault(others.path, right.lines[number], f"{what}; both sides must have the same segments")
+    counts = len(left.sentences), len(right.sentences)
+    if counts[0] != counts[1]:
+        what = f"{others.title} has {counts[1]} segments here, but {counts[0]} in {document.path}"
+        raise fault(others.path, others.line, f"{what}; both sides must have the same segments")
     for path, text in ((document.path, left), (others.path, right)):
         for line, sentence in zip(text.lines, text.sentences, strict=True):
             check_reserved(path, f"line {line}", sentence)
     return list(zip(left.sentences, right.sentences, strict=True))
 
 
-def paired(documents: Iterable[Document], source: Side, target: Side, left_out: LeftOut) -> Iterator[list[Pair]]:
+def paired(documents: Iterable[Document], source: Side, target: Side, left_out: Counter[str]) -> Iterator[list[Pair]]:
     """Yield the sentence pairs of documents of one file. Documents without one of the sides are left out and counted.
 
     Raises UserError as ``aligned``, for a document whose source and target would be the same text, and if none has
     both.
     """
-    any_left, first = False, None
+    lacking, complete = [], False
     for document in documents:
         texts = [document.find(side) for side in (source, target)]
         if None in texts:
-            left_out.documents += 1
-            first = first or document
+            left_out["documents that lack a side"] += 1
+            lacking.append(document)
             continue
-        any_left = True
+        complete = True
         if texts[0] is texts[1]:
-            listed = ", ".join(map(str, document.sides))
-            raise fault(document.path, document.line, f"{document.title} has one text only ({listed}); give both files")
+            raise fault(document.path, document.line, f"{document.title} has one text only; give both files")
         yield aligned(document, source, document, target)
-    if first and not any_left:
+    if lacking and not complete:
         for side in (source, target):
-            first.get(side)
+            lacking[0].get(side)
 
 
-def in_order_of(left: Sequence[Document], right: Sequence[Document]) -> list[Document]:
-    """Return the documents of a file, ``right``, in the order of another, by their ids or, without, by order.
-
-    Raises UserError for a document that only one file has.
-    """
-    named = {document.id: document for document in right}
-    known = {document.id for document in left}
-    if "" not in known | named.keys() and len(named) == len(right) and len(known) == len(left):
-        missing = next((document for document in left if document.id not in named), None)
-        missing = missing or next((document for document in right if document.id not in known), None)
-        if missing:
-            other = (right if missing in left else left)[:1]
-            said = f" is not in {other[0].path}" if other else " has no other side"
-            raise fault(missing.path, missing.line, f"{missing.title}{said}; both files must have the same documents")
-        return [named[document.id] for document in left]
-    if len(left) != len(right):
-        longer, other = (left, right) if len(left) > len(right) else (right, left)
-        extra = longer[len(other)]
-        raise fault(
-            extra.path, extra.line, f"{extra.title} is the {len(other) + 1}th, but the other file has {len(other)}"
-        )
-    for one, two in zip(left, right, strict=True):
-        if one.id and two.id and one.id != two.id:
-            raise fault(two.path, two.line, f"{two.title}, but {one.title} in line {one.line} of {one.path}")
-    return list(right)
-
-
-def matched(
-    sources: Iterable[Document], targets: Iterable[Document], source: Side, target: Side
-) -> Iterator[list[Pair]]:
+def matched(left: Sequence[Document], right: Sequence[Document], source: Side, target: Side) -> Iterator[list[Pair]]:
     """Yield the sentence pairs of documents of two files, in the source's order.
 
-    Raises UserError as ``aligned`` and ``in_order_of``.
+    Documents are matched by their ids, or by order where a file has none. Raises UserError as ``aligned``, and for
+    a document that only one file has.
     """
-    left = list(sources)
-    for one, two in zip(left, in_order_of(left, list(targets)), strict=True):
+    by_id = {document.id: document for document in right}
+    if all(document.id for document in [*left, *right]):
+        for one, others in ((left, by_id), (right, {document.id for document in left})):
+            missing = next((document for document in one if document.id not in others), None)
+            if missing:
+                what = f"{missing.title} is not in the other file; both must have the same documents"
+                raise fault(missing.path, missing.line, what)
+        right = [by_id[document.id] for document in left]
+    if len(left) != len(right):
+        extra = max(left, right, key=len)[min(len(left), len(right))]
+        raise fault(extra.path, extra.line, f"{extra.title} is one more than the other file has")
+    for one, two in zip(left, right, strict=True):
         yield aligned(one, source, two, target)
 
 
@@ -256,44 +185,25 @@ class Row(NamedTuple):
     texts: dict[Side, str]
 
 
-def grouped(path: Path, rows: Iterable[Row], returning: str = REFUSE) -> Iterator[Document]:
+def grouped(path: Path, rows: Iterable[Row]) -> Iterator[Document]:
     """Yield documents: consecutive rows with the same document id.
 
-    ``returning``: what to do with an id that occurs again after another one: refuse it, append its rows to the earlier
-    document, or begin a new document. Raises UserError, naming file and line, for a row without id and, if refused, for
-    an id that occurs again.
+    Raises UserError, naming file and line, for a row without id and for an id that occurs again after another one.
     """
-    documents: dict[object, Document] = {}
-    ended: dict[str, int] = {}  # id -> last line
-    before: str | None = None
-    key: object = None
+    ended: set[str] = set()
+    document: Document | None = None
     for row in rows:
         if not row.document:
             raise fault(path, row.line, "no document id; every line of text needs one")
-        if row.document != before:
-            if row.document in ended and returning == REFUSE:
-                raise fault(
-                    path,
-                    row.line,
-                    f"document {row.document} occurs again, after it ended on line {ended[row.document]}; its lines "
-                    "must stand together (corpus convert --returning gather joins them, new makes two documents)",
-                )
-            key = (row.document, row.line) if returning == NEW else row.document
-            documents.setdefault(key, Document(row.document, path, row.line))
-            if returning != GATHER:  # earlier documents are complete
-                yield from (documents.pop(one) for one in list(documents) if one != key)
+        if document is None or row.document != document.id:
+            if document is not None:
+                ended.add(document.id)
+                yield document
+            if row.document in ended:
+                what = f"document {row.document} occurs again after another one; sort the lines by document"
+                raise fault(path, row.line, what)
+            document = Document(row.document, path, row.line)
         for side, text in row.texts.items():
-            documents[key].sides.setdefault(side, Text()).add(path, row.line, text, row.id)
-        ended[row.document], before = row.line, row.document
-    yield from documents.values()
-
-
-def not_empty(path: Path, kind: str, documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield documents. Raise UserError for one without segments and if there is none; ``kind``: the format."""
-    document = None
-    for document in documents:
-        if not any(text.sentences for text in document.sides.values()):
-            raise fault(document.path, document.line, f"{document.title} has no segment; remove it")
+            document.sides.setdefault(side, Text()).add(path, row.line, text, row.id)
+    if document is not None:
         yield document
-    if document is None:
-        raise fault(path, 1, f"read as {kind}, but no document was found")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
 import re
-import zlib
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.parsers import expat
 
-from gtransformer.errors import UserError
 from gtransformer.files import open_bytes, read_lines
 from gtransformer.preprocess.corpus import fault
 
@@ -22,13 +19,12 @@ _AMPERSAND = re.compile(r"&(?!(?:\w+|#\d+|#[xX][0-9a-fA-F]+);)")  # which begins
 
 
 class Event(NamedTuple):
-    """A start tag, an end tag or some text; ``text``: the tag's name or the text; ``offset``: in bytes, of XML."""
+    """A start tag, an end tag or some text; ``text``: the tag's name or the text."""
 
     kind: str
     text: str
     attributes: dict[str, str]
     line: int
-    offset: int = 0
 
 
 def unescaped(text: str) -> str:
@@ -43,14 +39,14 @@ def _lone(text: str) -> str:
 def xml_events(path: Path) -> Iterator[Event]:
     """Yield the events of an XML file. Raise UserError, with the line, for damaged XML.
 
-    The parser knows UTF-8, UTF-16 and encodings of one byte. It fetches nothing, so an entity that another file defines
-    is refused.
+    The parser fetches nothing, so an entity that another file defines is refused.
     """
     parser = expat.ParserCreate()
+    parser.buffer_text = True
     found: list[Event] = []
 
     def add(kind: str, text: str, attributes: dict[str, str] | None = None) -> None:
-        found.append(Event(kind, text, attributes or {}, parser.CurrentLineNumber, parser.CurrentByteIndex))
+        found.append(Event(kind, text, attributes or {}, parser.CurrentLineNumber))
 
     def undefined(name: str, *_: object) -> None:
         # With a document type in another file, expat would leave out the entity without an error.
@@ -71,16 +67,12 @@ def xml_events(path: Path) -> Iterator[Event]:
                 found.clear()
         except expat.ExpatError as error:
             raise fault(path, error.lineno, f"damaged XML ({expat.ErrorString(error.code)})") from None
-        except (ValueError, LookupError) as error:  # for the declared encoding
-            raise UserError(f"{path}: its encoding cannot be read ({error}); convert the file to UTF-8") from None
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise UserError(f"{path}: cannot be read ({error}); fetch the file again") from None
 
 
 def sgm_events(path: Path) -> Iterator[Event]:
     """Yield the events of an SGM file in UTF-8; names of tags and attributes in lower case.
 
-    Attributes need no quotes, and a lone ``&`` or ``<`` is text. Raises UserError as ``read_lines``.
+    Attributes need no quotes, and a lone ``&`` or ``<`` is text.
     """
     parser = _Tags(path)
     for line in read_lines(path):
@@ -113,15 +105,9 @@ class _Tags(HTMLParser):
         self._add(TEXT, data)
 
     def parse_bogus_comment(self, i: int, report: int = 1) -> int:
-        """Raise UserError for ``</3`` and ``<!x>`` in text, which would be lost, unless it is a marked section."""
-        if not self.rawdata.startswith("<![", i):
-            raise fault(self.path, self.getpos()[0], f"{self.rawdata[i : i + 10]!r} in text; write &lt; for <")
-        return super().parse_bogus_comment(i, report)
-
-    def handle_comment(self, data: str) -> None:
-        if data.startswith("[CDATA["):
-            self.unknown_decl(data)
+        """Raise UserError for ``</3`` and ``<!x>``, whose text would be lost."""
+        raise fault(self.path, self.getpos()[0], f"{self.rawdata[i : i + 10]!r} in text; write &lt; for <")
 
     def unknown_decl(self, data: str) -> None:
-        """Raise UserError for a marked section, whose text would be lost."""
-        raise fault(self.path, self.getpos()[0], f"<![{data[:10]}...: write plain text with &lt; and &amp;")
+        """Raise UserError for ``<![CDATA[``, whose text would be lost."""
+        raise fault(self.path, self.getpos()[0], f"'<![{data[:7]}' in text; write &lt; for <")

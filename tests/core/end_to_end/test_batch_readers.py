@@ -45,22 +45,6 @@ def test_trained_and_put_to_work(sentence_model, tmp_path, system):  # noqa: F81
         assert "instances overlap" in run(*work)
     else:
         assert "give --first-pass CHECKPOINT" in only_error(run(*work, status=1))
-        found = tmp_path / "contrastive.json"
-        items = [f"--items={tmp_path / 'items.json'}", f"--output={found}", "--cpu", "--batch-sentences=3"]
-        write_items(tmp_path / "items.json")
-        assert contrastive.main([str(PREPARED), f"--path={tmp_path / 'checkpoint_last.pt'}", *items]) == 0
-        result = json.loads(found.read_text())
-        assert (result["batch_sentences"], result["placed"], result["total"]["items"]) == (3, "last", 2)
         (tmp_path / "items.json").write_text(json.dumps(CONTRAPRO), encoding="utf-8")
-        items.append("--context=0")
-        assert contrastive.main([str(PREPARED), f"--path={tmp_path / 'checkpoint_last.pt'}", *items]) == 0
-        result = json.loads(found.read_text())
-        assert (result["batch_sentences"], result["batch_mates"]["seed"], len(result["items"])) == (3, 1, 3)
-
-
-def write_items(path):
-    """Two items of the test set: a sentence of it against others."""
-    document = (PREPARED / "text" / "test.de").read_text(encoding="utf-8").split("<d>\n")[2].splitlines()
-    item = {"phenomenon": "p", "detail": "d", "document": 1, "distance": 1, "wrong": document[:1]}
-    items = [{**item, "id": at, "sentence": at, "correct": document[at]} for at in (1, 4)]
-    path.write_text(json.dumps({"split": "test", "items": items}), encoding="utf-8")
+        line = [str(PREPARED), f"--path={tmp_path / 'checkpoint_last.pt'}", f"--items={tmp_path / 'items.json'}"]
+        assert contrastive.main([*line, f"--output={tmp_path / 'found'}", "--context=0", "--cpu"]) == 1

@@ -1,5 +1,4 @@
-"""Text comes back from a prepared corpus as it was, what a perfect translation scores is measured, and corpora that
-were prepared by Moses' rules stay as they are.
+"""Text comes back from a prepared corpus as it was, and corpora that were prepared by Moses' rules stay as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.errors import UserError
 from gtransformer.evaluation.references import ReleaseText
 from gtransformer.evaluation.score import score_translations
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder, postprocessor_for
@@ -83,13 +81,9 @@ def perfect(prepared: Path, path: Path) -> Path:
     return path
 
 
-def test_text_comes_back_and_the_command_says_so(raw, own, tmp_path, capsys):
+def test_text_comes_back(raw, own, tmp_path):
     manifest = prepare(raw, own)
     assert manifest["settings"]["moses_rules"] is False
-    assert manifest["ceiling"]["test"] | {"signature": ""} == {
-        "sentences": 24, "unchanged": 24, "bleu": 100.0, "signature": "",
-    }  # fmt: skip
-    assert "test, de: 100.0% of 24 sentences are restored exactly from their tokens" in capsys.readouterr().out
     scores = score_translations(own, "test", perfect(own, tmp_path / "p.jsonl"), ["raw", "release"]).scores
     assert scores["raw"].values["s_bleu"].score == pytest.approx(100)
     assert scores["raw"].detokeniser == "gtransformer"
@@ -107,36 +101,17 @@ def test_the_releases_text_has_no_marks_of_ours(own):
 
 
 def test_moses_rules_and_what_they_lose(moses, tmp_path):
-    """The ceiling is what a perfect translation scores, computed again by sacrebleu."""
     manifest = json.loads((moses / "manifest.json").read_text())
     assert manifest["settings"]["moses_rules"] is True
     lines = [line for line in (moses / "text" / "test.de").read_text().splitlines() if line != "<d>"]
     assert Tokeniser("de")(lines)[1] == (moses / "tok" / "test.de").read_text().splitlines()[2]
-    found = manifest["ceiling"]["test"]
-    assert found["unchanged"] < 12 and found["bleu"] < 95
-    score = score_translations(moses, "test", perfect(moses, tmp_path / "p.jsonl")).scores["raw"]
-    assert score.values["s_bleu"].score == pytest.approx(found["bleu"], abs=0.005)
     back = Postprocessor("de").plain_lines(TextEncoder(moses, "de")(lines))
-    assert found["unchanged"] == sum(one == other for one, other in zip(lines, back, strict=True))
-    assert BLEU().corpus_score(back, [lines]).score == pytest.approx(found["bleu"], abs=0.005)
+    assert sum(one == other for one, other in zip(lines, back, strict=True)) < 12
+    score = score_translations(moses, "test", perfect(moses, tmp_path / "p.jsonl")).scores["raw"]
+    assert score.values["s_bleu"].score == pytest.approx(BLEU().corpus_score(back, [lines]).score)
 
 
-def test_contradictions(raw, own, moses, tmp_path, capsys):
-    def failure(*arguments) -> str:
-        assert main(with_options(*arguments)) != 0
-        return capsys.readouterr().err
-
-    assert "--moses-rules: False, not True" in failure(raw, own, "--moses-rules")
-    assert "prepared without --moses-rules" in failure(raw, tmp_path / "x", "--vocabulary", own, "--moses-rules")
-    assert "--moses-rules: True, not False" in failure(raw, moses, "--no-moses-rules")
-    denied = failure(raw, tmp_path / "x", "--vocabulary", moses, "--no-moses-rules")
-    assert "prepared with Moses' rules; use --moses-rules here, too, or leave out --no-moses-rules" in denied
-    assert not (tmp_path / "x").exists()
-    for tool in (TextEncoder, postprocessor_for):
-        with pytest.raises(UserError, match="prepared by rules that Moses does not have; leave it out"):
-            tool(own, "de", moses="/moses")
-
-
-def test_the_variable_moses_changes_nothing_of_a_corpus_with_other_rules(own, monkeypatch):
-    monkeypatch.setenv("MOSES", "/nowhere")
-    assert postprocessor_for(own, "de").plain_lines(TextEncoder(own, "de")(GERMAN)) == GERMAN
+def test_vocabulary_is_borrowed_with_its_rules(raw, moses, tmp_path):
+    lent = prepare(raw, tmp_path / "lent", "--vocabulary", str(moses))
+    assert lent["settings"]["moses_rules"] is True
+    assert (tmp_path / "lent" / "tok" / "test.de").read_bytes() == (moses / "tok" / "test.de").read_bytes()

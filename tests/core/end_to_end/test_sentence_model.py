@@ -15,7 +15,9 @@ from fairseq.data import Dictionary, indexed_dataset
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.translate import main as translate
+from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.chain import TextEncoder, postprocessor_for
+from gtransformer.preprocess.tokenise import Tokeniser
 from tests.commands import GENERATION, only_error, run
 
 pytestmark = pytest.mark.slow
@@ -40,10 +42,12 @@ def given(tmp_path_factory) -> Path:
     folder, draw = tmp_path_factory.mktemp("given"), random.Random(1)
     (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\n", encoding="utf-8")
     (folder / "manifest.json").write_text(json.dumps({"settings": {
-        "source_lang": "en", "target_lang": "de", "moses": None, "normalise_punctuation": False, "bpe_codes": True,
+        "source_lang": "en", "target_lang": "de", "normalise_punctuation": False, "moses_rules": True,
+        "bpe_codes": True,
     }}))  # fmt: skip
     (folder / "bpe.codes").write_text("#version: 0.2\ne n</w>\ns e\nh o\n", encoding="utf-8")
-    cut = {lang: TextEncoder(folder, lang)(sentences(lang, 40, draw)) for lang in WORDS}
+    encoder = Encoder(folder / "bpe.codes")
+    cut = {lang: encoder(Tokeniser(lang, escaped=True)(sentences(lang, 40, draw))) for lang in WORDS}
     for lang, lines in cut.items():
         dictionary = Dictionary()
         for line in lines:
@@ -118,9 +122,9 @@ def test_pieces_are_those_of_the_dictionary(given, tmp_path, prepared, capsys):
     assert prepare([str(raw), str(tmp_path / "out"), *options]) == 0
     warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 1 and warned[0].startswith("warning: test, de: ")
-    for name in ("train.en", "train.de", "test.en"):
-        found, before = ((folder / "steps" / "bpe" / name).read_text() for folder in (tmp_path / "out", prepared))
-        assert found.startswith(before), "as by the model's own codes, whose pieces the dictionary has"
+    for name in ("train.en", "train.de"):
+        found, before = ((folder / "instances" / name).read_text() for folder in (tmp_path / "out", prepared))
+        assert found == before, "as by the model's own codes, whose pieces the dictionary has"
     lines = [line for line in (raw / "concatenated_en2de_train_en.txt").read_text().splitlines() if line != "<d>"]
     assert TextEncoder(tmp_path / "out", "en")(lines) == TextEncoder(prepared, "en")(lines)
 
@@ -148,18 +152,6 @@ def test_what_cannot_be_used_is_said_before_anything_is_prepared(
     options = [f"--bpe-codes={folder / 'bpecodes'}", f"--dictionary={folder}", "--workers=1"]
     assert prepare([str(prepared.parent), str(tmp_path / "out"), *options]) == 1
     assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
-def test_a_corpus_of_an_earlier_version_stays_as_it_is(given, prepared, tmp_path, capsys):
-    """Its pieces were not cut further, and a model of it knows it so."""
-    output = tmp_path / "out"
-    shutil.copytree(prepared, output)
-    manifest = json.loads((output / "manifest.json").read_text())
-    del manifest["settings"]["codes_within_dictionary"]
-    (output / "manifest.json").write_text(json.dumps(manifest))
-    options = [f"--bpe-codes={given / 'bpecodes'}", f"--dictionary={given}", "--workers=1"]
-    assert prepare([str(prepared.parent), str(output), *options]) == 1
-    assert "its codes were applied without the dictionary" in capsys.readouterr().err
 
 
 def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, capsys):

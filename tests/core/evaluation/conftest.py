@@ -20,13 +20,7 @@ TEXT = {
         ["Ich sehe den kleinen Hund.", "Er bellt in der Nacht."],
     ],
 }
-TOK = {
-    "de": [
-        ["das Haus ist alt .", "es ist auch groß .", "du kennst es gut ."],
-        ["ich sehe den kleinen Hund .", "er bellt in der Nacht ."],
-    ],
-}
-# The target side as instance files have it: with BPE, but for which it is TOK.
+# The target side as instance files have it: tokenised, truecased, with BPE.
 PIECES = [["das Haus ist alt .", "es ist auch gro@@ ß ."], ["du kennst es gut ."],
           ["ich sehe den klein@@ en Hund .", "er be@@ llt in der Nacht ."]]  # fmt: skip
 # What a system made of it, with BPE: some words right, some wrong.
@@ -84,17 +78,20 @@ def sacrebleu_command(hypotheses: list[str], references: list[str], folder: Path
     return json.loads(result.stdout)
 
 
-@pytest.fixture
-def prepared(tmp_path) -> Path:
+def write_prepared(folder: Path) -> Path:
     """The prepared corpus, with split test only."""
-    folder = tmp_path / "prepared"
-    for name, texts in (("text", TEXT), ("tok", TOK)):
-        for lang, documents in texts.items():
-            write_documents(folder / name / f"test.{lang}", documents)
+    for lang, documents in TEXT.items():
+        write_documents(folder / "text" / f"test.{lang}", documents)
     (folder / "bin").mkdir()
     write_pieces(folder, PIECES)
     InstanceIndex("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
     return folder
+
+
+@pytest.fixture
+def prepared(tmp_path) -> Path:
+    """The prepared corpus."""
+    return write_prepared(tmp_path / "prepared")
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def spell(text: str) -> list[str]:
 def write_prepared(folder: Path, source: str, target: str) -> Path:
     """What the contrastive command reads of a prepared corpus."""
     (folder / "bin").mkdir(parents=True)
-    settings = {"source_lang": source, "target_lang": target, "moses": None, "normalise_punctuation": False}
+    settings = {"source_lang": source, "target_lang": target, "normalise_punctuation": False, "moses_rules": True}
     (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
     (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
     symbols = [*LETTERS, *(f"{letter}@@" for letter in LETTERS), "_eos", "[en]", "[de]", "[ru]", "<mask>"]

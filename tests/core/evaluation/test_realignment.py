@@ -10,13 +10,11 @@ from itertools import combinations_with_replacement, pairwise
 
 import pytest
 from sacrebleu.metrics import BLEU
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import ALIGNED
-from gtransformer.evaluation.realignment import AGAIN, BY_ORDER, MWER, Alignment, cut_points, realign
+from gtransformer.evaluation.realignment import MWER, ORDER, cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
 from gtransformer.evaluation.segments import segments_of_text
 
@@ -69,10 +67,10 @@ def test_a_document_of_ten_thousand_words():
     [
         (["Er  ist da. Sie", "kommt."], ["Er ist da.", "Sie kommt.", "Wer?"], "13a", ["Er  ist da.", "Sie kommt.", ""]),
         (["我是人", "你"], ["我", "是人", "你"], "zh", ["我", "是人", "你"]),
-        (["我喜欢猫。你喜欢狗。", ""], ["我喜欢猫。", "你喜欢狗。"], "flores200", ["我喜欢猫。", "你喜欢狗。"]),
-        (["ผมชอบแมวคุณชอบหมา", ""], ["ผมชอบแมว", "คุณชอบหมา"], "spm", ["ผมชอบแมว", "คุณชอบหมา"]),
+        (["我喜欢猫。你喜欢狗。", ""], ["我喜欢猫。", "你喜欢狗。"], "char", ["我喜欢猫。", "你喜欢狗。"]),
+        (["ผมชอบแมวคุณชอบหมา", ""], ["ผมชอบแมว", "คุณชอบหมา"], "char", ["ผมชอบแมว", "คุณชอบหมา"]),
         (["今年推出2023我们的GPU快", ""], ["推出5G", "我们GPU快"], "zh", ["今年推出2023", "我们的GPU快"]),
-        (["Er ist. Sie", "war."], ["Er ist.", "Sie war."], "flores200", ["Er ist.", "Sie war."]),
+        (["Er ist. Sie", "war."], ["Er ist.", "Sie war."], "13a", ["Er ist.", "Sie war."]),
         (["x y", "z"], ["a", "b"], "13a", ["x y", "z"]),  # whatever costs the same: its own border
         ([], ["a", "b"], "13a", ["", ""]),
     ],
@@ -81,97 +79,14 @@ def test_text_is_cut_not_changed(sentences, references, tokenizer, expected):
     assert realign(sentences, references, tokenizer) == expected
 
 
-@pytest.fixture
-def pieces(tmp_path):
-    """A SentencePiece model for words of one to three characters without blanks between them, and those words."""
-    draw = random.Random(4)
-    letters = "天地人日月水火木金土山川"
-    words = ["".join(draw.choices(letters, k=draw.randint(1, 3))) for _ in range(12)]
-    lines = ["".join(draw.choices(words, k=8)) for _ in range(300)]
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    options = {"vocab_size": 40, "hard_vocab_limit": False, "minloglevel": 2, "num_threads": 1}
-    SentencePieceTrainer.train(input=str(tmp_path / "text"), model_prefix=str(tmp_path / "spm"), **options)
-    return tmp_path / "spm.model", words
-
-
-def test_pieces_of_languages_without_blanks(pieces):
-    """Exhaustive search over the pieces of another reading of the model; no sentence begins inside a piece."""
-    model, words = pieces
-    processor, draw, inside = SentencePieceProcessor(model_file=str(model)), random.Random(5), 0
-
-    def split(sentence: str) -> list[str]:
-        return [one.strip("▁") for one in processor.encode(sentence, out_type=str) if one != "▁"]
-
-    for _ in range(40):
-        references = ["".join(draw.choices(words, k=draw.randint(1, 3))) for _ in range(3)]
-        text = draw.choices(words, k=7)
-        border = draw.randint(1, 6)
-        own = ["".join(text[:border]), "".join(text[border:])]
-        given = [split(one) for one in own]
-        every, wanted = given[0] + given[1], [split(one) for one in references]
-        best = min(
-            cost(every, wanted, [0, *inner, len(every)], [len(given[0])])
-            for inner in combinations_with_replacement(range(len(every) + 1), 2)
-        )
-        found = realign(own, references, "zh", Alignment(MWER, model))
-        assert "".join(found).replace(" ", "") == "".join(own)
-        borders = [0]
-        for sentence in found:  # where its pieces end
-            rest = len(sentence.replace(" ", ""))
-            at = borders[-1]
-            while rest > 0:
-                rest, at = rest - len(every[at]), at + 1
-            assert rest == 0
-            borders.append(at)
-        assert cost(every, wanted, borders, [len(given[0])]) == best
-        inside += realign(own, references, "zh") != found
-    assert inside, "characters give other cuts"
-
-
-def test_normalised_text_and_bytes(pieces):
-    """What is cut is the text as given: half a width, one letter for two, and letters without a piece."""
-    model, _ = pieces
-    name = str(model).removesuffix(".model")
-    options = {"byte_fallback": True, "vocab_size": 300, "hard_vocab_limit": False, "minloglevel": 2}
-    SentencePieceTrainer.train(input=str(model.parent / "text"), model_prefix=f"{name}-bytes", **options)
-    for used in (model, f"{name}-bytes.model"):
-        found = realign(["天龍ＡＢ㍻ 山水", "é木"], ["天龍", "ＡＢ㍻", "山水é木"], "zh", Alignment(MWER, used))
-        assert "".join(found).replace(" ", "") == "天龍ＡＢ㍻山水é木"
-    assert found == ["天龍", "ＡＢ㍻", "山水 é木"]
-
-
-def test_pieces_in_the_command(pieces, tmp_path, capsys):
-    model, _ = pieces
-    german = f"--reference-file={tmp_path / 'de'}"
-    for name, text in (("ref", "天地人\n日月\n山\n"), ("out", "天地人日月\n山\n"), ("de", "Es ist.\nEs war.\nNa.\n")):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    line = [f"--reference-file={tmp_path / 'ref'}", "--hypotheses", str(tmp_path / "out"), "--align=mwer"]
-    assert main([*line, f"--align-pieces={model}"]) == 0
-    result = json.loads((tmp_path / "out.scores.json").read_text())
-    assert result["scores"]["raw"]["s_bleu"]["signature"].endswith("|align:mwer|pieces:spm.model")
-    assert result["alignment"] == f"mwer:{model}"
-    for words, said in (
-        ([*line, f"--align-pieces={tmp_path / 'ref'}"], "ref: not a SentencePiece model"),
-        ([*line, "--align-pieces=no.model"], "no.model: no such file"),
-        ([*line[:-1], f"--align-pieces={model}"], "--align-pieces is for --align mwer"),
-        (
-            [german, *line[1:], f"--align-pieces={model}"],
-            "blanks separate; leave it out",
-        ),
-    ):
-        capsys.readouterr()
-        assert main(words) == 1 and said in capsys.readouterr().err
-
-
 def test_equal_numbers_are_left_alone(prepared, hypotheses):
     """Though another cut would cost less: a word has gone to the sentence before."""
-    order, mwer = (score_translations(prepared, "test", hypotheses, alignment=how) for how in (BY_ORDER, AGAIN))
+    order, mwer = (score_translations(prepared, "test", hypotheses, alignment=how) for how in (ORDER, MWER))
     assert mwer.scores["raw"].segments.text == order.scores["raw"].segments.text
     for key, score in mwer.scores["raw"].values.items():
         other = order.scores["raw"].values[key]
         by_sentence = key in ALIGNED
         assert (score.score, score.signature) == (other.score, other.signature + "|align:mwer" * by_sentence)
-    assert "alignment" not in order.to_json() and mwer.to_json()["alignment"] == "mwer"
 
 
 def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, helpers, capsys):
@@ -204,7 +119,7 @@ def test_overlapping_instances_are_cut_by_themselves(prepared, tmp_path, helpers
     for line, current in zip(lines, ([0, 1], [1, 1], [2, 1], [0, 1], [1, 1]), strict=True):
         line["current"] = current
     path = helpers.write_jsonl(tmp_path / "sliding.jsonl", lines)
-    found = score_translations(prepared, "test", path, alignment=AGAIN).scores["raw"]
+    found = score_translations(prepared, "test", path, alignment=MWER).scores["raw"]
     assert found.segments.text[0][:2] == ["Das Haus ist alt.", "Es ist groß."]
     assert found.values["d_bleu"].signature.endswith("|align:mwer")
 
@@ -213,15 +128,15 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
     reference.write_text("<d>\na b\nc d\n<d>\ne f\n")
     text.write_text("<d>\na b c\nd\n<d>\ne\nf\n")
-    found = score_text(reference, text, alignment=AGAIN)
+    found = score_text(reference, text, alignment=MWER)
     assert found.scores["raw"].segments.text == [["a b c", "d"], ["e f"]]  # equal numbers stay as they are
     assert found.counts["misaligned_instances"] == 1
     assert "align" not in found.scores["raw"].values["d_bleu"].signature
     text.write_text("a b\nc d\ne f\n")
-    assert score_text(reference, text, alignment=AGAIN).scores["raw"].values["ter"].score == 0
+    assert score_text(reference, text, alignment=MWER).scores["raw"].values["ter"].score == 0
     with subprocess.Popen(["cat", str(text)], stdout=subprocess.PIPE) as cat:  # a pipe is read once
         pipe = f"/dev/fd/{cat.stdout.fileno()}"
-        assert score_text(reference, pipe, alignment=AGAIN).scores["raw"].values["ter"].score == 0
+        assert score_text(reference, pipe, alignment=MWER).scores["raw"].values["ter"].score == 0
     text.write_text("a b c d\ne f\n")
     command = ["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]
     assert main(command) == 1
@@ -231,7 +146,7 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     assert "line 2: blank, which may separate documents or be a sentence" in capsys.readouterr().err
     reference.write_text("a b\nc d\ne f\n")
     text.write_text("a b\n\nc d\ne\nf\n")  # of one document they separate nothing
-    assert score_text(reference, text, alignment=AGAIN).scores["raw"].segments.text == [["a b", "c d", "e f"]]
+    assert score_text(reference, text, alignment=MWER).scores["raw"].segments.text == [["a b", "c d", "e f"]]
 
 
 def test_document_scores_do_not_depend_on_the_cut(tmp_path):
@@ -239,26 +154,20 @@ def test_document_scores_do_not_depend_on_the_cut(tmp_path):
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
     reference.write_text("<d>\n他们今年推出新的车\n我们公司很快\n", encoding="utf-8")
     text.write_text("<d>\n他们今年推出新车我们公司很快\n", encoding="utf-8")
-    found = score_text(reference, text, alignment=AGAIN, metrics=("bleu",)).scores["raw"]
+    found = score_text(reference, text, alignment=MWER, metrics=("bleu",)).scores["raw"]
     assert found.segments.text == [["他们今年推出新车", "我们公司很快"]]
     whole = BLEU(tokenize="zh").corpus_score(["他们今年推出新车我们公司很快"], [["他们今年推出新的车 我们公司很快"]])
     assert found.values["d_bleu"].score == pytest.approx(whole.score)
 
 
-def test_a_document_of_names_is_cut_as_the_rest_of_its_text(tmp_path, pieces):
+def test_a_document_of_names_is_cut_as_the_rest_of_its_text(tmp_path):
     """Whether blanks separate words is the whole reference's matter."""
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
     reference.write_text("<d>\nOK Go\n人\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
     text.write_text("<d>\nOK Go人\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
-    for alignment in (AGAIN, Alignment(MWER, pieces[0])):
-        found = score_text(reference, text, tokenizer="flores200", metrics=("ter",), alignment=alignment)
-        assert found.counts["misaligned_instances"] == 1 and found.scores["raw"].segments.text[1][1] == "木金土"
-        assert alignment.model or found.scores["raw"].segments.text[0] == ["OK Go", "人"]
-
-
-def test_a_text_without_documents_is_refused_before_it_fills_the_memory():
-    with pytest.raises(UserError, match="of 20000 sentences and 100000 words is too long .* open documents by <d>"):
-        cut_points(["a"] * 100_000, [["a"]] * 20_000)
+    found = score_text(reference, text, tokenizer="flores200", metrics=("ter",), alignment=MWER)
+    assert found.counts["misaligned_instances"] == 1
+    assert found.scores["raw"].segments.text == [["OK Go", "人"], ["天地人日月水火", "木金土"]]
 
 
 def test_the_signature_says_what_was_cut_anew():
@@ -267,5 +176,5 @@ def test_the_signature_says_what_was_cut_anew():
     levels = ("sentences", "instances", "documents")
     for count, dropped, expected in ((2, [], levels[:2]), (1, [(0, 1)], levels)):
         instance_index = InstanceIndex("test", "en", "de", 1, [(0, 0, count)], dropped)
-        assert segments_of_text(text, text, "13a", instance_index, AGAIN).realigned == expected
+        assert segments_of_text(text, text, "13a", instance_index, text).realigned == expected
     assert segments_of_text(text, text, "13a", instance_index).realigned == ()

@@ -29,7 +29,6 @@ SYSTEMS = {
     "ABD both": (ABD, {"batch_attention_in": "both"}),
     "ABD decoder": (ABD, {"batch_attention_in": "decoder", "sentence_numbers": "off", **NORMS}),
     "MBE": (MBE, {}),
-    "MBE classifier": (MBE, {"batch_classifier": True}),
     "MBE encoder": (MBE, {"batch_vector_in": "encoder", **NORMS}),
     "MBE decoder": (MBE, {"batch_vector_in": "decoder"}),
     "MBE norms": (MBE, {"doc_encoder_layer_norm": True, "doc_decoder_layer_norm": True}),
@@ -55,7 +54,7 @@ def test_a_batch_equals_numpy(dictionary, name):
                 assert relative_error(row[: len(one)], torch.from_numpy(one)) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["C", "I prenorm", "ABD both", "MBE", "MBE classifier", "MBE norms"])
+@pytest.mark.parametrize("name", ["C", "I prenorm", "ABD both", "MBE", "MBE norms"])
 def test_gradients_equal_numpys_differences(dictionary, name):
     """Along random directions in the space of all parameters."""
     model, batch = system(dictionary, name), document(dictionary)

@@ -64,17 +64,3 @@ def test_shared_embeddings_need_a_joined_dictionary(dictionary):
     task = Namespace(source_dictionary=dictionary, target_dictionary=tiny_dictionary(5))
     with pytest.raises(UserError, match="--share-all-embeddings"):
         GTransformerModel.build_model(tiny_config(), task)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"gate_threshold": 0.7}, "--gate-threshold 0.7"),
-        ({"gate_threshold": 0.7, "context_gate": "identity"}, "--gate-threshold 0.7"),
-        ({"context_gate": "discrete", "batch_attention_in": "none"}, "--context-gate discrete: .* no use for a gate"),
-    ],
-)
-def test_what_would_change_nothing_is_loaded_and_not_trained(dictionary, options, named):
-    model = made(dictionary, *DOCFLAT, **options)
-    with pytest.raises(UserError, match=named):
-        model.check_training(model.cfg)

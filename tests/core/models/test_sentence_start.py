@@ -19,8 +19,8 @@ from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks import checkpoint_compatibility as sentence_start
-from gtransformer.tasks.checkpoint_compatibility import start_from_sentence_model
+from gtransformer.tasks import sentence_start
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
@@ -203,7 +203,7 @@ def test_every_step_is_the_full_pass(tmp_path, layout, caches):
 
 @torch.no_grad()
 def test_search(tmp_path):
-    """With caches, without, and through fairseq's loop; as many sentences as the source has."""
+    """With caches and without; as many sentences as the source has."""
     path, _, source, target = save(tmp_path)
     task = task_of(source, target)
     model, found = start(path, task), []
@@ -211,14 +211,13 @@ def test_search(tmp_path):
         [t for pair in document for t in (source.bos(), *pair[0], source.eos())]
         for document in pairs_of(source, target, most=4)
     ]
-    for caches, fast in ((True, True), (False, True), (True, False)):
+    for caches in (True, False):
         model.decoder.caches = caches
         translate = Translator(task.source_dictionary, [model], beam=3, max_len_a=1, max_len_b=2)
-        translate.generator.fast = fast
         found.append([nbest[0]["tokens"].tolist() for nbest in translate(documents)])
         for nbest, document in zip(translate(documents), documents, strict=True):
             assert len(translate.sentences(nbest[0])) == document.count(source.bos())
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 @torch.no_grad()
@@ -308,28 +307,22 @@ def test_a_model_of_this_package_that_is_no_sentence_model(tmp_path, dictionary,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("languages", "model.pt: .*en-fr.*en-de"),
+        ("languages", "--target-lang de: the model was trained with fr"),
         ("size", "16.*15"),
         ("words", "dict.en.txt.*v3.*w3"),
-        ("language model", "model.pt"),
         ("damaged", "model.pt"),
         ("other", "model.pt"),
         ("missing", "--sentence-model .*model.pt"),
-        ("cross-self", "--cross-self-attention"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
-    changes = {"languages": {"target_lang": "fr"}, "cross-self": {"cross_self_attention": True}}
-    path, _, source, target = save(tmp_path, **changes.get(change, {}))
+    changes = {"target_lang": "fr"} if change == "languages" else {}
+    path, _, source, target = save(tmp_path, **changes)
     task, options = task_of(source, target), {}
     if change == "size":
         task = task_of(*[plain_dictionary(11)] * 2)
     elif change == "words":
         (tmp_path / "dict.en.txt").write_text("".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12)))
-    elif change == "language model":
-        state = torch.load(path)
-        state["model"] = {name: value for name, value in state["model"].items() if name.startswith("decoder")}
-        torch.save(state, path)
     elif change == "damaged":
         path.write_bytes(path.read_bytes()[:1000])
     elif change == "other":

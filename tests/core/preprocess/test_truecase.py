@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from sacremoses import MosesTruecaser
 
-from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess import truecase
 from gtransformer.preprocess.tokenise import Tokeniser
@@ -65,16 +64,11 @@ def test_detruecase(line, expected):
     assert detruecase_line(line) == expected
 
 
-def test_bad_model(write):
-    with pytest.raises(UserError, match=r"model, line 2: not a truecaser model line"):
-        Truecaser(write("model", "the (5/7) The (2)\nthe\n"))
-
-
 def test_workers_and_cuts_change_nothing(write, tmp_path, monkeypatch):
     corpus = write("corpus", "".join(f"<d>\nThe word{i % 7} and Word{i % 5} .\n" for i in range(300)))
     train_truecaser(corpus, tmp_path / "one", workers=1)
     monkeypatch.setattr(truecase.map_chunks, "__kwdefaults__", None)
-    monkeypatch.setattr(truecase.map_chunks, "__defaults__", (1, "", None, 17))
+    monkeypatch.setattr(truecase.map_chunks, "__defaults__", (1, "", 17))
     train_truecaser(corpus, tmp_path / "two", workers=2)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "one", "two"]

@@ -16,7 +16,7 @@ from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
 from tests.core.search.test_brute_force import log_probabilities, word_indices
-from tests.support import fairseqs_model, random_document, tiny_model
+from tests.support import random_document, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
     for first, prefix_start, new, last in ways:
         prefix = sum(chosen[prefix_start:new], [])
         begun = [[*prefix, dictionary.bos()][1:]] if prefix else None
-        ((best, *_),) = plain([sum(source[first:last], [])], begun)
+        ((best, *_),) = plain.fairseqs([sum(source[first:last], [])], begun)
         written = [dictionary.bos(), *best["tokens"].tolist()[:-1]]
         found = sentences_of(dictionary, written)
         assert found[: new - prefix_start] == chosen[prefix_start:new]
@@ -119,20 +119,6 @@ def test_the_oldest_context_is_left_out_where_positions_are_too_few(dictionary, 
 
 
 @torch.no_grad()
-def test_context_that_fits_stays(dictionary, documents, caplog):
-    """Also more of the target than of the source."""
-    model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(35), [[2] * 5])
-    seen = []
-    strategy = Strategy(SEQUENTIAL, context=1, target_context=3)
-    translate = Translator(dictionary, [model], **SEARCH)
-    translate.generator = SequentialGenerator(translate.generator, strategy)
-    plain = translate.generator._forced_prefix
-    translate.generator._forced_prefix = lambda *given: seen.append(plain(*given)) or seen[-1]
-    translate(batch)
-    assert [int(one.eq(dictionary.eos()).sum()) for one in seen] == [0, 1, 2, 3, 3] and not caplog.text
-
-
-@torch.no_grad()
 def test_contexts_of_different_lengths(dictionary, documents):
     """Three previous source sentences, one of the target (--instances current)."""
     model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(33), SHAPES)
@@ -190,33 +176,6 @@ def test_one_window_is_the_full_document(dictionary, documents, name):
     assert_same([[one] for one in found], [one[:1] for one in full])
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("strategy", [Strategy(SEQUENTIAL, context=1), Strategy(SLIDING, 9)])
-def test_a_translation_has_the_sentences_of_its_source(dictionary, documents, strategy):
-    """Alone and together: the same; with an ensemble; each sentence within its limits."""
-    shapes = [[3, 1, 4, 2, 5, 1, 1, 7], [0], [1, 6, 2], [2] * 4]
-    batch = documents(random.Random(35), shapes)
-    models = [tiny_model(dictionary, 1).double(), SYSTEMS["lst_transformer"](dictionary)]
-    together = translated(dictionary, models, strategy, batch)
-    words = Translator(dictionary, models, **SEARCH)
-    for shape, one in zip(shapes, together, strict=True):
-        found = words.sentences(one)
-        assert len(found) == len(shape)
-        assert all(1 <= len(text) <= int(1.2 * count + 2) for text, count in zip(found, shape, strict=True))
-        assert len(one["positional_scores"]) == len(one["tokens"])
-    alone = [translated(dictionary, models, strategy, [document])[0] for document in batch]
-    assert_same([[one] for one in alone], [[one] for one in together])
-
-
-def test_later_sentences_do_not_matter(dictionary, documents):
-    """Sequential: what comes later in the source changes nothing; in full it does."""
-    draw = random.Random(36)
-    first, second = documents(draw, [[3, 2, 4], [5]])
-    model = SYSTEMS["window linear, relative"](dictionary)
-    short, long = translated(dictionary, [model], Strategy(SEQUENTIAL, context=4), [first, first + second])
-    assert long["tokens"].tolist()[: len(short["tokens"]) - 1] == short["tokens"].tolist()[:-1]
-
-
 def test_learned_positions_are_not_exceeded(dictionary, documents):
     """Windows must fit, documents need not; what is forced takes its positions of what is new."""
     options = {"encoder_learned_pos": True, "decoder_learned_pos": True}
@@ -231,26 +190,8 @@ def test_learned_positions_are_not_exceeded(dictionary, documents):
         translated(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"sampling": True}, "--strategy sequential is for plain beam search"),
-        ({"no_repeat_ngram_size": 2}, "--strategy sequential is for plain beam search"),
-        ({"nbest": 2}, "--strategy sequential makes one translation"),
-    ],
-)
-def test_searches_that_cannot_be(dictionary, options, message):
-    with pytest.raises(UserError, match=message):
-        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], **options)
-
-
-def test_models_that_cannot_be(dictionary):
-    with pytest.raises(UserError, match="TransformerModelBase is no document model"):
-        translated(dictionary, [fairseqs_model(dictionary)], Strategy(SEQUENTIAL), [])
-
-
-def test_prefixes_of_others(dictionary, documents):
-    translate = Translator(dictionary, [tiny_model(dictionary)], **SEARCH)
-    translate.generator = SequentialGenerator(translate.generator, Strategy(SEQUENTIAL))
-    with pytest.raises(UserError, match="leave --prefix-size and"):
-        translate(documents(random.Random(1), [[2]]), prefixes=[[4]])
+def test_searches_that_cannot_be(dictionary):
+    with pytest.raises(UserError, match="--strategy sequential makes one translation"):
+        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], nbest=2)
+    with pytest.raises(UserError, match="--sentence-rule off"):
+        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], sentence_rule="off")

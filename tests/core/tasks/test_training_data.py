@@ -54,28 +54,6 @@ def test_corpora_by_weight(options):
     assert not load(**options | {"training_weights": "3,1"})[0].has_sharded_data("train")
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ("1,x", "1,x: give numbers greater than 0"),
-        ("1,0", "1,0: give numbers"),
-        ("1,nan", "1,nan: give numbers"),
-        ("1,inf", "1,inf: give numbers"),
-        ("", ": give numbers"),
-        ("2", "are 2 corpora; give a number for each"),
-        ("1,1,1", "are 2 corpora; give a number for each"),
-    ],
-)
-def test_weights_that_cannot_be(weights, message):
-    with pytest.raises(UserError, match=f"--training-weights .*{message}"):
-        load(more_training_data=str(LEN90 / "bin"), training_weights=weights)
-
-
-def test_parts_of_documents_in_order_are_refused():
-    with pytest.raises(UserError, match="--training-weights 1,0.5: documents would have gaps"):
-        load(more_training_data=str(LEN90 / "bin"), training_weights="1,0.5", batch_order="document")
-
-
 def test_other_words_are_refused(tmp_path):
     """In whatever way further data are given; of a part of the corpus without a dictionary there is none to compare."""
     other = shutil.copytree(LEN90 / "bin", tmp_path / "bin")
@@ -87,14 +65,6 @@ def test_other_words_are_refused(tmp_path):
             task.load_dataset("train", epoch=2)
     dictionary.unlink()
     load(more_training_data=str(other))
-
-
-def test_further_data_need_both_sides(tmp_path):
-    other = shutil.copytree(LEN90 / "bin", tmp_path / "bin")
-    for path in other.glob("train.*.de.*"):
-        path.unlink()
-    with pytest.raises(UserError, match="only one of it and .* has a target side"):
-        load(more_training_data=str(other))
 
 
 @pytest.mark.parametrize("before", [0, 2])
@@ -119,12 +89,3 @@ def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
     assert f"{len(sides[0]) - len(expected)} of {len(sides[0])} instances left out" in caplog.text
     assert bool(expected) and (len(expected) < len(sides[0])) == (most < 1000)
     assert len(load("test", max_pair_tokens=1, **options)[1]) == len(documents("test", "en"))
-
-
-def test_a_limit_that_leaves_nothing():
-    with pytest.raises(
-        UserError, match=r"bin: no instance is left of the train set; give more than --max-pair-tokens 1"
-    ):
-        load(max_pair_tokens=1, **SINGLE)
-    with pytest.raises(UserError, match="--max-pair-tokens 1"):
-        load(max_pair_tokens=1, training_weights="0.5", **SINGLE)

@@ -6,13 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.processor import has_bfloat16, has_int8
-from gtransformer.search.strategies import PRECISIONS
 from gtransformer.tasks import trained as precision_module
-from gtransformer.tasks.trained import check_precision, model_options
+from gtransformer.tasks.trained import check_precision
 from gtransformer.translation.api import GTransformer, Translation
 from tests.saved_model import make_model
 from tests.support import relative_error
@@ -115,42 +113,14 @@ def test_int8_is_close_and_depends_on_no_batch(saved_model):
     assert [one.score for one in alone] == pytest.approx([one.score for one in found], abs=1e-5)
 
 
-def test_a_processor_without_int8(saved_model, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(precision_module, "has_int8", lambda: False)
-    (tmp_path / "text.txt").write_text("The dog.\n", encoding="utf-8")
-    line = ["--model", saved_model, "--cpu", "--precision", "int8", tmp_path / "text.txt", "-o", tmp_path / "out"]
-    assert main([str(word) for word in line]) == 1
-    assert capsys.readouterr().err.startswith("error: --precision int8: this processor has no instructions for it")
-    assert not (tmp_path / "out").exists() and not (tmp_path / "out.part").exists()
+@pytest.mark.parametrize(("precision", "instructions"), [("int8", "has_int8"), ("bfloat16", "has_bfloat16")])
+def test_what_the_processor_lacks_is_refused(precision, instructions, monkeypatch):
+    monkeypatch.setattr(precision_module, instructions, lambda: False)
+    with pytest.raises(UserError, match=f"--precision {precision}"):
+        check_precision(precision, CPU)
 
 
-def test_a_processor_without_bfloat16(saved_model, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(precision_module, "has_bfloat16", lambda: False)
-    with pytest.raises(UserError, match=r"--precision bfloat16: this processor has no instructions for it.*float32$"):
-        load(saved_model, "bfloat16")
-    assert load(saved_model, "float32").translate(DOCUMENTS)
-    (tmp_path / "text.txt").write_text("The dog.\n", encoding="utf-8")
-    line = ["--model", saved_model, "--cpu", "--precision", "bfloat16", tmp_path / "text.txt", "-o", tmp_path / "out"]
-    assert main([str(word) for word in line]) == 1
-    assert capsys.readouterr().err.startswith("error: --precision bfloat16: this processor has no instructions for it")
-    assert not (tmp_path / "out").exists() and not (tmp_path / "out.part").exists()
-
-
-def test_what_cannot_be_had(saved_model):
-    with pytest.raises(UserError, match="--precision float16 is for GPUs, and this run has none"):
-        load(saved_model, "float16")
-    with pytest.raises(
-        UserError, match="precision 'half' is unknown; give one of auto, float32, bfloat16, float16, int"
-    ):
-        load(saved_model, "half")
-
-
-def test_on_a_gpu_everything_can_be_had(monkeypatch):
-    monkeypatch.setattr(precision_module, "has_bfloat16", lambda: False)  # that is of the processor
-    floats = [name for name in PRECISIONS if name != "int8"]
-    assert [check_precision(name, torch.device("cuda")) for name in floats] == floats
-    assert [model_options(name) for name in PRECISIONS] == [
-        {}, {"autocast": "none"}, {"autocast": "bfloat16"}, {"autocast": "none"}, {"autocast": "none"}
-    ]  # fmt: skip
-    with pytest.raises(UserError, match="--precision int8 is for CPUs, and this run has a GPU; use .* or --cpu"):
-        check_precision("int8", torch.device("cuda"))
+def test_what_is_for_other_devices():
+    for precision, device in (("float16", CPU), ("int8", torch.device("cuda"))):
+        with pytest.raises(UserError, match=f"--precision {precision}"):
+            check_precision(precision, device)

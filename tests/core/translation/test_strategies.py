@@ -1,12 +1,12 @@
-"""Strategies for plain text: line for line, by the model's own instances where nothing is said, in the command."""
+"""Strategies for plain text: line for line, by the model's own instances where nothing is said."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import pytest
 
-from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.options import SearchOptions
@@ -67,28 +67,12 @@ def test_drawn_window_by_window(model, way):
     assert model.translate(DOCUMENTS, **way, sampling_topk=1) == greedy
 
 
-def test_in_parallel(model, saved_model, tmp_path, capsys):
-    """Greedy search finds what it finds in order, from Python and in the command; what has no effect is refused."""
+def test_in_parallel(model):
+    """Greedy search finds what it finds in order."""
     expected = model.nbest(DOCUMENTS, beam=1)
     found = model.nbest(DOCUMENTS, beam=1, strategy="parallel")
     for (one,), (other,) in zip(sum(found, []), sum(expected, []), strict=True):
         assert one.text == other.text and one.score == pytest.approx(other.score, abs=1e-4)
-    text, output = tmp_path / "text", tmp_path / "out"
-    text.write_text("\n".join(DOCUMENT) + "\n", encoding="utf-8")
-    line = ["--model", saved_model, "--cpu", "--quiet", "--strategy", "parallel", "--beam", "1", text, "-o", output]
-    assert translate([str(word) for word in line]) == 0
-    assert output.read_text(encoding="utf-8").splitlines() == [one.text for (one,) in expected[0]]
-    for wrong, message in (
-        (["--context-sentences", "2"], "error: --context-sentences 2 has no effect with --strategy parallel"),
-        (["--sampling-topk", "3"], "error: --strategy parallel is for plain beam search"),
-        (["--nbest", "2", "--beam", "2"], "error: --strategy parallel makes one translation of each line"),
-    ):
-        capsys.readouterr()
-        words = [word for word in line if wrong[0] != "--sampling-topk" or word not in ("--beam", "1")]
-        assert translate([*map(str, words), "--restart", *wrong]) == 1
-        assert capsys.readouterr().err.startswith(message)
-    with pytest.raises(UserError, match="--strategy parallel: the model was trained on single sentences"):
-        limited(model, max_sents=1).translate(DOCUMENT, strategy="parallel")
 
 
 def test_context_is_used(model):
@@ -108,32 +92,29 @@ def test_what_is_left_open_the_models_instances_decide(model):
     assert by_two.translate(DOCUMENTS, strategy="sequential") == given
 
 
-def test_a_sentence_longer_than_a_window_that_nobody_chose(saved_model, model, tmp_path, capsys):
-    """It is cut in parts, from Python and in the command; within the window nothing is cut."""
+@pytest.mark.parametrize("way", [{}, {"window_tokens": 39}])
+def test_a_sentence_longer_than_a_window_is_cut_in_parts(model, way):
+    """With what fills the window that was chosen or that the model's instances give; a warning says so."""
     long = " ".join(["The old dog sleeps near the river and Mary finds her book."] * 8)
     small = limited(model, max_instance_tokens=40)
-    found = small.translate([SENTENCES[0], long, SENTENCES[1]], strategy="sliding")
+    with pytest.warns(UserWarning, match=r"cut in parts: 1 sentence \(sentence 2 of document 1"):
+        found = small.translate([SENTENCES[0], long, SENTENCES[1]], strategy="sliding", **way)
     assert len(found) == 3 and all(found)
-    lines = [line for window in small.translate_lines([long], SearchOptions(strategy="sliding")) for line in window]
+    lines = [
+        line for window in small.translate_lines([long], SearchOptions(strategy="sliding", **way)) for line in window
+    ]
     parts = [len(part) + 2 for line in lines for part in line.line.tokens]
     assert 20 < max(parts) <= 39 < sum(parts)
-    with pytest.raises(UserError, match="more than --window-tokens 39: give"):
-        small.translate([long], strategy="sliding", window_tokens=39)
-    (tmp_path / "text").write_text(f"{SENTENCES[0]}\n{long}\n", encoding="utf-8")
-    line = ["--model", saved_model, "--cpu", "--strategy", "sliding", tmp_path / "text", "-o", tmp_path / "out"]
-    assert translate([str(word) for word in line]) == 0
-    assert len((tmp_path / "out").read_text(encoding="utf-8").splitlines()) == 2
-    assert "cut in parts: 1 sentence (sentence 2 of document 1)" in capsys.readouterr().err
-    with pytest.warns(UserWarning, match="cut in parts"):
-        small.translate([long], strategy="sliding")
 
 
 def test_a_prefix_counts_in_windows(model, monkeypatch):
     """The word that a model puts before each source sentence."""
     monkeypatch.setattr(model.engine, "prefix", [model.engine.source.index("the")])
     longest = max(len(tokens) for one in DOCUMENTS for tokens in model.chain.encode(one))
-    model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 3)
-    with pytest.raises(UserError, match="of document [0-9]+ has .* --window-tokens"):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="too long")
+        model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 3)
+    with pytest.warns(UserWarning, match="cut in parts"):
         model.translate(DOCUMENTS, strategy="sliding", window_tokens=longest + 2)
 
 
@@ -148,39 +129,14 @@ def test_text_that_the_model_cannot_read(model, recwarn):
     ("limits", "way", "message"),
     [
         ({"max_sents": 1}, {"strategy": "sequential"}, "was trained on single sentences"),
+        ({"max_sents": 1}, {"strategy": "parallel"}, "was trained on single sentences"),
         ({"max_instance_tokens": None}, {"strategy": "sliding"}, "give --window-tokens W"),
-        ({}, {"strategy": "sliding", "context_sentences": 2}, "--context-sentences 2 has no effect"),
-        ({}, {"strategy": "sliding", "window_tokens": 0}, "--window-tokens 0: give at least 1"),
-        ({}, {"window_tokens": 9}, "--window-tokens 9 has no effect with --strategy full"),
-        ({}, {"strategy": "sliding", "window_tokens": 6}, "sentence 1 of document 1 has .* --window-tokens 6"),
         ({}, {"strategy": "sliding", "window_tokens": 10_000_000}, "the model takes"),
     ],
 )
-def test_what_cannot_be(model, limits, way, message):
+def test_what_does_not_suit_the_model(model, limits, way, message):
     with pytest.raises(UserError, match=message):
         limited(model, **limits).translate(DOCUMENTS, **way)
-
-
-def test_the_command(saved_model, model, tmp_path):
-    """A line for a line, whatever stands between documents."""
-    lines = [*DOCUMENT, "", *DOCUMENT[2:5], "<d>", DOCUMENT[0]]
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    output = tmp_path / "out"
-    common = [str(tmp_path / "text"), f"--model={saved_model}", "--cpu", "--quiet"]
-    assert translate([*common, "--strategy=sequential", "--context-sentences=1", f"--output={output}"]) in (0, None)
-    found = output.read_text(encoding="utf-8").split("\n")[:-1]
-    documents = [DOCUMENT, DOCUMENT[2:5], DOCUMENT[:1]]
-    first, second, third = model.translate(documents, strategy="sequential", context_sentences=1)
-    assert found == [*first, "", *second, "<d>", *third]
-
-
-def test_another_strategy_than_the_model_directorys():
-    """What belongs to the one does not stand in the way of the other; without another, single values change."""
-    default = SearchOptions(strategy="sliding", window_tokens=9)
-    assert default.given({"strategy": "full", "window_tokens": None}) == SearchOptions()
-    by_sentence = default.changed(strategy="sequential", context_sentences=2)
-    assert by_sentence == SearchOptions(strategy="sequential", context_sentences=2)
-    assert default.given({"window_tokens": 12}).decoding_strategy().tokens == 12
 
 
 def greedy(model: GTransformer, documents: list[list[str]], limit: int, **options) -> list:

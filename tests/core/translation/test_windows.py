@@ -1,4 +1,4 @@
-"""Windows: every line once, the instances of the greedy rule, and the same cuts wherever reading goes on."""
+"""Windows: every line once, and the instances of the greedy rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
-from gtransformer.translation.lines import MOST_LINES, START, InputLine, cut, read_text, windows
+from gtransformer.translation.lines import MOST_LINES, InputLine, cut, read_text, windows
 
 LIMIT = 30
 
@@ -61,16 +61,6 @@ def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, wi
             assert len(found) > 10
 
 
-def test_going_on_behind_any_window_gives_the_same_windows():
-    text = random_text(random.Random(7), 300, 3)
-    whole = list(windows(read_text(text, words, by_comma), LIMIT, 100))
-    assert len(whole) > 10
-    for number, window in enumerate(whole[:-1]):
-        position = window.lines[-1].position
-        rest = list(windows(read_text(text[position.lines :], words, by_comma, position), LIMIT, 100))
-        assert rest == whole[number + 1 :]
-
-
 def test_memory_is_bounded():
     """A window of an endless document holds little more than was asked for, and endless blank lines end, too."""
 
@@ -95,20 +85,15 @@ def test_places():
     assert all(isinstance(line, InputLine) and len(line.tokens) == (not line.breaks) for line in lines)
 
 
-@pytest.mark.parametrize("first", [0, 1, 3, 4])
-def test_blank_lines_of_a_text_that_opens_with_a_mark_are_empty_sentences(first):
-    """Wherever reading goes on after an interruption."""
+def test_blank_lines_of_a_text_that_opens_with_a_mark_are_empty_sentences():
     text = ["\u200b", "<d>", "a", "", "b", "<d>", "c"]
-    lines = list(read_text(text[:first], words))
-    lines += read_text(text[first:], words, start=lines[-1].position if lines else START)
+    lines = list(read_text(text, words))
     assert [line.breaks for line in lines] == [True, True, False, False, False, True, False]
     positions = [
         (line.position.lines, line.position.documents, line.position.sentences) for line in lines if not line.breaks
     ]
     assert positions == [(3, 1, 1), (4, 1, 2), (5, 1, 3), (7, 2, 1)]
-    assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1] and lines[
-        -1
-    ].position.borders == "opened by <d>"
+    assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1]
 
 
 def test_sentences_that_are_too_long_are_cut_in_parts():

@@ -8,8 +8,7 @@ from argparse import Namespace
 import pytest
 
 from gtransformer.data.sentences import SentenceSpan
-from gtransformer.evaluation.batch_scores import BatchScorer
-from gtransformer.evaluation.instances import capacity_of, corpus_instances
+from gtransformer.evaluation.instances import capacity_of
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.analysis.cxmi import (
     ALL_CONTEXT,
@@ -20,11 +19,13 @@ from gtransformer.lab.analysis.cxmi import (
     score_contexts,
 )
 from gtransformer.lab.cli.cxmi import main
+from gtransformer.lab.items.batch_scores import BatchScorer
+from gtransformer.lab.items.split_instances import corpus_instances
 from tests.core.evaluation.any_system import make_system, score_by_hand
-from tests.core.evaluation.test_batch_scores import SpelledOut
-from tests.core.evaluation.test_instances import PREPARED, doc_task, sentences_of
+from tests.core.evaluation.corpus_tasks import PREPARED, doc_task, sentences_of
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_docflat import ABD, DOCFLAT, MBE
+from tests.lab.items.test_batch_scores import SpelledOut
 from tests.saved_model import make_checkpoint
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.start import NEUTRAL, PAPER, cut, measure
 from gtransformer.lab.cli.start import main
-from tests.core.evaluation.test_instances import PREPARED
+from tests.core.evaluation.corpus_tasks import PREPARED
 from tests.core.models import fairseq_models
 from tests.saved_model import make_checkpoint
 

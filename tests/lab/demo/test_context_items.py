@@ -7,11 +7,11 @@ import unicodedata
 
 import pytest
 
-from gtransformer.evaluation.contrastive import read_items
-from gtransformer.evaluation.generative import judge, outcome
 from gtransformer.files import write_json
 from gtransformer.lab.demo.corpus import write_splits
 from gtransformer.lab.demo.reach_corpus import context_items
+from gtransformer.lab.items.items import read_items
+from gtransformer.lab.items.written import judge, outcome
 
 LETTERS = write_splits({"test": 4}, seed=3)["test"]
 REFERENCES = [[line.de for line in letter.lines] for letter in LETTERS]
@@ -27,11 +27,11 @@ def items(tmp_path_factory):
 
 def test_references_are_right_and_variants_wrong(items):
     assert {item.phenomenon for item in items} == {"pronoun", "address", "ambiguity"} and len(items) > 100
-    assert {one.outcome for one in judge(items, REFERENCES, REFERENCES)} == {"right"}
+    assert set(judge(items, REFERENCES, REFERENCES)) == {"right"}
     for item in items:
         assert {outcome(text, item.correct, item.wrong) for text in item.wrong} == {"wrong"}
         for right, *wrong in item.others:  # two phenomena in one sentence
-            given = (item.correct, item.wrong, "", item.others)
+            given = (item.correct, item.wrong, item.others)
             assert outcome(right, *given) == "right" and {outcome(text, *given) for text in wrong} == {"wrong"}
     assert any(item.others for item in items)
 
@@ -53,4 +53,4 @@ def test_another_form_of_unicode(tmp_path):
     text = json.dumps(context_items(LETTERS), ensure_ascii=False)
     path.write_text(unicodedata.normalize("NFD", text), encoding="utf-8")
     assert not path.read_text(encoding="utf-8").isascii()
-    assert {one.outcome for one in judge(read_items(path)[1], REFERENCES, REFERENCES)} == {"right"}
+    assert set(judge(read_items(path)[1], REFERENCES, REFERENCES)) == {"right"}

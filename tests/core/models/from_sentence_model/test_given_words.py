@@ -23,7 +23,6 @@ from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import SearchOptions
-from gtransformer.translation.two_passes import TwoPasses
 from tests.core.models.from_sentence_model.hf_folders import (
     TEXT,
     load,
@@ -138,11 +137,6 @@ def test_first_translations(made, tmp_path: Path):
         for (document, at), context in zip(spans, found, strict=True):
             before = ["<s>", "__de__", *wanted[document][at - 1].split(), "</s>"] if at else []
             assert [task.tgt_dict[index] for index in context] == before
-
-    two = TwoPasses.__new__(TwoPasses)
-    two.engine = GTransformer.from_pretrained(made["model"], device="cpu").engine
-    (tokens,) = two._first_translations([], SearchOptions(), [[["\u2581Es", "e"]]])
-    assert two.engine.target[tokens[0]] == "__de__" and len(tokens) == 3
 
 
 def test_inspection(made, monkeypatch, tmp_path: Path):

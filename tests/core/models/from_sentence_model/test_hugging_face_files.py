@@ -12,7 +12,6 @@ import torch
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.model_convert import main as model_convert
-from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import from_transformer
 from gtransformer.models.from_sentence_model import read_sentence_model
@@ -181,8 +180,6 @@ def test_one_file_of_a_folder(name: str, whole, tmp_path: Path, capsys):
         ("m2m", ("eng_Latn", "de"), "--source-lang eng_Latn: "),
         ("nllb", ("en", "deu_Latn"), "--source-lang en: "),
         ("marian", ("en", "fra"), "does not translate into 'fra'; give one of deu, nld"),
-        ("m2m", ("en", "en"), "source and target language are both en"),
-        ("bin", ("e/n", "de"), "no name of a language"),
     ],
 )
 def test_languages_that_it_does_not_know(kind: str, pair, message: str, whole, tmp_path: Path, capsys):
@@ -192,7 +189,6 @@ def test_languages_that_it_does_not_know(kind: str, pair, message: str, whole, t
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--batch-sentences=4", "--batch-sentences 4: the model does not translate in two passes"),
         ("--strategy=sequential", "--strategy sequential: the model was trained on single sentences"),
         ("--strategy=parallel", "--strategy parallel: the model was trained on single sentences"),
     ],
@@ -215,16 +211,10 @@ def test_a_piece_that_looks_like_a_language_is_text(pieces: Path, tmp_path: Path
             convert(folder.path, tmp_path / "other", "ab_Cd", folder.pair[1], {}, {})
 
 
-def test_a_text_in_the_models_languages_by_their_plain_names(whole, tmp_path: Path, capsys):
-    """NLLB-200's eng_Latn is the source ``en`` of a file, and sentences of zho_Hans are joined without blanks."""
+def test_sentences_of_a_line_are_joined_as_the_language_is_written(whole, tmp_path: Path):
+    """Those of zho_Hans without blanks."""
     text = "Anna sees the garden."
     convert(whole["nllb"].path, tmp_path / "model", "eng_Latn", "zho_Hans", {"max_len_a": 0, "max_len_b": 4}, {})
-    (tmp_path / "in.xml").write_text(
-        f'<dataset id="x"><doc id="a"><src lang="en"><seg id="1">{text}</seg></src></doc></dataset>', encoding="utf-8"
-    )
-    common = ["--model", str(tmp_path / "model"), "--cpu", "--quiet", str(tmp_path / "in.xml")]
-    assert translate([*common, "-o", str(tmp_path / "out.xml"), "--format=input"]) == 0, capsys.readouterr().err
-    assert '<hyp lang="zh" system="model">' in (tmp_path / "out.xml").read_text(encoding="utf-8")
     model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
     (alone,) = model.translate([text])
     ((joined,),) = model.translate_lines([f"{text}|{text}"], split=lambda line: line.split("|"))

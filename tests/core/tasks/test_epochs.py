@@ -160,14 +160,6 @@ def test_sinusoidal_positions_leave_nothing_out_whatever_a_checkpoint_says(make_
     assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
 
 
-def test_of_several_models_the_one_with_the_fewest_positions_counts(make_task):
-    task = make_task()
-    for positions in (15, 30):
-        learned = {"encoder_learned_pos": True, "max_source_positions": positions}
-        task.build_model(model_options(**learned, share_all_embeddings=False))
-    assert task.longest == (15, 1_000_000)
-
-
 def test_only_training_masks_words():
     """fairseq-generate and -validate may read the training set, too; they name their own settings."""
     task = loaded.setup(doc_noise_mask=1.0)

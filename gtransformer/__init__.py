@@ -21,10 +21,7 @@ def register() -> None:
     Raises:
         ImportError: PyTorch or fairseq cannot be used; the message names what to install.
     """
-    from gtransformer.preprocess.chain import read_encoded
-    from gtransformer.tasks import first_pass
-
-    first_pass.read_plain_text = read_encoded
+    import gtransformer.tasks  # noqa: F401
 
 
 if "fairseq" in sys.modules:

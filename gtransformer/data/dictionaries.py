@@ -23,24 +23,13 @@ def control_symbols(langs: Iterable[str]) -> list[str]:
 def dictionary_words(path: str | Path) -> list[str]:
     """Read the words of a dictionary file in order.
 
-    Raises UserError if it is missing or empty, if a line has no count, for a word that occurs twice, and for a word
+    Raises UserError if it is missing, and for a line that is no entry of a dictionary, a word that occurs twice, or one
     that fairseq adds itself (``RESERVED``).
     """
-    words: dict[str, int] = {}
+    words: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rpartition(" ")
-        if line.endswith(OVERWRITE):
-            what = f"a word that replaces another ({OVERWRITE}), which this package does not support; "
-            what += "give another dictionary, and the model that was trained with it"
-            raise UserError(f"{path}, line {number}: {what}")
-        if not word or not count.isdigit():
-            raise UserError(f"{path}, line {number}: not a dictionary entry ('word count')")
-        if word in RESERVED:
-            what = f"{word} is a word that fairseq adds to every dictionary; remove the line"
-            raise UserError(f"{path}, line {number}: {what}")
-        if word in words:
-            raise UserError(f"{path}, line {number}: '{word[:80]}' is already in line {words[word]}; keep one")
-        words[word] = number
-    if not words:
-        raise UserError(f"{path}, line 1: the dictionary is empty; give the one that came with the model")
+        if not word or not count.isdigit() or word in RESERVED or word in words:
+            raise UserError(f"{path}, line {number}: not a new dictionary entry ('word count'): {line[:80]}")
+        words[word] = None
     return list(words)

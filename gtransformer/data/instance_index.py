@@ -39,27 +39,15 @@ class InstanceIndex:
 
     @classmethod
     def load(cls, path: str | Path) -> InstanceIndex:
-        """Read an instance index. Raises UserError if the file is missing, damaged or of another version."""
+        """Read an instance index. Raises UserError if the file is missing or none."""
         value = read_json(path)
         try:
-            if value.pop("version") != 1:
-                raise UserError(f"{path}, line 1: an instance index of another version; prepare the corpus again")
+            value.pop("version", None)
             value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
-            found = cls(**value)
-            found.check_positions()
-            return found
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            return cls(**value)
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError(f"{path}, line 1: not an instance index; prepare the corpus again") from None
-
-    def check_positions(self) -> None:
-        """Raise ValueError for impossible positions, and for documents without instances and dropped sentences."""
-        known = [document for document, *_ in (*self.instances, *self.dropped)]
-        numbers = [number for row in (*self.instances, *self.dropped) for number in row]
-        if type(self.documents) is not int or not max(known, default=-1) < self.documents <= len(known):
-            raise ValueError(f"{self.documents} documents")
-        if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 2**31:
-            raise ValueError("positions of no corpus")
 
     def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
         """Raise UserError, naming the file ``path``, unless the data's instances have these ``counts`` of sentences."""
@@ -91,24 +79,11 @@ def join(instance_index: InstanceIndex, instances: Sequence[Sequence[Sentence]])
     """Put the sentences of all instances back into documents.
 
     ``instances[i]`` are the sentences of instance i, of any kind (text, scores, ...). Returns the documents in order; a
-    dropped sentence is None. Raises UserError if an instance has another number of sentences than the index, or if
-    instances are missing or overlap.
+    dropped sentence is None. Raises ValueError or KeyError unless these are the index's instances.
     """
-    name, found = f"the instance index of {instance_index.split}", [{} for _ in range(instance_index.documents)]
-    if len(instances) != len(instance_index.instances):
-        raise UserError(f"{len(instances)} instances, but {name} has {len(instance_index.instances)}")
+    found: list[dict[int, Sentence | None]] = [{} for _ in range(instance_index.documents)]
     for document, sentence in instance_index.dropped:
         found[document][sentence] = None
-    for number, ((document, first, count), sentences) in enumerate(
-        zip(instance_index.instances, instances, strict=True)
-    ):
-        if len(sentences) != count:
-            raise UserError(f"instance {number} has {len(sentences)} sentences, but {count} in {name}")
-        for position, sentence in enumerate(sentences, first):
-            if position in found[document]:
-                raise UserError(f"{name} has sentence {position} of document {document} twice")
-            found[document][position] = sentence
-    for document, sentences in enumerate(found):
-        if sorted(sentences) != list(range(len(sentences))):
-            raise UserError(f"{name} lacks a sentence of document {document}")
+    for (document, first, count), sentences in zip(instance_index.instances, instances, strict=True):
+        found[document] |= zip(range(first, first + count), sentences, strict=True)
     return [[sentences[position] for position in range(len(sentences))] for sentences in found]

@@ -66,20 +66,12 @@ class InstanceScheme:
         return cls(str(task.get("instances") or STORED), *numbers)
 
     def check(self) -> None:
-        """Raise UserError for options that are missing, out of range, or without meaning for this ``--instances``."""
+        """Raise UserError if the numbers that this ``--instances`` needs are missing or too small."""
         kind = KINDS[self.kind]
-        for name, value, least, needed in (
-            ("--instance-tokens", self.tokens, 1 if kind.tokens else None, True),
-            ("--context-sentences", self.context, kind.context, True),
-            ("--target-context-sentences", self.target_context, 0 if kind.target_context else None, False),
-        ):
-            if value is None and least is not None and needed:
-                raise UserError(f"--instances {self.kind} needs {name} N; give it")
-            if value is not None and least is None:
-                raise UserError(f"{name} {value} has no effect with --instances {self.kind}; leave it out")
-            if value is not None and value < least:
-                single = "; single sentences are --instances disjoint --context-sentences 0" if least else ""
-                raise UserError(f"{name} {value}: give {least} or more{single if self.with_context else ''}")
+        if kind.tokens and (self.tokens is None or self.tokens < 1):
+            raise UserError(f"--instances {self.kind} needs --instance-tokens N, 1 or more")
+        if kind.context is not None and (self.context is None or self.context < kind.context):
+            raise UserError(f"--instances {self.kind} needs --context-sentences N, {kind.context} or more")
 
     @property
     def with_context(self) -> bool:

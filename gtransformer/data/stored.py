@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from pathlib import Path
-
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, MMapIndexedDataset
-from fairseq.data.indexed_dataset import _code_to_dtype, data_file_path, index_file_path
 from torch import Tensor
 
-from gtransformer.errors import UserError
-
-# The index of memory-mapped binaries begins with version, type, instances. Lengths and positions follow.
-MAGIC, HEAD = b"MMIDIDX\0\0", struct.Struct("<9sQBQ")
 SEARCHED_AT_ONCE = 1 << 24  # tokens
 
 
@@ -111,40 +103,3 @@ class InstanceDataset(BaseWrapperDataset):
             return instance, begin, begin
         last = np.append(instance[1:] != instance[:-1], True)
         return instance, begin, np.where(last, lengths[instance], np.append(begin[1:], 0)) - begin
-
-    def longest_sentences(self) -> np.ndarray:
-        """Return (instances,) int64, tokens of the longest sentence of each."""
-        instance, _, lengths = self.sentence_borders()
-        longest = np.zeros(len(self), dtype=np.int64)
-        np.maximum.at(longest, instance, lengths)
-        return longest
-
-
-def check_binary(path: str | Path) -> None:
-    """Raise UserError for binaries of the wrong length; ``path`` is without ``.bin`` and ``.idx``.
-
-    fairseq fails on them late, if at all, in the middle of a training with a message of numpy. Its older layouts, which
-    are not memory-mapped, are refused, too.
-    """
-    index, data = Path(index_file_path(str(path))), Path(data_file_path(str(path)))
-    with open(index, "rb") as stream:
-        head = stream.read(HEAD.size)
-    damaged = UserError(f"{index}: cut short or damaged, or not memory-mapped, so not read; prepare the corpus again")
-    if not head.startswith(MAGIC) or len(head) < HEAD.size:
-        raise damaged
-    _, version, code, number = HEAD.unpack(head)
-    if version != 1 or code not in _code_to_dtype or index.stat().st_size != HEAD.size + 12 * number:
-        raise damaged
-    sizes = np.fromfile(index, np.int32, number, offset=HEAD.size).astype(np.int64)
-    width = np.dtype(_code_to_dtype[code]).itemsize
-    begins = np.fromfile(index, np.int64, number, offset=HEAD.size + 4 * number)
-    if (sizes < 0).any() or not np.array_equal(begins, (np.cumsum(sizes) - sizes) * width):
-        raise damaged
-    if not data.is_file():
-        raise UserError(f"{data}: no such file, but its index exists; prepare the corpus again")
-    if data.stat().st_size != sizes.sum() * width:
-        raise UserError(
-            f"{data}: has {data.stat().st_size} bytes, but {sizes.sum() * width} in its index; prepare the corpus again"
-        )
-    if not sizes.sum():
-        raise UserError(f"{data}: all of its {number} instances are empty; prepare the corpus again")

@@ -1,26 +1,25 @@
 """Reading translations (``PREFIX.jsonl``) and putting them back into their documents.
 
-One line is one instance. For stored instances, the instance index of the prepared corpus gives the sentences and
-document of each. Every instance must occur exactly once and agree with the index, or nothing is scored. For instances
-that were formed when the corpus was loaded (``--instances``), each line lists its ``current`` sentences. Every sentence
-of the split must be current once, or nothing is scored.
+One line is one instance. Of instances that were formed when the corpus was loaded (``--instances``) each lists its
+``current`` sentences. Every sentence of the prepared split must be taken from one instance, or nothing is scored.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
-from gtransformer.files import NO_JSON, json_fault, read_lines
+from gtransformer.files import NO_JSON, read_lines
 
 Sentence = TypeVar("Sentence")
 TRANSLATED = "give the split and the prepared corpus that were translated"
-AGAIN = "write the translations again"
 
 
 @dataclass(frozen=True)
@@ -89,20 +88,30 @@ def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = Fals
 def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[TranslatedInstance]:
     """Read the best translation of every instance, in instance order (the file's order does not matter).
 
-    Raises UserError, with file and line, for a line that is no such JSON object, a repeated id, and a position that is
-    not in the instance index; with the missing ids if the split is not complete.
+    Raises UserError for a line that is no instance's translation, and unless every sentence of the index is taken from
+    exactly one instance.
     """
-    found: dict[int, tuple[str, TranslatedInstance]] = {}  # by id, with its line
+    found: list[tuple[int, TranslatedInstance]] = []
     for number, line in enumerate(read_lines(path), 1):
-        where = f"{path}, line {number}"
-        identity, translation = _parse(line, where)
-        if identity in found:
-            raise UserError(f"{where}: instance {identity} occurs twice; remove one of them")
-        found[identity] = where, translation
-    found = dict(sorted(found.items()))
-    check = _check_regrouped if any(one.current for _, one in found.values()) else _check_stored
-    check(path, found, instance_index)
-    return [translation for _, translation in found.values()]
+        try:
+            entry = json.loads(line)
+            # A line break or tab inside a sentence would shift all later lines of the plain-text file.
+            sentences = [" ".join(sentence.split()) for sentence in entry["hypotheses"][0]["sentences"]]
+            span = entry["document"], entry["first_sentence"], entry["sentences"]
+            current = tuple(entry["current"]) if entry.get("current") else None
+            found.append((int(entry["id"]), TranslatedInstance(*span, sentences, current)))
+        except (*NO_JSON, LookupError, TypeError, AttributeError):
+            raise UserError(f"{path}, line {number}: not an instance as --gen-output writes it") from None
+    translations = [translation for _, translation in sorted(found, key=itemgetter(0))]
+    taken = Counter(_sentences(translation.span for translation in translations))
+    expected = Counter(_sentences(instance_index.instances))
+    different = min((taken - expected) + (expected - taken), default=None)
+    if different is not None:
+        raise UserError(
+            f"{path}: sentence {different[1]} of document {different[0]} (from 0) is taken from {taken[different]} "
+            f"instances; {TRANSLATED}"
+        )
+    return translations
 
 
 def read_documents(path: str | Path, instance_index: InstanceIndex) -> list[list[str | None]]:
@@ -115,82 +124,7 @@ def read_documents(path: str | Path, instance_index: InstanceIndex) -> list[list
     return join(taken_from(found, instance_index), [one.taken(one.aligned(one.hypothesis)) for one in found])
 
 
-def _check_stored(
-    path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], instance_index: InstanceIndex
-) -> None:
-    """Raise UserError unless these are the instances of the index."""
-    expected = dict(enumerate(map(tuple, instance_index.instances)))
-    for identity, (where, translation) in found.items():
-        if translation.span != expected.get(identity):
-            raise UserError(
-                f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.span}, but "
-                f"{expected.get(identity, 'does not exist')} in the prepared split; {TRANSLATED}"
-            )
-    missing = [identity for identity in expected if identity not in found]
-    if missing:
-        shown = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
-        raise UserError(
-            f"{path}: {len(missing)} of {len(instance_index.instances)} instances are missing (ids {shown}); "
-            "translate the whole split"
-        )
-
-
-def _check_regrouped(
-    path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], instance_index: InstanceIndex
-) -> None:
-    """Raise UserError unless every sentence of the index is current in one of these instances."""
-    there = {(document, first + i) for document, first, count in instance_index.instances for i in range(count)}
-    seen: dict[tuple[int, int], int] = {}  # by which instance
-    for identity, (line, one) in found.items():
-        where = f"{line}: instance {identity}"
-        if one.current is None:
-            raise UserError(f"{where} has no 'current', which others have; {AGAIN}")
-        held = range(one.first_sentence, one.first_sentence + one.sentences)
-        outside = next((sentence for sentence in held if (one.document, sentence) not in there), None)
-        if outside is not None:
-            raise UserError(
-                f"{where} holds sentence {outside} of document {one.document}, which the prepared split does not have; "
-                + TRANSLATED
-            )
-        begin, count = one.current
-        if count < 1 or begin not in held or begin + count - 1 not in held:
-            raise UserError(f"{where} has 'current' {list(one.current)}, which it does not hold; {AGAIN}")
-        for sentence in range(begin, begin + count):
-            other = seen.setdefault((one.document, sentence), identity)
-            if other != identity:
-                raise UserError(
-                    f"{where} has sentence {sentence} of document {one.document}, as instance {other} has; {AGAIN}"
-                )
-    missing = sorted(there - seen.keys())
-    if missing:
-        document, sentence = missing[0]
-        raise UserError(
-            f"{path}: {len(missing)} of {len(there)} sentences are missing (sentence {sentence} of document {document} "
-            "is the first); translate the whole split"
-        )
-
-
-def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
-    """Read one line of the file; UserError if it is not an instance's translation."""
-    try:
-        entry = json.loads(line)
-    except NO_JSON as error:
-        raise UserError(f"{where}: not valid JSON ({json_fault(error)}); {AGAIN}") from None
-    if not isinstance(entry, dict):
-        raise UserError(f"{where}: not a JSON object; one object per instance is expected")
-    for key in ("id", "document", "first_sentence", "sentences"):
-        if type(entry.get(key)) is not int:
-            raise UserError(f"{where}: {key!r} is missing or not a whole number; {AGAIN}")
-    current = entry.get("current")
-    if current is not None and not (isinstance(current, list) and [type(one) for one in current] == [int, int]):
-        raise UserError(f"{where}: 'current' is not [first sentence, sentences]; {AGAIN}")
-    try:
-        sentences = entry["hypotheses"][0]["sentences"]
-    except (LookupError, TypeError):
-        sentences = None
-    if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
-        raise UserError(f"{where}: 'hypotheses' holds no list of sentences; {AGAIN}")
-    # A line break or tab inside a sentence would shift all later lines of the plain-text file.
-    clean = [" ".join(sentence.split()) for sentence in sentences]
-    span = entry["document"], entry["first_sentence"], entry["sentences"]
-    return entry["id"], TranslatedInstance(*span, clean, current and (current[0], current[1]))
+def _sentences(spans: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+    """Iterate over document and sentence of all sentences in (document, first sentence, sentences)."""
+    for document, first, count in spans:
+        yield from ((document, first + number) for number in range(count))

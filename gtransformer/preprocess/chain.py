@@ -24,7 +24,6 @@ from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
 )
-from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser, moses_as_prepared, moses_directory
 from gtransformer.preprocess.truecase import Truecaser, detruecase
 
@@ -207,13 +206,3 @@ class LineProcessor:
 
     def __call__(self, chunk: list[str]) -> list[str]:
         return self._plain([part for line in chunk for part in split_instance(line)] if self.instances else chunk)
-
-
-def read_encoded(path: Path, prepared: Path, lang: str, shape: list[int], like: str) -> list[list[str]]:
-    """Read plain text, a sentence a line, and encode it as subwords; blank lines are empty sentences.
-
-    ``shape``: the required number of sentences of each document. Raises UserError as ``read_shaped``.
-    """
-    documents = read_shaped(path, shape, like)
-    encoded = iter(TextEncoder(prepared, lang)([line for one in documents for line in one if line.strip()]))
-    return [[next(encoded) if line.strip() else "" for line in one] for one in documents]

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 from fairseq import options as fairseq_options
 
 from gtransformer.errors import UserError
 from gtransformer.run.commands import parser_of, to_arguments
 from gtransformer.run.recipe import AVERAGED, FILES, Recipe
 from gtransformer.run.stage import SECTIONS
-from gtransformer.tasks.finetuning import ALL_PARAMETERS, check_rounding, frozen_by
 from gtransformer.tasks.trained import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
@@ -68,8 +66,6 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
             _refuse("user-dir is only in section train; write it into task, which both read")
         given = parse(parser, [*NEEDED[stage], *to_arguments(options), *extra])
         if stage == "train":
-            if given.task == "translation_doc":
-                check_freezing(given)
             check_averaging(recipe.averaged, given)
     except UserError as error:
         raise UserError(f"recipe '{recipe.name}', stage {stage}: {error}"[:400]) from None
@@ -106,13 +102,6 @@ def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
             f"{AVERAGED} is {wanted}, but training ends before it has written a numbered checkpoint; set a smaller "
             "train.save-interval-updates, or more epochs or updates"
         )
-
-
-def check_freezing(given: argparse.Namespace) -> None:
-    """Raise UserError for a precision in which frozen parameters would change."""
-    trained, option = frozen_by(given)
-    if trained != ALL_PARAMETERS and torch.cuda.is_available():  # without a GPU recipes train in full precision
-        check_rounding(given, option.removeprefix("with "))
 
 
 def _refuse(message: str, known: Sequence[str] = ()) -> NoReturn:

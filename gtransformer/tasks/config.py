@@ -109,8 +109,7 @@ class TranslationDocConfig(TranslationConfig):
     first_pass: Optional[str] = option(  # noqa: UP045
         None,
         "in generation, with --instances sliding: translate the sentences of a batch together, with first translations "
-        "of their context as prefix: a sentence model's checkpoint (.pt), its translations (PREFIX.jsonl), or plain "
-        "text, one sentence a line",
+        "of their context as prefix: a sentence model's checkpoint (.pt), or its translations (PREFIX.jsonl)",
     )
     batch_sentences: Optional[int] = option(  # noqa: UP045
         None,

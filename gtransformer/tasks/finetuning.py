@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 FREEZE = "--freeze-sentence-parameters"
 LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
-ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
 
 
 def prepare_finetuning(
@@ -49,19 +47,10 @@ def prepare_finetuning(
         model.load_bert(bert)
     if hasattr(cfg, "load_partial"):
         check_pretrained(cfg, whole, dictionaries)
-    trained, said = frozen_by(cfg)
-    if trained != ALL_PARAMETERS:
-        freeze_pretrained(model, whole, trained, said.removeprefix("with "))
-
-
-def frozen_by(model_cfg: Any) -> tuple[str, str]:
-    """What a model's options say is trained (``TRAINED_PARAMETERS``), and how they say it."""
-    if getattr(model_cfg, "freeze_sentence_parameters", False):
-        return NEW, f"with {FREEZE}"
-    if hasattr(model_cfg, "freeze_sentence_parameters"):
-        return ALL_PARAMETERS, f"without {FREEZE}"
-    chosen = getattr(model_cfg, "trained_parameters", None)
-    return str(chosen or ALL_PARAMETERS), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
+    if getattr(cfg, "freeze_sentence_parameters", False):
+        freeze_pretrained(model, whole)
+    elif str(getattr(cfg, "trained_parameters", None) or ALL_PARAMETERS) != ALL_PARAMETERS:
+        freeze_pretrained(model, whole, str(cfg.trained_parameters), f"--trained-parameters {cfg.trained_parameters}")
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:
@@ -71,21 +60,16 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         trained: NEW: all of them; TOP: but for those of layers that have further parameters, too.
         option: what asks for it, as it is given.
 
-    Raises UserError where training starts from no checkpoint: they would stay random; in a precision that rounds them;
-    and where nothing would be trained.
+    Raises UserError where training starts from no checkpoint: they would stay random; and in a precision that rounds
+    all parameters, trained or not.
     """
     starts = pretrained_path(whole) is not None or bool(getattr(getattr(model, "cfg", None), "bert_checkpoint", None))
     if whole is not None and not starts and not goes_on(whole):
-        raise UserError(
-            f"{option} is the second step of training, but there is nothing to start from; give --finetune-from-model "
-            "CHECKPOINT of the first step, and --load-partial if it is a sentence model"
-        )
-    if whole is not None:
-        check_rounding(whole.common, option)
+        raise UserError(f"{option}: there is no model to start from; give --finetune-from-model and --load-partial")
+    if whole is not None and (whole.common.fp16 or whole.common.bf16):
+        raise UserError(f"{option}: --fp16 and --bf16 round all parameters; give --amp or --autocast bfloat16 instead")
     names = [name for name, _ in model.named_parameters()]
     new = {name for name in names if not model.is_pretrained(name)}
-    if not new:
-        raise UserError(f"{option}: this model has nothing that a sentence model has not, so nothing would be trained")
     layers = {layer_of(name) for name in new} - {None} if trained == TOP else set()
     count = 0
     for name, parameter in model.named_parameters():
@@ -93,16 +77,6 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         count += parameter.numel() * parameter.requires_grad
     total = sum(parameter.numel() for parameter in model.parameters())
     logger.info("%s: %d of %d parameters are trained", option, count, total)
-
-
-def check_rounding(common: DictConfig | Namespace, option: str) -> None:
-    """UserError for a precision among fairseq's options in which ``option`` cannot leave parameters as they are."""
-    rounding = next((name for name in ROUNDING if getattr(common, name)), None)
-    if rounding:
-        raise UserError(
-            f"{option}: --{rounding} rounds all parameters, also those that are to stay as they are; give --amp or "
-            "--autocast bfloat16 in its place"
-        )
 
 
 def layer_of(name: str) -> str | None:
@@ -115,12 +89,6 @@ def goes_on(whole: DictConfig | None) -> bool:
     """Whether training takes up its own last checkpoint, which has everything; another is named by --restore-file."""
     own = whole is not None and whole.checkpoint.restore_file == LAST
     return own and (Path(whole.checkpoint.save_dir) / LAST).is_file()
-
-
-def name_own_last(options: DictConfig) -> None:
-    """Replace a path of the training's own last checkpoint in --restore-file by the default, which means the same."""
-    if Path(options.restore_file).resolve() == (Path(options.save_dir) / LAST).resolve():
-        options.restore_file = LAST
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:
@@ -137,12 +105,8 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
         task_cfg: with ``lr_scale_pretrained`` and ``weight_decay_randinit``.
         whole: all options of the training, which are changed; None leaves the choice of optimizer to the caller.
 
-    Raises UserError for another kind of model, another optimizer than Adam, and a scale that is not positive.
+    Raises UserError for another optimizer than Adam.
     """
-    if not hasattr(model, "learns_as_new"):
-        raise UserError(f"--doc-double-lr is for the architectures gtransformer_*, not for {type(model).__name__}")
-    if not task_cfg.lr_scale_pretrained > 0:
-        raise UserError(f"--lr-scale-pretrained {task_cfg.lr_scale_pretrained}: give a number greater than 0")
     for name, parameter in model.named_parameters():
         fresh = model.learns_as_new(name)
         mark_parameter(parameter, fresh, task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,11 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instance_index import InstanceIndex, join
+from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import STORED, InstanceScheme
-from gtransformer.data.sentences import RunDataset
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.files import CHECKPOINT_ENDING
-from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.strategies import ON
 from gtransformer.tasks.checkpoints import read_settings
@@ -31,12 +29,6 @@ from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
 
 logger = logging.getLogger(__name__)
 
-
-TRANSLATIONS = ".jsonl"  # --first-pass names such a file, a checkpoint, or plain text
-
-# Reads and encodes plain text: (file, prepared corpus, language, sentences of each document, description of the split).
-# Set by ``gtransformer/__init__.py``, since tasks do not import preprocess.
-read_plain_text: Callable[..., list[list[str]]] | None = None
 
 Location = tuple[int, int]  # document and sentence in it, from 0
 
@@ -77,47 +69,31 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         models: of the second pass.
         args: options of search.
 
-    Raises UserError if ``--first-pass`` is missing, or belongs to another split or model.
+    Raises UserError if no data are loaded, and for translations of another split.
     """
     path = Path(task.cfg.first_pass)
     if len(task.datasets) != 1:
-        raise UserError(
-            f"--first-pass {path}: translates one split of a prepared corpus at a time; give one with --gen-subset, or "
-            "leave it out"
-        )
-    if not path.is_file():
-        raise UserError(f"--first-pass {path}: no such file; give a sentence model's checkpoint or its translations")
-    ((split, dataset),) = task.datasets.items()
-    if not isinstance(dataset.src, RunDataset):
-        raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
+        raise UserError(f"--first-pass {path}: translates one split of a prepared corpus at a time (--gen-subset)")
+    ((split, dataset),), began = task.datasets.items(), time.monotonic()
     if path.suffix == CHECKPOINT_ENDING:
-        model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
+        model = SentenceModel(path, task, next(models[0].parameters()))
         # Each sentence is the last one of an instance's source.
         sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
         spans = [(span.document, span.first_sentence) for span in dataset.spans()]
         translations = dict(zip(spans, model.translate(sources, args), strict=True))
-        logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
         indices = WordIndices(task.target_dictionary, task, task.prefix)
         translations = {sentence: torch.tensor(indices(text), dtype=torch.int64) for sentence, text in words.items()}
-        logger.info("first pass: %d sentences of %s", len(translations), path)
+    logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     return FirstPass(dataset, translations, task.target_dictionary)
 
 
 def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list[str]]:
-    """Read the subwords of every sentence of a split from ``PREFIX.jsonl``, or from plain text, one sentence a line.
-
-    Raises UserError if the file does not have the sentences of the split.
-    """
-    data = Path(utils.split_paths(task.cfg.data)[0])
-    prefix = binarised_prefix(str(data), split, task.cfg.source_lang, task.cfg.target_lang)
-    instance_index = InstanceIndex.load(f"{prefix}instances.json")
-    if path.suffix == TRANSLATIONS:
-        documents = read_documents(path, instance_index)
-    else:
-        shape = [len(one) for one in join(instance_index, [[""] * count for *_, count in instance_index.instances])]
-        documents = read_plain_text(path, data.parent, task.cfg.target_lang, shape, f"the split {split}")
+    """Read the subwords of every sentence of a split from ``PREFIX.jsonl``."""
+    data = utils.split_paths(task.cfg.data)[0]
+    prefix = binarised_prefix(data, split, task.cfg.source_lang, task.cfg.target_lang)
+    documents = read_documents(path, InstanceIndex.load(f"{prefix}instances.json"))
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
 
 
@@ -165,11 +141,6 @@ class SentenceModel:
             **AS_GIVEN,
             **options,
         )
-        if needs_of(model).numbers:
-            raise UserError(
-                f"--first-pass {checkpoint}: reads the numbers of sentences, which a first pass does not know; give "
-                "another sentence model"
-            )
         self.model: nn.Module = model.to(like)
         if decodes_stepwise(model):
             model.decoder.hold_weights()
@@ -200,11 +171,6 @@ def check_sentence_model(task: Mapping[str, Any], where: str, wanted: tuple[str,
         where: for messages.
         wanted: the language pair; None if it has been checked already.
     """
-    name = task.get("_name") or task.get("task")
-    if name not in (None, "translation_doc"):
-        raise UserError(
-            f"{where}: a model of the task {name}; give one of translation_doc, or a file with its translations"
-        )
     pair = task.get("source_lang"), task.get("target_lang")
     if wanted is not None and None not in pair and pair != wanted:
         raise UserError(

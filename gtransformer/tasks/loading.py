@@ -28,7 +28,7 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.stored import InstanceDataset, check_binary
+from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
@@ -216,7 +216,6 @@ class Loader:
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:
         if not os.path.exists(f"{prefix}{lang}.idx"):
             return None
-        check_binary(f"{prefix}{lang}")
         dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
         token = instances.invalid_token(len(dictionary))

@@ -21,11 +21,11 @@ from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import measured
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.positions import available, sentence_position_limits
+from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import add_hours_of_start, name_own_last, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import add_hours_of_start, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
@@ -76,7 +76,6 @@ class TranslationDocTask(FairseqTask):
         self.language = tgt_dict.index(f"[{cfg.target_lang}]")
         self.prefix: int | None = None  # index of the word at the beginning of every target sentence
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far accept
-        self.longest_sentence: tuple[int, int] | None = None  # the same for one sentence
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.warned_of_overlap = False
@@ -170,8 +169,6 @@ class TranslationDocTask(FairseqTask):
             self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
-            if whole is not None:
-                name_own_last(whole.checkpoint)
             self.options.check_training(cfg, whole)
             start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
@@ -181,7 +178,6 @@ class TranslationDocTask(FairseqTask):
         self.numbered |= needs_of(model).numbers
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
-        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_position_limits(model))
         if not from_checkpoint:
             self.options.check_instances(model)
             self.options.check_batches(model, training=True)

@@ -105,6 +105,6 @@ def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path)
     finally:
         process.kill()
     assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
-    assert f"[train] kept of this stage: {tmp_path}/checkpoints/checkpoint_last.pt (update " in output
+    assert f"[train] kept of this stage: {tmp_path}/checkpoints/checkpoint_last.pt" in output
     take_lock(tmp_path / ".train.lock", tmp_path, "the training is still there", patience=10).close()
     assert not (tmp_path / "train.json").exists()

@@ -41,17 +41,12 @@ def test_best_hypotheses_in_instance_order_whatever_the_order_of_lines(read, lin
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lines: lines[1:2], r": 2 of 3 instances are missing \(ids 0, 2\)"),
-        (lambda lines: [], ": 3 of 3 instances are missing"),
-        (lambda lines: [*lines, lines[1]], ", line 4: "),
-        (lambda lines: [*lines, lines[2] | {"id": 3}], ", line 4: "),
-        (lambda lines: [lines[0], lines[1] | {"first_sentence": 1}, lines[2]], ", line 2: .*0, 1, 1.*0, 2, 1"),
+        (lambda lines: lines[1:2], ": sentence 0 of document 0 .* from 0 instances"),
+        (lambda lines: [], ": sentence 0 of document 0 .* from 0 instances"),
+        (lambda lines: [*lines, lines[1]], ": sentence 2 of document 0 .* from 2 instances"),
+        (lambda lines: [lines[0], lines[1] | {"first_sentence": 1}, lines[2]], ": sentence 1 of document 0 .* from 2"),
         (lambda lines: [lines[0], "{"], ", line 2: "),
-        (lambda lines: [lines[0], [1]], ", line 2: "),
-        (lambda lines: [lines[0], lines[1] | {"id": "1"}], ", line 2: 'id'"),
-        (lambda lines: [lines[0], lines[1] | {"document": None}], ", line 2: 'document'"),
-        (lambda lines: [lines[0], lines[1] | {"hypotheses": []}], ", line 2: 'hypotheses'"),
-        (lambda lines: [lines[0], lines[1] | {"hypotheses": [{"sentences": [1]}]}], ", line 2: 'hypotheses'"),
+        (lambda lines: [lines[0], lines[1] | {"hypotheses": []}], ", line 2: "),
     ],
 )
 def test_damaged_files(read, lines, change, said):

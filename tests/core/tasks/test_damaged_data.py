@@ -1,67 +1,17 @@
-"""Binaries that were cut short, and instance indexes of other data: said when they are loaded, with the file's name."""
+"""Binaries of another dictionary, and instance indexes of other data: said when they are loaded."""
 
 from __future__ import annotations
 
 import json
-import struct
 
 import pytest
 import torch
-from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.sentences import SentenceSpan
-from gtransformer.data.stored import check_binary
 from gtransformer.errors import UserError
 from tests.core.tasks.loaded import load, setup
-
-HEAD = 26  # bytes before the lengths
-
-
-@pytest.mark.parametrize(
-    ("end", "change", "message"),
-    [
-        ("idx", lambda old: b"", "idx: cut short or damaged"),
-        ("idx", lambda old: old[:5], "idx: cut short or damaged"),
-        ("idx", lambda old: old[: HEAD - 1], "idx: cut short or damaged"),
-        ("idx", lambda old: old[: HEAD + 6], "idx: cut short or damaged"),
-        ("idx", lambda old: old[:-8], "idx: cut short or damaged"),
-        ("idx", lambda old: b"text" + old, "idx: cut short or damaged"),
-        ("idx", lambda old: old[:9] + struct.pack("<Q", 7) + old[17:], "idx: cut short or damaged"),
-        ("idx", lambda old: old[:17] + b"\x63" + old[18:], "idx: cut short or damaged"),
-        ("idx", lambda old: old[:HEAD] + struct.pack("<i", -3) + old[HEAD + 4 :], "idx: cut short or damaged"),
-        ("bin", lambda old: b"", "bin: has 0 bytes, but "),
-        ("bin", lambda old: old[:-4], "bin: has .* bytes, but "),
-        ("bin", lambda old: old + b"\0", "bin: has .* bytes, but "),
-        ("bin", None, "bin: no such file"),
-    ],
-)
-def test_binaries_that_are_not_whole(corpus, end, change, message):
-    folder = corpus(train=4)
-    path = folder / f"train.en-de.de.{end}"
-    path.write_bytes(change(path.read_bytes())) if change else path.unlink()
-    with pytest.raises(UserError, match=f"{folder}/train.en-de.de.{message}"):
-        load(folder=folder)
-
-
-def test_instances_that_are_all_empty(tmp_path):
-    """numpy maps no empty file."""
-    builder = MMapIndexedDatasetBuilder(str(tmp_path / "x.bin"))
-    for _ in range(2):
-        builder.add_item(torch.tensor([]))
-    builder.finalize(str(tmp_path / "x.idx"))
-    with pytest.raises(UserError, match=r"x\.bin: all of its 2 instances are empty; prepare the corpus again$"):
-        check_binary(tmp_path / "x")
-
-
-def test_another_layout_of_fairseqs(corpus):
-    """What was written before there were memory-mapped binaries."""
-    folder = corpus(train=1)
-    older = IndexedDatasetBuilder(f"{folder}/train.en-de.en.bin")
-    older.add_item(torch.tensor([0, 4, 2]))
-    older.finalize(f"{folder}/train.en-de.en.idx")
-    with pytest.raises(UserError, match=r"train.en-de.en.idx: .* not memory-mapped, .*; prepare the corpus again"):
-        load(folder=folder)
 
 
 @pytest.mark.parametrize("lang", ["en", "de"])

@@ -58,7 +58,7 @@ def test_other_words_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("before", [0, 2])
-@pytest.mark.parametrize("most", [20, 24, 1000])
+@pytest.mark.parametrize("most", [20, 1000])
 def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
     """Current source, current target and context each, spelled out; other splits are whole."""
     options = {"instances": "current", "context_sentences": before, "doc_mode": "full"}

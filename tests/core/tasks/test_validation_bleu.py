@@ -9,7 +9,6 @@ from fairseq.logging import metrics
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
-from gtransformer.errors import UserError
 from gtransformer.tasks.options import Options
 from gtransformer.tasks.validation import (
     BleuValidation,
@@ -67,9 +66,6 @@ def test_translations_without_a_word_score_zero():
 def test_options_of_the_generator():
     assert vars(generator_options(None)) == vars(generator_options("{}")) == {"max_len_a": 1.2, "max_len_b": 10}
     assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {"max_len_a": 1.2, "max_len_b": 3, "beam": 2}
-    for text in ("{beam: 4}", '{"beam": 4', "[4]", "4", "beam=4", '{"beem": 4}'):
-        with pytest.raises(UserError, match="--eval-bleu-args"):
-            generator_options(text)
 
 
 def test_sentences_are_detokenised():
@@ -79,9 +75,6 @@ def test_sentences_are_detokenised():
     for lang in ("en", "fr"):
         found = detokeniser(task_config(eval_bleu_detok="moses", target_lang=lang))(text)
         assert found == MosesDetokenizer(lang).detokenize(text.split()) != text
-    for option in ({"eval_bleu_detok": "mosses"}, {"eval_bleu_detok": "moses", "eval_bleu_detok_args": "[4]"}):
-        with pytest.raises(UserError, match="cannot be used .*; give moses or space"):
-            detokeniser(task_config(**option))
 
 
 @pytest.mark.parametrize(

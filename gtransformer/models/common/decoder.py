@@ -73,9 +73,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         last = getattr(cfg, "output_words", None) or len(dictionary)
         self.predictable = getattr(cfg, "first_output_word", None) or 0, last  # entries of the dictionary
         self.predicts_some = self.predictable != (0, len(dictionary))  # and not all
-        self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
         self._warned = False
-        if self.shares_output:
+        if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)

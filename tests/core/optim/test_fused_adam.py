@@ -43,7 +43,8 @@ def train(optimiser, parameters, steps, clip: float | None = 0.0, size: float = 
     norms = []
     for number in steps:
         optimiser.zero_grad()
-        loss = sum((p.to(torch.promote_types(p.dtype, torch.float32)) * (index + number)).sin().sum() for index, p in enumerate(parameters))
+        wide = [p.to(torch.promote_types(p.dtype, torch.float32)) for p in parameters]
+        loss = sum((p * (index + number)).sin().sum() for index, p in enumerate(wide))
         optimiser.backward(size * 10.0 ** -(number % 4) * loss)
         optimiser.multiply_grads(1 / 7)
         if clip is not None:

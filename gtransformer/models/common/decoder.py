@@ -135,14 +135,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         state: DecodingState | None = incremental_state.get(STATE)
         if state is None:
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
-        x = None
         for step in range(state.steps, tokens.shape[1]):
             tags = tag_of_newest(tokens[:, : step + 1], self.bos)
             shape = (-1, state.beam)
             last = tokens[:, step]
             x = state.step(last, last.eq(self.bos).view(shape).cpu().numpy(), tags.view(shape).cpu().numpy())
-        if x is None:
-            raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x
 
     def why_uncached(self, memory: Memory) -> str | None:

@@ -21,7 +21,6 @@ LAYOUTS = {
     "separate dictionaries' tables": {"share_all_embeddings": False},
     "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "max_source_positions": 40},
     "mBART's": {**PRENORM, "layernorm_embedding": True, "no_scale_embedding": True, "activation_fn": "gelu"},
-    "dense": {"group_attention": "dense"},
 }
 WHOLE = {"positions": "sentence", "load_partial": True, "doc_mode": "partial"}
 
@@ -108,17 +107,6 @@ def test_behind_neutral_gates_all_learns_from_the_second_update(dictionary):
                 p -= 0.1 * p.grad
     copy = started(dictionary, model, neutral_gates=True)
     assert all(p.equal(copy.state_dict()[name]) for name, p in model.state_dict().items())
-
-
-def test_what_is_new_learns_from_the_first_update(dictionary):
-    """Numbers begin as zeros, which is no standstill: maps of queries and of keys, self- and cross-attention."""
-    teacher = tiny_model(dictionary, doc_mode="full")
-    model = started(dictionary, teacher, gate_bias=NEARLY)
-    torch.cat(losses(model, dictionary, random_pairs(dictionary))).mean().backward()
-    maps = {name: p for name, p in model.named_parameters() if "numbers.map.weight" in name}
-    assert len(maps) == 3 * 2 * 2 and not any(p.any() for p in maps.values())
-    assert all(p.grad.abs().max() > 1e-9 for p in maps.values())
-    assert all("_global." in name for name in maps)
 
 
 @torch.no_grad()

@@ -1,11 +1,9 @@
 """The ragged layout: packing and padding are inverse, on either side of padding."""
 
-import random
 
 import pytest
 import torch
 
-from gtransformer.modules.ragged import Ragged
 from tests.support import ragged
 
 
@@ -24,12 +22,3 @@ def test_pack_and_pad(left):
     assert padded.sum() == packed.sum()  # zero at padding
     first = 4 if left else 0
     assert torch.equal(padded[1, first], packed[3])
-
-
-def test_padding_in_the_middle():
-    draw = random.Random(3)
-    real = torch.tensor([[draw.random() < 0.6 for _ in range(20)] for _ in range(7)])
-    tokens = torch.arange(140).view(7, 20)
-    layout = Ragged(real, torch.ones_like(tokens))
-    assert torch.equal(layout.pack(tokens), tokens[real])
-    assert torch.equal(layout.pad(tokens[real]), tokens.masked_fill(~real, 0))

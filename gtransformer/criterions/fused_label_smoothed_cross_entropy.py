@@ -13,12 +13,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.logging import metrics
 from torch import Tensor
-from torch.nn import functional
 
 from gtransformer.data.batch_fields import MASKED, counted
-from gtransformer.modules.fused_loss import LOSSES, fused_cross_entropy
+from gtransformer.modules.fused_loss import fused_cross_entropy
 
-OWN = "own_loss_"  # in the logs: prefix of an additional loss of the model
 WORD_NLL, WORDS = "word_nll", "words"  # in validation logs: without forced symbols, and the number of these tokens
 
 
@@ -27,8 +25,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     """The loss, options and logs of ``label_smoothed_cross_entropy``, computed only on tokens that count.
 
     It is for models of this package whose output layer is one matrix product. For other models it is the ordinary
-    criterion, as with ``--report-accuracy`` and ``--ignore-prefix-size``, which need all logits. A model's additional
-    binary losses of instances are label-smoothed, summed, added to the loss, and logged by instance.
+    criterion, as with ``--report-accuracy`` and ``--ignore-prefix-size``, which need all logits.
 
     Validation also logs the loss of words and ``</s>`` only (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
     between sentences and the language symbol are easy to predict once learned, and their share differs between
@@ -53,10 +50,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
                 forced = torch.isin(targets, targets.new_tensor(self.task.unpredicted_symbols))
                 of_words = self._of_words(*product, forced, nll)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
-        own = {OWN + name: binary_loss(*one, self.eps) for name, one in extra.get(LOSSES, {}).items()}
-        loss = sum(own.values(), loss)
         logs = {
-            **{name: one.detach() for name, one in own.items()},
             "loss": loss.detach(),
             "nll_loss": nll.detach(),
             "ntokens": sample["ntokens"],
@@ -76,20 +70,9 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """Log fairseq's values, the loss of words, and additional losses of models, in bits by instance."""
+        """Log fairseq's values and the loss of words."""
         super().reduce_metrics(logging_outputs)
         if words := sum(int(logs.get(WORDS, 0)) for logs in logging_outputs):
             nll = sum(float(logs[WORD_NLL]) for logs in logging_outputs if WORD_NLL in logs)
             metrics.log_scalar(f"{WORD_NLL}_loss", nll / words / math.log(2), words, round=4)
             metrics.log_derived("word_ppl", lambda meters: utils.get_perplexity(meters[f"{WORD_NLL}_loss"].avg))
-        for name in sorted({name for logs in logging_outputs for name in logs if name.startswith(OWN)}):
-            having = [logs for logs in logging_outputs if name in logs]
-            total, size = (sum(float(logs[key]) for logs in having) for key in (name, "nsentences"))
-            metrics.log_scalar(name.removeprefix(OWN), total / size / math.log(2), size, round=3)
-
-
-def binary_loss(logits: Tensor, truth: Tensor, eps: float) -> Tensor:
-    """Return the summed cross-entropy in nats of ``truth`` (n,) bool from logits (n,), smoothed with ``eps``."""
-    exact = logits if logits.dtype == torch.float64 else logits.float()
-    wanted = truth.to(exact.dtype) * (1 - 2 * eps) + eps
-    return functional.binary_cross_entropy_with_logits(exact, wanted, reduction="sum")

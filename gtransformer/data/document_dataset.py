@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, DOCUMENT_INDEX, FIRST_SENTENCE, IN_ORDER
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE
 from gtransformer.data.batching import document_order, fill_batches
 from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.word_dropout import WordDropout
@@ -26,14 +26,11 @@ class DocumentPairDataset(LanguagePairDataset):
         language: index of the target language symbol.
         word_dropout: applied to the source, never to targets; None for none.
         target_word_dropout: applied to the decoder's input; by default the same, for a joined dictionary.
-        current_dropout: applied to the source after ``word_dropout``, in all epochs; None for none.
         word_dropout_epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
         context: (instances,) int64, number of each target's first tokens that do not count in the loss; None: all
             count.
         documents: (instances, 2) int64, document and position in it: batches hold consecutive instances of one document
-            (of whole documents, if ``joined``), in order. None: batches are filled by size.
-        joined: batches may hold several ``documents``, and include the document of each instance.
-        in_order: (instances,) bool, whether each is among those of its own document; None: batches do not include it.
+            in order. None: batches are filled by size.
         numbers: (instances,) int64, number of each instance's first sentence in its document, from 1; None: batches do
             not include it.
         spans: reads the instances' spans in their documents; None, or a None result: not known.
@@ -52,11 +49,8 @@ class DocumentPairDataset(LanguagePairDataset):
         word_dropout: WordDropout | None = None,
         word_dropout_epochs: int = 0,
         target_word_dropout: WordDropout | None = None,
-        current_dropout: WordDropout | None = None,
         context: np.ndarray | None = None,
         documents: np.ndarray | None = None,
-        joined: bool = False,
-        in_order: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
         spans: Callable[[], Sequence[SentenceSpan] | None] | None = None,
         costs: np.ndarray | None = None,
@@ -75,9 +69,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
         self.target_word_dropout = target_word_dropout or word_dropout
-        self.current_dropout = current_dropout
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
-        self.joined, self.in_order = joined, in_order
         self._read_spans = spans
         # fairseq makes its data loader once: its workers hold copies of this dataset for the whole training. The epoch
         # reaches them only in shared memory. It is set while no batch is being loaded.
@@ -92,8 +84,6 @@ class DocumentPairDataset(LanguagePairDataset):
             example["target"] = torch.cat([target[1:], target.new_tensor([self.language])])
         if noisy:
             example["source"] = self.word_dropout(example["source"], epoch, index, side=0)
-        if self.current_dropout is not None:
-            example["source"] = self.current_dropout(example["source"], epoch, index, side=2)
         return example
 
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:
@@ -111,11 +101,6 @@ class DocumentPairDataset(LanguagePairDataset):
             batch |= {CONTEXT: torch.from_numpy(context), CONTEXT_TOTAL: int(context.sum())}
         if self.numbers is not None:
             batch[FIRST_SENTENCE] = torch.from_numpy(self.numbers[batch["id"].numpy()])
-        if self.in_order is not None:
-            batch[IN_ORDER] = torch.from_numpy(self.in_order[batch["id"].numpy()])
-        if self.joined:
-            documents = self.documents[batch["id"].numpy(), 0]
-            batch[DOCUMENT_INDEX] = torch.from_numpy(np.cumsum(np.diff(documents, prepend=documents[:1]) != 0))
         return batch
 
     def set_epoch(self, epoch: int) -> None:
@@ -150,11 +135,11 @@ class DocumentPairDataset(LanguagePairDataset):
 
         Padding does not count because the ragged layout has none. ``required_batch_size_multiple`` is ignored: it is
         useless here, and fairseq-fixed drops a last batch that it does not divide. An instance longer than
-        ``max_tokens`` is a batch of its own. In document order each document ends a batch unless documents are joined.
+        ``max_tokens`` is a batch of its own. In document order each document ends a batch.
         """
         documents = None if self.documents is None else self.documents[indices, 0]
         tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]
-        return fill_batches(indices, tokens, max_tokens, max_sentences, documents, self.joined)
+        return fill_batches(indices, tokens, max_tokens, max_sentences, documents)
 
 
 def _reordered(batch: dict, ids: list[int]) -> dict:

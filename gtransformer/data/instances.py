@@ -17,7 +17,6 @@ from gtransformer.errors import UserError
 
 BOUNDARY_TOKENS = 2  # tokens that <s> and </s> add to a sentence
 STORED = "stored"
-FIXED, DRAWN = LENGTHS = ("fixed", "drawn")
 
 Ranges = list[tuple[int, int]]  # [first, last) sentences
 
@@ -30,8 +29,6 @@ class Kind:
         help: for the option ``--instances``.
         cut: cuts a run of sentences into instances, given the scheme and the sentences' lengths in tokens; None: each
             sentence is current once, after its context.
-        furthest: (sentences,) int64, the last possible end of an instance that begins with each sentence, ignoring
-            document borders, given the same; None: its lengths cannot be drawn.
         tokens: whether it needs ``--instance-tokens``.
         context: the least ``--context-sentences`` that it needs; None: it takes none.
         target_context: whether it takes ``--target-context-sentences``; else both sides have the same context.
@@ -40,7 +37,6 @@ class Kind:
 
     help: str
     cut: Callable[[InstanceScheme, np.ndarray], Ranges] | None = None
-    furthest: Callable[[InstanceScheme, np.ndarray], np.ndarray] | None = None
     tokens: bool = False
     context: int | None = None
     target_context: bool = False
@@ -115,11 +111,6 @@ class InstanceScheme:
         """Whether target sentences occur in several instances: in all for which they are context."""
         return self.with_context and self.before_target > 0
 
-    @property
-    def can_draw(self) -> bool:
-        """Whether the lengths of instances can be drawn."""
-        return KINDS[self.kind].furthest is not None and self.max_sentences != 1
-
 
 @dataclass(frozen=True)
 class Instances:
@@ -143,7 +134,6 @@ def build_instances(
     source: np.ndarray,
     target: np.ndarray | None,
     runs: Ranges,
-    draw: np.random.RandomState | None = None,
 ) -> Instances:
     """Build the instances of a scheme from sentences.
 
@@ -151,7 +141,6 @@ def build_instances(
         scheme: of any kind but ``stored``.
         source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target`` None: text without.
         runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
-        draw: for ``greedy`` and ``disjoint``, draw random lengths of instances (``drawn``); None: as the options say.
 
     Returns:
         instances in the order of their current sentences; none crosses the end of a run.
@@ -165,13 +154,7 @@ def build_instances(
         sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in contexts]
         return Instances(*sides, np.stack([last - 1, last], 1))
     costs = source if target is None else target if kind.by_target else np.maximum(source, target)
-    if draw is not None:
-        ends = kind.furthest(scheme, costs)
-        cuts = [one for first, last in runs for one in drawn(ends, first, last, draw)]
-    else:
-        cuts = [
-            (first + one, first + other) for first, last in runs for one, other in kind.cut(scheme, costs[first:last])
-        ]
+    cuts = [(first + one, first + other) for first, last in runs for one, other in kind.cut(scheme, costs[first:last])]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
 
@@ -227,26 +210,6 @@ def disjoint(count: int, size: int) -> Ranges:
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def furthest_of_greedy(costs: np.ndarray, max_tokens: int) -> np.ndarray:
-    """Return (sentences,) int64, the end of the ``greedy`` instance from each sentence on, ignoring documents."""
-    borders = np.concatenate([[0], np.cumsum(costs)])
-    return np.maximum(np.searchsorted(borders, borders[:-1] + max_tokens) - 1, np.arange(len(costs)) + 1)
-
-
-def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) -> Ranges:
-    """Cut sentences ``first`` to ``last - 1`` into instances of random lengths, one after the other.
-
-    Each takes 1 to as many sentences as ``ends`` allows, all numbers being equally likely. (Zhang et al. 2023,
-    D2DToolkits, draw lengths again each epoch; the distribution is our choice.)
-    """
-    cuts: Ranges = []
-    while first < last:
-        end = first + int(draw.randint(min(int(ends[first]), last) - first)) + 1
-        cuts.append((first, end))
-        first = end
-    return cuts
-
-
 def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     """Cut sentences into the fewest parts of roughly equal length with at most ``max_tokens`` tokens each.
 
@@ -296,13 +259,11 @@ KINDS = {
     "greedy": Kind(
         "as many as --instance-tokens holds, by prepare.sh's rule",
         cut=lambda scheme, costs: greedy(costs.tolist(), scheme.tokens),
-        furthest=lambda scheme, costs: furthest_of_greedy(costs, scheme.tokens),
         tokens=True,
     ),
     "disjoint": Kind(
         "--context-sentences + 1 at a time",
         cut=lambda scheme, costs: disjoint(len(costs), scheme.context + 1),
-        furthest=lambda scheme, costs: np.arange(len(costs)) + scheme.context + 1,
         context=0,
     ),
     "sliding": Kind("each sentence after --context-sentences previous ones", context=1),

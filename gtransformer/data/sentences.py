@@ -95,7 +95,8 @@ class Sentences:
         self.document = spans[self.document, 0]
         order = np.lexsort((self.position, self.document))
         self.document, self.position = self.document[order], self.position[order]
-        self._reorder(order)
+        for side in filter(None, (self.source, self.target)):
+            side.reorder(order)
         for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[:1].tolist():
             raise UserError(
                 f"{instance_index_name}: has sentence {self.position[one]} of document {self.document[one]} twice; "
@@ -104,14 +105,6 @@ class Sentences:
 
     def __len__(self) -> int:
         return len(self.document)
-
-    def shuffle(self, draw: np.random.RandomState) -> None:
-        """Permute all sentence pairs at random, so that the sentences around one are unrelated to it."""
-        self._reorder(draw.permutation(len(self)))
-
-    def _reorder(self, order: np.ndarray) -> None:
-        for side in filter(None, (self.source, self.target)):
-            side.reorder(order)
 
     def runs(self) -> Ranges:
         """Return [first, last) of consecutive sentences; a document with missing sentences has several runs."""

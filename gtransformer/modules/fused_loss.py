@@ -17,7 +17,6 @@ from gtransformer.modules.kernels import product, rows_at_once
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 LARGER_ON_GPU = 4  # so many times as much on a GPU, where each chunk costs the start of its kernels,
 FEWEST_ROWS = 256  # but at least of so many tokens, or 250,000 words would mean too many products
-LOSSES = "losses"  # a model's further losses: by name (logits, truth), both (instances,)
 
 
 def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

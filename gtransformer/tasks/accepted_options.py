@@ -71,8 +71,8 @@ _USED_IN = {
         keep_interval_updates_pattern keep_last_epochs keep_best_checkpoints no_save no_epoch_checkpoints
         no_last_checkpoints no_save_optimizer_state best_checkpoint_metric maximize_best_checkpoint_metric patience
         load_checkpoint_on_all_dp_ranks
-        doc_noise_mask doc_noise_epochs coword_dropout instance_lengths max_pair_tokens more_training_data
-        training_weights join_documents shuffled_context doc_double_lr lr_scale_pretrained weight_decay_randinit
+        doc_noise_mask doc_noise_epochs max_pair_tokens more_training_data
+        training_weights shuffled_context doc_double_lr lr_scale_pretrained weight_decay_randinit
         arch max_epoch max_update stop_time_hours clip_norm sentence_avg update_freq lr stop_min_lr
         skip_remainder_batch debug_param_names label_smoothing report_accuracy ignore_prefix_size adam_betas adam_eps
         weight_decay use_old_adam fp16_adam_stats warmup_updates warmup_init_lr force_anneal lr_shrink

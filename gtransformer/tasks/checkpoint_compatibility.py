@@ -15,7 +15,6 @@ from typing import Any
 from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from gtransformer.data.batching import ADDED
 from gtransformer.data.dictionaries import control_symbols
 from gtransformer.errors import UserError
 from gtransformer.files import MODEL_FILE
@@ -44,7 +43,6 @@ logger = logging.getLogger(__name__)
 
 LOADING = ("load_partial", "load_partial_global_from_local")
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
-MASKING = ("doc_noise_mask", "coword_dropout")
 LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
 READING = {
@@ -91,23 +89,13 @@ BEGINNING: Rows = (
         "gradient; give 3, and shut gates only to gtransformer lab start, which trains nothing",
     ),
     (
-        lambda c: c.whole and c.classifier and str(c.task.shuffled_context) != ADDED,
-        "--batch-classifier: all batches would be of one kind, and it would learn nothing; give --shuffled-context "
-        "added, or leave it out",
-    ),
-    (
-        lambda c: c.whole and c.classifier and not _is_fused(c.whole.criterion),
-        f"--batch-classifier: its loss is added by --criterion {FUSED} alone, without --report-accuracy and "
-        "--ignore-prefix-size",
-    ),
-    (
         lambda c: (
             c.whole
-            and any(getattr(c.task, name, 0) for name in MASKING)
+            and getattr(c.task, "doc_noise_mask", 0)
             and str(getattr(c.model, "trained_parameters", ALL_PARAMETERS)) != ALL_PARAMETERS
             and getattr(c.model, "output_words", None) is not None
         ),
-        "--doc-noise-mask, --coword-dropout: the sentence model knows no <mask>, and with --trained-parameters its "
+        "--doc-noise-mask: the sentence model knows no <mask>, and with --trained-parameters its "
         "embedding would stay random; leave one of the two out",
     ),
 )
@@ -165,7 +153,6 @@ def check_combinations(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) 
         bias=getattr(model_cfg, "gate_bias", None),
         neutral=getattr(model_cfg, "neutral_gates", False),
         loads=next((option_of(name) for name in LOADING if getattr(model_cfg, name, False)), None),
-        classifier=getattr(model_cfg, "batch_classifier", False),
     )
 
 

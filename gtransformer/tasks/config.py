@@ -9,7 +9,7 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
-from gtransformer.data.instances import FIXED, INSTANCE_KINDS, KINDS, LENGTHS, STORED
+from gtransformer.data.instances import INSTANCE_KINDS, KINDS, STORED
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
@@ -38,12 +38,6 @@ class TranslationDocConfig(TranslationConfig):
     )
     doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
     doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1 (the release's default is 0: none)")
-    coword_dropout: float = option(
-        0.0,
-        "CoWord: probability P of replacing a word of the current source sentence by <mask> in training, not of the "
-        "context; if all sentences of an instance are current, every other sentence is masked in an epoch (P / 2 of "
-        "all words); instances of one sentence are not masked",
-    )
     decoder_start: ChoiceEnum(DECODER_STARTS) = option(
         "bos",
         "first token of the decoder's input, saved with the model; bos is the only choice: <s>, as in the release's "
@@ -72,11 +66,6 @@ class TranslationDocConfig(TranslationConfig):
     target_context_sentences: Optional[int] = option(  # noqa: UP045
         None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"
     )
-    instance_lengths: ChoiceEnum(LENGTHS) = option(
-        FIXED,
-        "drawn: in training, --instances greedy and disjoint are formed again in every epoch; each has a random number "
-        "of sentences, from 1 to the number without this option",
-    )
     max_pair_tokens: Optional[int] = option(  # noqa: UP045
         None,
         "training leaves out instances with more tokens in the current source or target sentence, or "
@@ -99,18 +88,12 @@ class TranslationDocConfig(TranslationConfig):
     batch_order: ChoiceEnum(ORDERS) = option(
         SIZE,
         "size: instances of similar length; document: consecutive instances of one document in order, and a batch ends "
-        "with the document, except with --join-documents; each of several processes has its own documents",
-    )
-    join_documents: bool = option(
-        False,
-        "in training, with --batch-order document: fill a batch with further whole documents after the end of one; a "
-        "model that reads its batch only reads within a document",
+        "with the document; each of several processes has its own documents",
     )
     shuffled_context: ChoiceEnum(SHUFFLES) = option(
         NOTHING,
-        "in training, to measure the value of context; new in every epoch. global: with --batch-order document, "
-        "each batch has random, unchanged instances of the whole corpus; everything: all sentences of the corpus are "
-        "permuted before instances are formed; added: every epoch has the corpus twice, unchanged and as with global",
+        "in training, to measure the value of context, with --batch-order document: global: each batch has random "
+        "instances of the whole corpus, others in every epoch",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"

@@ -21,7 +21,7 @@ from fairseq.scoring import BaseScorer, register_scorer
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE, IN_ORDER, with_input
+from gtransformer.data.batch_fields import FIRST_SENTENCE, with_input
 from gtransformer.data.dictionaries import UNUSED
 from gtransformer.data.instances import InstanceScheme
 from gtransformer.data.sentences import SentenceSpan
@@ -193,9 +193,6 @@ def prefix_of(model: nn.Module, dictionary: Dictionary) -> int | None:
     return index
 
 
-READ = {FIRST_SENTENCE: "numbers", DOCUMENT_INDEX: "batch", IN_ORDER: "order"}  # input of a batch -> field of Needs
-
-
 def needs_of_saved(options: Mapping[str, Any]) -> Needs:
     """Return what a model with the saved options (and, as ``_name``, its system) needs from a batch."""
     name = options.get("_name")
@@ -206,10 +203,8 @@ def needs_of_saved(options: Mapping[str, Any]) -> Needs:
 
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
-    """Return a batch with the inputs that any of the models reads; others ignore them."""
-    for name, need in READ.items():
-        sample = with_input(sample, name, any(getattr(needs_of(model), need) for model in models))
-    return sample
+    """Return a batch with the numbers of its sentences as an input if any of the models reads them."""
+    return with_input(sample, FIRST_SENTENCE, any(needs_of(model).numbers for model in models))
 
 
 def split_sentences(tokens: list[int], dictionary: Dictionary, skip: set[int]) -> list[str]:

@@ -15,11 +15,10 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
 from omegaconf import DictConfig, open_dict
 
-from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import control_symbols, dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.data.instances import BOUNDARY_TOKENS, DRAWN, KINDS, STORED, Instances, build_instances
+from gtransformer.data.instances import BOUNDARY_TOKENS, KINDS, STORED, Instances, build_instances
 from gtransformer.data.sentences import (
     Chosen,
     RunDataset,
@@ -30,7 +29,7 @@ from gtransformer.data.sentences import (
     tokens_between,
 )
 from gtransformer.data.stored import InstanceDataset, check_binary
-from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
+from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
 from gtransformer.tasks.generation import never_text
@@ -93,10 +92,8 @@ class Loader:
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
         testing = split.startswith("test")  # as in real use, there is only the source
-        groups = [self._group(part, draw, limit, testing) for part in parts]
+        groups = [self._group(part, limit, testing) for part in parts]
         groups = [one for group, weight in zip(groups, weights, strict=True) for one in weighted(group, weight, draw)]
-        shuffled = self.options.shuffled if training else NOTHING
-        groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
             cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
@@ -107,10 +104,8 @@ class Loader:
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and scheme.with_context and target is not None
         documents = following([one.documents for one in groups]) if self.options.ordered else None
-        in_order = None
-        if shuffled in (GLOBAL, ADDED):
-            in_order = np.arange(len(documents)) < (len(documents) // 2 if shuffled == ADDED else 0)
-            documents[~in_order] = draw.permutation(documents[~in_order])
+        if training and self.options.shuffled:
+            documents = draw.permutation(documents)
         return self.pairs(
             source,
             target,
@@ -118,8 +113,6 @@ class Loader:
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
             documents=documents,
-            in_order=in_order,
-            joined=training and self.cfg.join_documents,
             numbers=np.concatenate([one.numbers for one in groups]) if self.numbered else None,
             spans=groups[0].spans if len(groups) == 1 else None,
             costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
@@ -209,13 +202,10 @@ class Loader:
         self, source: FairseqDataset, target: FairseqDataset | None, dropout: bool, **options
     ) -> DocumentPairDataset:
         """Return both sides in the form that the model reads; ``dropout``: with word dropout if the options have it."""
-        noise = target_noise = current = None
+        noise = target_noise = None
         if dropout and self.cfg.doc_noise_mask > 0:
             sides = self.dictionary, self.target_dictionary
             noise, target_noise = (WordDropout(self.cfg.doc_noise_mask, *self._maskable(one)) for one in sides)
-        if dropout and self.cfg.coword_dropout > 0:
-            last, d = self.options.scheme.with_context, self.dictionary
-            current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
         return DocumentPairDataset(
             source,
             target,
@@ -224,7 +214,6 @@ class Loader:
             self.language,
             word_dropout=noise,
             target_word_dropout=target_noise,
-            current_dropout=current,
             word_dropout_epochs=self.cfg.doc_noise_epochs,
             left_pad_target=False,
             **options,
@@ -262,7 +251,7 @@ class Loader:
                     "of them with --vocabulary and the other's folder"
                 )
 
-    def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
+    def _group(self, part: Part, limit: int | None, testing: bool) -> Grouped:
         """Return the instances of a part. Raise UserError for a sentence that is longer than the strategy's windows."""
         options, scheme = self.options, self.options.scheme
         if scheme.kind == STORED and not options.whole_documents:
@@ -274,13 +263,10 @@ class Loader:
                 options.strategy.check_sentence(length, document + 1, position + 1)
             runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
             return regrouped(view, Instances(runs, runs, runs))
-        if options.shuffled == EVERYTHING and draw is not None:
-            view.shuffle(draw)
         target = None if view.target is None else view.target.lengths
         if testing and KINDS[scheme.kind].by_target:
             target = None
-        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        made = build_instances(scheme, view.source.lengths, target, view.runs(), lengths)
+        made = build_instances(scheme, view.source.lengths, target, view.runs())
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target context comes from first translations, not from the corpus

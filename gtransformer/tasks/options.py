@@ -14,8 +14,8 @@ from typing import Any
 from fairseq import utils
 from torch import nn
 
-from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
-from gtransformer.data.instances import DRAWN, STORED, InstanceScheme
+from gtransformer.data.batching import DOCUMENT, GLOBAL
+from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.strategies import AUTO, FULL, OFF, ON, STRATEGY_KINDS, Strategy
@@ -28,34 +28,9 @@ BATCH = 16  # sentences that are translated together without --batch-sentences (
 
 ALWAYS: Rows = (
     (
-        lambda c: c.options.shuffled in (GLOBAL, ADDED) and not c.options.ordered,
-        "--shuffled-context {cfg.shuffled_context}: batches by size hold unrelated instances already; give "
+        lambda c: c.options.shuffled and not c.options.ordered,
+        "--shuffled-context global: batches by size hold unrelated instances already; give "
         "--batch-order document, or leave it out",
-    ),
-    (
-        lambda c: c.options.shuffled == EVERYTHING and c.scheme.kind == STORED,
-        "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
-        "another kind, or leave it out",
-    ),
-    (
-        lambda c: c.options.shuffled != NOTHING and c.cfg.gen_output,
-        "--shuffled-context {cfg.shuffled_context} is for training; leave it out of generation: with --gen-output "
-        "sentences would be put back in wrong places",
-    ),
-    (
-        lambda c: str(c.cfg.instance_lengths) == DRAWN and not c.scheme.can_draw,
-        "--instance-lengths drawn: the lengths of --instances {scheme.kind} are no choice; give --instances greedy "
-        "--instance-tokens N, or disjoint --context-sentences K with K of 1 or more",
-    ),
-    (
-        lambda c: c.cfg.join_documents and not c.options.ordered,
-        "--join-documents: batches by size hold several documents already; give --batch-order document, or leave it "
-        "out",
-    ),
-    (
-        lambda c: c.cfg.join_documents and (c.cfg.gen_output or c.cfg.first_pass or c.cfg.batch_sentences is not None),
-        "--join-documents is for training; leave it out of generation, where the sentences that are translated "
-        "together are of one document",
     ),
     (
         lambda c: c.cfg.batch_sentences is not None and not c.options.ordered,
@@ -92,15 +67,6 @@ TRAINING: Rows = (
     (
         lambda c: not 0 <= c.cfg.doc_noise_mask <= 1,
         "--doc-noise-mask {cfg.doc_noise_mask:g}: give a probability, 0 to 1",
-    ),
-    (
-        lambda c: not 0 <= c.cfg.coword_dropout <= 1,
-        "--coword-dropout {cfg.coword_dropout:g}: give a probability, 0 to 1",
-    ),
-    (
-        lambda c: c.cfg.coword_dropout > 0 and c.scheme.context == 0,
-        "--coword-dropout {cfg.coword_dropout:g}: no instance of --instances {scheme.kind} --context-sentences 0 has "
-        "context in which the masked words could be found; leave it out, or use --doc-noise-mask",
     ),
     (
         lambda c: c.cfg.context_loss == "off" and not c.scheme.with_context,
@@ -245,7 +211,7 @@ class Options:
     def __init__(self, cfg: TranslationDocConfig):
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
-        self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
+        self.shuffled, self.rule = str(cfg.shuffled_context) == GLOBAL, str(cfg.sentence_rule)
         self.by_window, self.has_strategy = STRATEGY_KINDS[str(cfg.strategy)].by_window, str(cfg.strategy) != FULL
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.scheme = InstanceScheme(str(cfg.instances), *numbers)
@@ -264,7 +230,7 @@ class Options:
     def drawn_anew(self) -> bool:
         """Whether every epoch has other instances or other batches, so that the training set is loaded again."""
         parts = any(weight % 1 for weight in self.weights or [])
-        return str(self.cfg.instance_lengths) == DRAWN or self.shuffled != NOTHING or parts
+        return self.shuffled or parts
 
     @property
     def further(self) -> list[str]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gtransformer import compat
 from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
-from gtransformer.data.instances import FIXED, STORED
+from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.modules.kernels import quantise
 from gtransformer.modules.processor import has_bfloat16, has_int8
@@ -30,10 +30,8 @@ AS_GIVEN = {
     "instance_tokens": None,
     "context_sentences": None,
     "target_context_sentences": None,
-    "instance_lengths": FIXED,
     "context_loss": "on",
     "batch_order": SIZE,
-    "join_documents": False,
     "shuffled_context": NOTHING,
     "strategy": FULL,
     "window_tokens": None,
@@ -45,8 +43,6 @@ AS_GIVEN = {
 # Options for measuring on unchanged text: no word dropout, and no added, omitted or permuted instances.
 AS_IT_IS = {
     "doc_noise_mask": 0.0,
-    "coword_dropout": 0.0,
-    "instance_lengths": FIXED,
     "more_training_data": None,
     "training_weights": None,
     "max_pair_tokens": None,

@@ -27,7 +27,7 @@ from gtransformer.search.positions import available, sentence_position_limits
 from gtransformer.search.sequential import ForcedPrefixGenerator, SecondPass, SequentialGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
-from gtransformer.tasks.batches import batch_iterator, filter_by_size
+from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.checkpoint_compatibility import check_beginning, start_from_sentence_model
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
@@ -193,13 +193,13 @@ class TranslationDocTask(FairseqTask):
         return batch_iterator(self, dataset, *limits, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """Return the indices of instances that are not too long. Warn of others, or raise UserError.
+        """Return the indices of instances that are not too long.
 
         Documents that are decoded window by window are never too long: their windows are checked later.
         """
         if self.options.whole_documents:
             return indices
-        return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``."""

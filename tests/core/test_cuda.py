@@ -93,8 +93,6 @@ def batch_for(dictionary, name: str) -> dict:
     draw, pad, language = random.Random(1), dictionary.pad(), dictionary.index("[de]")
     if name in BATCHES:
         inputs = document(dictionary, begin=3).inputs()
-        if name == "MBE classifier":
-            inputs["in_order"] = torch.ones(len(inputs["src_tokens"]), dtype=torch.bool)
     else:
         sources, targets = ([random_document(draw, dictionary, shape) for shape in SHAPES_OF] for _ in range(2))
         if name in BESIDE:

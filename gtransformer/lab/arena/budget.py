@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from fairseq import options as fairseq_options
 
-from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab.arena.systems import DEFAULT_UPDATES
@@ -81,8 +80,8 @@ def has_one_size(recipe: Recipe) -> bool:
 def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     """Return ``target_tokens`` of a prepared training corpus, and a recipe's ``updates`` per epoch.
 
-    A target token (subword) counts once, in its current sentence, not as context or in overlapping instances. With
-    ``--shuffled-context added`` it counts twice. Raises UserError if updates differ in size, and for several corpora.
+    A target token (subword) counts once, in its current sentence, not as context or in overlapping instances. Raises
+    UserError if updates differ in size, and for several corpora.
     """
     if not has_one_size(recipe):
         raise UserError(
@@ -104,7 +103,6 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     dataset = task.dataset(task.cfg.train_subset)
     batches = task.get_batch_iterator(dataset, given.max_tokens, given.batch_size, seed=given.seed)
     tokens = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][recipe.pair[1]]
-    tokens *= 2 if str(cfg.shuffled_context) == ADDED else 1
     batches_per_update = recipe.devices * frequencies(recipe.sections["train"].get("update-freq", 1))[0]
     return {"target_tokens": tokens, "updates": math.ceil(len(batches) / batches_per_update)}
 

@@ -1,7 +1,6 @@
 """Mini-batch embedding (Morishita et al. 2021): the mean of a part of a document, in addition to the words.
 
-Instances and batches are those of ``docflat``. Their classifier is an option: it predicts from the vector whether a
-batch is of one document, and its probability weights the vector.
+Instances and batches are those of ``docflat``. The paper's classifier of batches is left out.
 """
 
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
-from gtransformer.modules.fused_loss import LOSSES
-from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
@@ -41,11 +38,6 @@ class MbeConfig(DocumentModelConfig):
         False, "layer norm over the encoder's words and vector, before its layers, as in the authors' scripts"
     )
     doc_decoder_layer_norm: bool = option(False, "the same over the decoder's vector and words")
-    batch_classifier: bool = option(
-        False,
-        "learn whether the sentences of a batch are of one document or drawn from the corpus, and multiply the vector "
-        "by the probability of the former; needs --shuffled-context added and the fused criterion",
-    )
 
 
 NAME = "mbe"
@@ -53,31 +45,19 @@ VECTOR = "batch_vector"  # a memory's tensor of its documents' batch vectors
 
 
 class BatchVector(LayerStack):
-    """One more encoder layer, then the mean over the tokens of each instance and the mean over instances.
-
-    With ``classifier`` it is multiplied by the probability that the batch is of one document.
-    """
+    """One more encoder layer, then the mean over the tokens of each instance and the mean over instances."""
 
     def __init__(self, cfg: MbeConfig):
         super().__init__()
         self.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)])
-        self.classifier = Linear(cfg.encoder_embed_dim, 1) if cfg.batch_classifier else None
 
-    def forward(self, x: Tensor, layout: Ragged) -> tuple[Tensor, Tensor | None]:
-        """Compute the vector from embeddings (N, channels) of a batch's sources.
-
-        Returns:
-            the vector, (batch, channels), and the classifier's logit, (batch,), or None.
-        """
+    def forward(self, x: Tensor, layout: Ragged) -> Tensor:
+        """Compute the vector (batch, channels) from embeddings (N, channels) of a batch's sources."""
         states = self.run_layers(x, self.view(layout))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
         vectors = dropout(means, self.cfg.dropout, self.training)  # the same for all documents of a batch
-        vectors = vectors.index_select(0, on_device(batches, layout.device))
-        if self.classifier is None:
-            return vectors, None
-        logits = self.classifier(vectors)
-        return vectors * torch.sigmoid(logits), logits.squeeze(1)
+        return vectors.index_select(0, on_device(batches, layout.device))
 
 
 class VectorEncoder(BatchReader, DocumentEncoder):
@@ -97,20 +77,16 @@ class VectorEncoder(BatchReader, DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         document_index: Tensor | None = None,
-        in_order: Tensor | None = None,
         last_instances: bool = False,
         **unused,
     ) -> dict[str, list]:
         """Encode as ``DocumentEncoder.forward``; ``document_index`` and ``last_instances`` as of
         ``FrontEncoder.forward``.
-
-        ``in_order`` (batch,) bool, for the classifier: whether each instance's batch is of one document, not drawn from
-        the corpus. If given, it is returned with the logits, for the loss.
         """
         with self.autocast():
             layout = self.batch_layout(src_tokens, document_index)
             x = self.embed_batch(src_tokens, layout, {})
-            vectors, logits = self.batch_vector(x, layout)
+            vectors = self.batch_vector(x, layout)
             if last_instances:
                 src_tokens, layout, x, vectors = self.last_of_each(src_tokens, layout, x, vectors)
             if str(self.cfg.batch_vector_in) != DECODER:
@@ -119,10 +95,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
                 x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
             x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
             x = self.run_layers(x, self.view(layout))
-            output = self.output(layout, x, {VECTOR: vectors})
-        if logits is None or in_order is None:
-            return output
-        return output | {LOSSES: [{"batch_classifier": (logits, in_order)}]}
+            return self.output(layout, x, {VECTOR: vectors})
 
 
 class VectorDecoder(DocumentDecoder):
@@ -159,8 +132,8 @@ class MbeModel(InstanceTransformerModel):
 
     @classmethod
     def needs_of(cls, cfg: MbeConfig) -> Needs:
-        """Require the whole batch on the source side; with a classifier, also whether instances are in order."""
-        return Needs(batch=True, sources=True, contexts=True, order=cfg.batch_classifier)
+        """Require the whole batch on the source side."""
+        return Needs(batch=True, sources=True, contexts=True)
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
-from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import FlatBatchAttention
 from gtransformer.models.common.decoding.history import ForcedPrefixes, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack
@@ -32,10 +31,6 @@ class FrontStep(InputStep):
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
         super().__init__(decoder, memory, documents, beam, pack)
         self.front, self.documents, self.beam = decoder.batch_front, documents, beam
-        if self.front.across is not None and memory.layout.batches is not None:
-            raise UserError(
-                "the sentences that are translated together are of one document; leave --join-documents out"
-            )
         self.first = memory.per_document[FIRST_SENTENCE]
         self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
         self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it

@@ -16,7 +16,6 @@ from gtransformer.models.common.config import OFF, DocumentModelConfig, check_si
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_transformers
-from gtransformer.modules.fused_loss import LOSSES
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Needs:
             ``last_instances``); on their contexts, not on their current sentences alone.
         future: it depends on parts that do not exist yet while they are translated.
         numbers: its encoder takes the numbers that sentences have in their document (``data.batch_fields``).
-        order: its encoder takes whether instances are among those of their document.
     """
 
     last_sentence_only: bool = False
@@ -41,7 +39,6 @@ class Needs:
     contexts: bool = False
     future: bool = False
     numbers: bool = False
-    order: bool = False
 
 
 def needs_of(model: nn.Module) -> Needs:
@@ -120,13 +117,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         ``more``: further batch fields for the encoder.
 
         With ``ragged``, return the top states (tokens, channels) of the real target tokens instead, for losses that
-        compute logits themselves. The extras then have ``layout``. If the encoder has losses of its own, they have
-        ``losses``: by name logits and truth (bool), both (instances,).
+        compute logits themselves. The extras then have ``layout``.
         """
         layout = self.decoder.layout(prev_output_tokens)  # read now: after the encoder the host would wait for it
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
-        found, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
-        return found, extra | {LOSSES: encoder_out[LOSSES][0]} if LOSSES in encoder_out else extra
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
 
     def prepare_for_inference_(self, cfg) -> None:
         """Pack weights for decoding once (called by fairseq-generate and fairseq-interactive)."""

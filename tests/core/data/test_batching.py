@@ -1,12 +1,11 @@
-"""Batches: by size, by document, and as many for each process."""
+"""Batches: by size and by document."""
 
-import logging
 import random
 
 import numpy as np
 import pytest
 
-from gtransformer.data.batching import fill_batches, make_divisible, mixed, share_documents
+from gtransformer.data.batching import fill_batches, mixed, share_documents
 
 
 def test_batches_hold_as_many_real_tokens_as_allowed():
@@ -42,47 +41,6 @@ def test_a_batch_ends_with_its_document():
             assert full or documents[batch[0]] != documents[following[0]]
 
 
-def test_joined_documents():
-    """A batch goes on with documents that fit whole; a longer one begins a batch, and is cut as without joining."""
-    draw = random.Random(4)
-    several = set()
-    for _ in range(100):
-        documents = np.repeat(np.arange(8) * 3, [draw.randint(1, 7) for _ in range(8)])
-        tokens = np.array([draw.randint(1, 60) for _ in documents])
-        most_tokens, most = draw.choice([None, 100, 400]), draw.choice([None, 0, 3, 10])
-        batches = fill_batches(np.arange(len(documents)), tokens, most_tokens, most, documents, joined=True)
-        assert np.concatenate(batches).tolist() == list(range(len(documents)))
-        for batch, following in zip(batches, [*batches[1:], None], strict=True):
-            assert len(batch) == 1 or not most_tokens or tokens[batch].sum() <= most_tokens
-            assert not most or len(batch) <= most
-            inside = set(documents[batch]) - {documents[batch[0]]}
-            assert all(set(np.flatnonzero(documents == one)) <= set(batch) for one in inside)
-            several.add(bool(inside))
-            if following is not None:  # what comes next had no room
-                begins = documents[following[0]] != documents[batch[-1]]
-                next_one = np.flatnonzero(documents == documents[following[0]]) if begins else following[:1]
-                too_long = most_tokens and tokens[batch].sum() + tokens[next_one].sum() > most_tokens
-                assert too_long or (most and len(batch) + len(next_one) > most)
-    assert several == {True, False}
-    assert fill_batches(np.zeros(0, int), np.zeros(0, int), 5, None, np.zeros(0, int), joined=True) == []
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3, 5, 8])
-def test_the_fullest_batches_are_halved(shards):
-    batches = [np.arange(0, 4), np.arange(4, 5), np.arange(5, 12), np.arange(12, 14)]
-    found = make_divisible(batches, shards)
-    assert len(found) % shards == 0 and len(found) < 4 + shards
-    assert np.concatenate(found).tolist() == list(range(14))
-    if shards == 5:
-        assert [len(batch) for batch in found] == [4, 1, 4, 3, 2]
-
-
-def test_batches_of_one_instance_cannot_be_halved(caplog):
-    with caplog.at_level(logging.WARNING):
-        assert len(make_divisible([np.array([0]), np.array([1])], 3)) == 2
-    assert "2 batches of one instance each for 3 processes" in caplog.text
-
-
 @pytest.mark.parametrize("shards", [1, 2, 3, 5])
 def test_processes_have_documents_of_their_own(shards):
     draw = random.Random(5)
@@ -92,20 +50,14 @@ def test_processes_have_documents_of_their_own(shards):
         batches = np.split(np.arange(len(documents)), range(4, len(documents), 4))
         found = share_documents(batches, documents, shards)
         assert sorted(np.concatenate(found).tolist()) == list(range(len(documents)))
-        own = [found[shard::shards] for shard in range(shards)]
-        assert len({len(one) for one in own}) == 1 and all(len(batch) for batch in found)
+        every = [found[shard::shards] for shard in range(shards)]
+        own = [[batch for batch in one if len(batch)] for one in every]
+        assert all(one[: len(rest)] == rest for one, rest in zip(every, own, strict=True))  # empty ones are the last
         holders = [{int(documents[batch[0]]) for batch in one} for one in own]
         whole = max(lengths) <= -(-len(batches) // shards)
         assert sum(map(len, holders)) == len(lengths) or not whole
         for one in own:
             assert np.concatenate(one).tolist() == sorted(np.concatenate(one).tolist())
-
-
-def test_joined_documents_are_cut_between_them():
-    documents = np.repeat([0, 1, 2, 3], [5, 2, 3, 6])
-    found = share_documents([np.arange(10), np.arange(10, 16)], documents, 3)
-    assert [batch.tolist() for batch in found] == [[*range(5)], [*range(5, 10)], [*range(10, 16)]]
-    assert [len(batch) for batch in share_documents([np.arange(7)], np.repeat([0, 1], [6, 1]), 2)] == [6, 1]
 
 
 def test_a_document_longer_than_a_fair_share_is_cut():
@@ -114,16 +66,6 @@ def test_a_document_longer_than_a_fair_share_is_cut():
     assert [[batch.tolist()[0] // 2 for batch in found[shard::3]] for shard in range(3)] == [
         [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]
     ]  # fmt: skip
-
-
-def test_a_process_without_enough_batches_gets_empty_ones(caplog):
-    batches = [np.array([number]) for number in range(3)]
-    with caplog.at_level(logging.WARNING):
-        found = share_documents(batches, np.array([0, 0, 1]), 2)
-    assert [batch.tolist() for batch in found] == [[0], [2], [1], []]
-    assert "3 batches of one instance each for 2 processes" in caplog.text
-    (one, other) = share_documents([np.arange(5)], np.zeros(5), 2)
-    assert (one.tolist(), other.tolist()) == ([0, 1, 2], [3, 4])
 
 
 def test_batches_of_documents_take_turns():

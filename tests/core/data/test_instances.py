@@ -8,10 +8,8 @@ import pytest
 
 from gtransformer.data.instances import (
     INSTANCE_KINDS,
-    KINDS,
     InstanceScheme,
     build_instances,
-    furthest_of_greedy,
     greedy,
     parts,
 )
@@ -200,30 +198,3 @@ def test_nothing_to_group():
 def test_options_that_cannot_be(options, named):
     with pytest.raises(UserError, match=named):
         InstanceScheme(*options).check()
-
-
-@pytest.mark.parametrize("scheme", [InstanceScheme("greedy", 13), InstanceScheme("disjoint", context=2)])
-def test_drawn_lengths(scheme):
-    """Runs are covered in order; no instance is longer than the rule would make it there, and all lengths come up."""
-    draw, lengths = np.random.RandomState(1), {}
-    ends = KINDS[scheme.kind].furthest(scheme, np.maximum(SOURCE, TARGET))
-    for _ in range(200):
-        found = build_instances(scheme, SOURCE, TARGET, RUNS, draw)
-        cuts = list(map(tuple, found.current.tolist()))
-        assert found.source is found.target is found.current
-        assert [i for one, other in cuts for i in range(one, other)] == list(range(9))
-        for first, end in cuts:
-            last = next(end for begin, end in RUNS if begin <= first < end)
-            assert first < end <= min(ends[first], last)
-            lengths.setdefault(first, set()).add(end - first)
-    for first, found in lengths.items():
-        last = next(end for begin, end in RUNS if begin <= first < end)
-        assert found == set(range(1, min(ends[first], last) - first + 1)), first
-
-
-def test_how_far_the_greedy_rule_goes():
-    """As ``greedy`` does from each sentence on; costs are 5 5 8 | 3 9 | 7 6 4 5."""
-    costs = np.maximum(SOURCE, TARGET)
-    for limit in (1, 5, 12, 13, 16, 100):
-        expected = [first + greedy(costs[first:].tolist(), limit)[0][1] for first in range(len(costs))]
-        assert furthest_of_greedy(costs, limit).tolist() == expected

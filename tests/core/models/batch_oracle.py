@@ -90,12 +90,7 @@ class BatchOracle(Oracle):
     def vector(self, x: Rows) -> np.ndarray:
         """Of mini-batch embeddings."""
         states = [self.stack("encoder.batch_vector", "encoder", 1, one) for one in x]
-        vector = np.mean([one.mean(axis=0) for one in states], axis=0)
-        return vector * sigmoid(self.classified(vector)) if self.cfg.batch_classifier else vector
-
-    def classified(self, vector: np.ndarray) -> np.ndarray:
-        """The logit of its being of one document, (1,)."""
-        return self.linear("encoder.batch_vector.classifier", vector)
+        return np.mean([one.mean(axis=0) for one in states], axis=0)
 
     def logits(self, sources: list[list[int]], targets: list[list[int]], first: list[int]) -> Rows:
         """(tokens, vocabulary) of each instance of the batch."""

@@ -10,7 +10,7 @@ import torch
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
-from tests.support import pad_batch, relative_error
+from tests.support import relative_error
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,6 @@ SYSTEMS = {
     "ABD both": (ABD, {"batch_attention_in": "both"}),
     "ABD decoder": (ABD, {"batch_attention_in": "decoder", "sentence_numbers": "off", **NORMS}),
     "MBE": (MBE, {}),
-    "MBE classifier": (MBE, {"batch_classifier": True}),
     "MBE encoder": (MBE, {"batch_vector_in": "encoder", **NORMS}),
     "MBE decoder": (MBE, {"batch_vector_in": "decoder"}),
     "MBE norms": (MBE, {"doc_encoder_layer_norm": True, "doc_decoder_layer_norm": True}),
@@ -55,7 +54,7 @@ def test_a_batch_equals_numpy(dictionary, name):
                 assert relative_error(row[: len(one)], torch.from_numpy(one)) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["C", "I prenorm", "ABD both", "MBE", "MBE classifier", "MBE norms"])
+@pytest.mark.parametrize("name", ["C", "I prenorm", "ABD both", "MBE", "MBE norms"])
 def test_gradients_equal_numpys_differences(dictionary, name):
     """Along random directions in the space of all parameters."""
     model, batch = system(dictionary, name), document(dictionary)
@@ -157,18 +156,3 @@ def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     assert torch.allclose(gradients[0], weights * ~opened)
     assert torch.allclose(gradients[1], weights * opened + through @ attention.gate.weight)
     assert torch.allclose(gradients[2], through.sum(dim=0))
-
-
-def joined(batches) -> dict[str, torch.Tensor]:
-    """The inputs of several batches as one."""
-    pad = batches[0].dictionary.pad()
-    sources, targets = (
-        [row for one in batches for row in one.rows(getattr(one, side))] for side in ("source", "target")
-    )
-    return {
-        "src_tokens": pad_batch(sources, pad, left=True),
-        "src_lengths": None,
-        "prev_output_tokens": pad_batch(targets, pad, left=False),
-        "first_sentence": torch.tensor([number for one in batches for number in one.first]),
-        "document_index": torch.tensor([i for i, one in enumerate(batches) for _ in one.source]),
-    }

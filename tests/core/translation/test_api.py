@@ -30,7 +30,7 @@ def model(saved_model):
 def test_instances_are_as_given_whatever_they_were_in_training(saved_model, tmp_path, model):
     """With options of training that stored instances refuse."""
     trained = ["--instances", "sliding", "--context-sentences", "1"]
-    trained += ["--shuffled-context", "everything", "--batch-order", "document"]
+    trained += ["--shuffled-context", "global", "--batch-order", "document"]
     other = GTransformer.from_pretrained(make_model(tmp_path, *trained), device="cpu")
     single = [[sentence] for sentence in DOCUMENT]  # how many stand together goes by the training's instances
     assert other.translate(single) == model.translate(single)

@@ -22,7 +22,7 @@ from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len90"  # 26 sentences in 5 documents, 378 target tokens
 # What systems are, in which their trainings may differ.
-OWN = {"arch", "window", "window-positions", "train-alignment", "decode-alignment", "max-tokens", "join-documents"}
+OWN = {"arch", "window", "window-positions", "train-alignment", "decode-alignment", "max-tokens"}
 OWN |= {"encoder-ctxlayers", "decoder-ctxlayers", "cross-ctxlayers", "freeze-sentence-parameters", "current-layers"}
 OWN |= {"context-gate", "batch-attention-in"}
 
@@ -56,8 +56,8 @@ def test_all_systems_have_the_same_terms():
     shared = [{key: value for key, value in one.items() if key not in OWN} for one in trainings.values()]
     assert len(shared) > 10 and all(options == shared[0] for options in shared)
     tokens = {name: one["max-tokens"] for name, one in trainings.items()}
-    joined = {name for name, one in trainings.items() if one.get("join-documents")}
-    assert {tokens.pop(name) for name in joined} == {3800}  # three sentences in four are context
+    sliding = {"pseudo_documents", "docflat", "docflat_d", "docflat_i", "abd", "mbe"}
+    assert {tokens.pop(name) for name in sliding} == {3800}  # three sentences in four are context
     assert tokens.pop("document_transformer") == tokens.pop("flat_transformer") == 3 * 1500  # two in three
     assert set(tokens.values()) == {1500}
 
@@ -191,19 +191,18 @@ def test_more_minutes_go_on_and_fewer_are_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("system", "more", "updates", "times"),
+    ("system", "more", "updates"),
     [
-        ("sentences", "train.update-freq=2", 4, 1),  # 26 sentences, four a batch: seven batches, two an update
-        ("concatenation", "train.update-freq=2", 4, 1),  # as many instances, though they overlap
-        ("documents", "train.update-freq=2", 1, 1),  # five documents: two batches
-        ("pseudo_documents", "train.shuffled-context=global", None, 1),
-        ("pseudo_documents", "train.shuffled-context=added", None, 2),  # each comes twice
+        ("sentences", "train.update-freq=2", 4),  # 26 sentences, four a batch: seven batches, two an update
+        ("concatenation", "train.update-freq=2", 4),  # as many instances, though they overlap
+        ("documents", "train.update-freq=2", 1),  # five documents: two batches
+        ("pseudo_documents", "train.shuffled-context=global", None),
     ],
 )
-def test_an_epoch_is_all_target_tokens_once(system: str, more: str, updates: int | None, times: int):
+def test_an_epoch_is_all_target_tokens_once(system: str, more: str, updates: int | None):
     found = measure_epoch(load_recipe(f"arena/{system}", ["train.max-tokens=", "train.batch-size=4", more]), PREPARED)
-    assert found == {"target_tokens": times * 378, "updates": updates or found["updates"]}
-    assert updates_of_tokens(3 * times * 378, found) == 3 * found["updates"] and updates_of_tokens(1, found) == 1
+    assert found == {"target_tokens": 378, "updates": updates or found["updates"]}
+    assert updates_of_tokens(3 * 378, found) == 3 * found["updates"] and updates_of_tokens(1, found) == 1
 
 
 @pytest.mark.parametrize("more", [f"train.more-training-data={PREPARED / 'bin'}", "train.training-weights=2"])

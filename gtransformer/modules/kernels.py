@@ -22,7 +22,6 @@ from gtransformer.modules.processor import has_vnni, onednn_is_faster
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
 SEARCHED = 64  # columns of a block of ``largest``
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
-MANY_ROWS = 160  # from so many on PyTorch's float32 product beats oneDNN's packed one, unless ``onednn_is_faster``
 SCORED_ELEMENTS = 1 << 22  # log probabilities at a time: larger memory would be returned to the system at every step
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 
@@ -114,8 +113,8 @@ class PackedLinear:
     """Linear layers with one input, as one product for few rows, where the time to read the weights dominates.
 
     The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
-    is in use. Products of ``MANY_ROWS`` use them as they are, where this is faster. Results have the type of the input.
-    It is for decoding and has no gradient. Layers that multiply in int8 (``Linear.quantise``) do so here, too.
+    is in use. Results have the type of the input. It is for decoding and has no gradient. Layers that multiply in int8
+    (``Linear.quantise``) do so here, too.
 
     Args:
         modules: one or more linear layers with one input.
@@ -140,15 +139,13 @@ class PackedLinear:
         else:
             packs = packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if packs else None
-        both = self.dtype == torch.float32 and not onednn_is_faster()
-        self.weight = weight if both or not packs else None
+        self.weight = None if packs else weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
         if self.quantised is not None:
             return self.quantised(x)
-        few = self.weight is None or len(x) < MANY_ROWS or torch.is_autocast_enabled("cpu")
-        if few and self.packed is not None:
+        if self.packed is not None:
             return _onednn(x.to(self.dtype), self.packed, self.bias).to(x.dtype)
         return functional.linear(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gtransformer.errors import UserError, find_disk_full
+from gtransformer.errors import UserError
 
 MODEL_FILE = "model.pt"  # the checkpoint in a model directory
 CHECKPOINT_ENDING = ".pt"  # of names
@@ -143,13 +143,9 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
             yield stream
         if replaceable:
             os.replace(temporary, target)
-    except BaseException as error:
+    except BaseException:
         if replaceable:
             temporary.unlink(missing_ok=True)
-        if full := find_disk_full(error):
-            full.filename = full.filename or str(path)  # the system's error has no path
-            if full is not error:  # PyTorch's writer raises another error
-                raise full from None
         raise
 
 

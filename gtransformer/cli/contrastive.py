@@ -22,7 +22,6 @@ from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.chain import read_settings
 from gtransformer.preprocess.parallel import progress
-from gtransformer.quick_import import quick_import
 
 if TYPE_CHECKING:
     from gtransformer.evaluation.sentence_scores import SentenceScorer
@@ -123,10 +122,9 @@ def batch_of(scorer: SentenceScorer) -> dict[str, int]:
 
 def score_own(args: argparse.Namespace) -> dict:
     """Return the report on a contrastive set over a prepared corpus, each item in the model's own context."""
-    with quick_import():
-        from gtransformer.evaluation.contrastive import read_items, report, score_items
-        from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
-        from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
+    from gtransformer.evaluation.contrastive import read_items, report, score_items
+    from gtransformer.evaluation.instances import capacity_of, corpus_instances, default_placement
+    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 
     if args.context is not None or args.context_right or args.documents is not None:
         raise UserError(
@@ -150,12 +148,11 @@ def score_own(args: argparse.Namespace) -> dict:
 
 def score_suite(args: argparse.Namespace) -> dict:
     """Return the report on a published suite."""
-    with quick_import():
-        from gtransformer.evaluation.instances import Capacity, capacity_of
-        from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
-        from gtransformer.evaluation.suite_files import read_suite
-        from gtransformer.evaluation.suites import DRAWN, score_examples
-        from gtransformer.evaluation.suites import report as suite_report
+    from gtransformer.evaluation.instances import Capacity, capacity_of
+    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
+    from gtransformer.evaluation.suite_files import read_suite
+    from gtransformer.evaluation.suites import DRAWN, score_examples
+    from gtransformer.evaluation.suites import report as suite_report
 
     if args.placed is not None:
         raise UserError(f"--placed {args.placed} is for items over a prepared corpus; leave it out")

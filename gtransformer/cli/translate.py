@@ -32,7 +32,6 @@ from gtransformer.preprocess.formats.documents import HYPOTHESIS, SOURCE, Side
 from gtransformer.preprocess.formats.write_back import check_writable, write_back
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import input_lines
-from gtransformer.quick_import import quick_import
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
@@ -224,8 +223,7 @@ class Run:
     @cached_property
     def model(self) -> GTransformer:
         """The model, loaded."""
-        with quick_import():
-            from gtransformer.translation.api import GTransformer
+        from gtransformer.translation.api import GTransformer
 
         args, device = self.args, "cpu" if self.args.cpu else None
         if args.jobs > 1:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import sys
-
-from gtransformer import quick_import
 
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
 MINIMUM_TORCH = (2, 6)
@@ -36,22 +33,6 @@ def check() -> None:
     from gtransformer.compat.patches import patch
 
     patch()
-
-
-def import_rest() -> bool:
-    """Import all of fairseq if ``quick_import`` left something out; return whether it did."""
-    folders, quick_import.left_out[:] = list(quick_import.left_out), []
-    root = importlib.import_module("fairseq").__path__[0]
-    for folder in folders:
-        package = ".".join(("fairseq", *folder.relative_to(root).parts))
-        for one in sorted(folder.iterdir()):
-            if one.name[0] not in "_." and (one.suffix == ".py" or one.is_dir()):
-                importlib.import_module(f"{package}.{one.stem}")
-    if folders:
-        from gtransformer.compat.patches import patch
-
-        patch()
-    return bool(folders)
 
 
 def _is_installed(name: str) -> bool:

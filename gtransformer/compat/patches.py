@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import atexit
 import logging
-import os
 import queue
 import socket
 import time
@@ -13,14 +12,13 @@ import typing
 import warnings
 from collections import OrderedDict, defaultdict
 from contextlib import nullcontext, suppress
-from difflib import get_close_matches
-from functools import partial, wraps
+from functools import wraps
 from weakref import WeakSet
 
 import numpy
 import omegaconf
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import trainer
 from fairseq import utils as fairseq_utils
 from fairseq.data import iterators
 from fairseq.distributed import utils as distributed
@@ -28,13 +26,10 @@ from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.logging import meters
 from fairseq.models import distributed_fairseq_model
 from fairseq.optim import AMPOptimizer
-from fairseq.tasks import TASK_REGISTRY
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
-
-from gtransformer import errors, quick_import
 
 try:
     from numpy._core.multiarray import _reconstruct, scalar
@@ -46,33 +41,20 @@ def patch() -> None:
     """Apply all patches; a second call changes nothing."""
     allow_what_checkpoints_hold()
     quiet_hydra()
-    # fairseq logs a traceback if a checkpoint cannot be written, and also raises the error.
-    logging.getLogger("fairseq.checkpoint_utils").addFilter(_is_no_traceback)
     AMPOptimizer.clip_grad_norm = _clip_unscaled
     meters.StopwatchMeter.load_state_dict = _restore_running
     distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
-    _wrap(checkpoint_utils, "load_checkpoint_to_cpu", _load_naming_the_file)
-    _wrap(checkpoint_utils, "torch_persistent_save", _save_naming_the_file)
-    _wrap(options, "add_model_args", _add_checked_architecture)
-    _wrap(options, "parse_args_and_arch", _parse_and_check)
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
-    _wrap(iterators.GroupedIterator, "__init__", _group_what_is_left)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
-    if not quick_import.left_out:  # else nothing is trained
-        from fairseq import trainer
-        from fairseq.trainer import Trainer
-
-        # After gradients that are not finite: its hooks want outputs that are tensors, and raise StopIteration.
-        trainer.NanDetector = nullcontext
-        _wrap(Trainer, "get_train_iterator", _keep_train_iterator)
-        _wrap(Trainer, "train_step", _train_step)
+    # After gradients that are not finite: its hooks want outputs that are tensors, and raise StopIteration.
+    trainer.NanDetector = nullcontext
 
 
 def _wrap(owner, name: str, ours) -> None:
     """Replace ``owner.name`` by ``ours``, which receives fairseq's function as its first argument."""
     theirs = getattr(owner, name)
-    if hasattr(theirs, "patched"):  # not __wrapped__: fairseq decorates functions, too, Trainer.train_step among them
+    if hasattr(theirs, "patched"):  # not __wrapped__: fairseq decorates functions, too
         return
     patched = wraps(theirs)(lambda *arguments, **more: ours(theirs, *arguments, **more))
     patched.patched = True
@@ -101,73 +83,12 @@ def allow_what_checkpoints_hold() -> None:
     )
 
 
-def _load_naming_the_file(read, path, *arguments, **more):
-    """Name the file in errors of reading a checkpoint; those of fairseq and PyTorch have no path."""
-    errors.last_checkpoint = path
-    try:
-        return read(path, *arguments, **more)
-    except Exception as error:
-        if message := errors.unreadable_checkpoint(error):
-            raise errors.UserError(message) from error
-        raise
-
-
-def _save_naming_the_file(write, value, filename, *arguments, **more):
-    """Name the file in errors of writing a checkpoint."""
-    try:
-        write(value, filename, *arguments, **more)
-    except Exception as error:
-        if isinstance(filename, str) and (full := errors.find_disk_full(error)):
-            full.filename = full.filename or filename
-        raise
-
-
-def _is_no_traceback(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith("Traceback ")
-
-
-# --- The command line
-
-
 def quiet_hydra() -> None:
     """Suppress hydra's warnings about fairseq's use of it, which no user can act on."""
     logging.getLogger("hydra").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
     for begin in ("'config' is validated against ConfigStore", "The strict flag in the compose", "The version_base"):
         warnings.filterwarnings("ignore", message=rf"\s*{begin}", category=UserWarning)
-
-
-def _add_checked_architecture(add, parser):
-    """Report an unknown ``--arch`` in one sentence; argparse's message follows a list of all names."""
-    group = add(parser)
-    (action,) = (one for one in group._group_actions if one.dest == "arch")
-    action.type, action.choices = partial(_known_architecture, known=list(action.choices)), None
-    action.required = True  # fairseq's own error for a missing one is unclear
-    return group
-
-
-def _known_architecture(name: str, known: list[str]) -> str:
-    if name not in known:
-        like = get_close_matches(name, known) or ["gtransformer_base", "doc_transformer_base"]
-        raise errors.UserError(
-            f"--arch: there is no architecture '{name}'; {len(known)} are known, among them {', '.join(like)}"
-        )
-    return name
-
-
-def _parse_and_check(parse, parser, *arguments, **more):
-    """Let the task check a parsed command line (``check_parsed``).
-
-    fairseq gives its programs the options of all parts and does not check their combinations.
-    """
-    if parser.get_default("task") is None:  # fairseq-validate uses the checkpoint's task, but parses options of this
-        parser.set_defaults(task="translation_doc")
-    found = parse(parser, *arguments, **more)
-    args = found[0] if isinstance(found, tuple) else found
-    check = getattr(TASK_REGISTRY.get(getattr(args, "task", None)), "check_parsed", None)
-    if check is not None and not more.get("suppress_defaults"):
-        check(parser, args, of_program=not arguments and more.get("input_args") is None)
-    return found
 
 
 # --- Training
@@ -221,41 +142,6 @@ def _restore_running(self, state_dict) -> None:
     self.start()
 
 
-def _keep_train_iterator(get, self, *arguments, **more):
-    self.train_iterator = get(self, *arguments, **more)
-    return self.train_iterator
-
-
-def _train_step(step, self, *arguments, **more):
-    """Call the task's method ``after_update(trainer, epoch_iterator)``, if it has one, after every update.
-
-    fairseq has no such call, and saves after a number of updates, never after minutes. So a killed training with large
-    updates would lose hours. The method is not called after a skipped update (an overflow), nor if batches do not come
-    from the trainer's iterator.
-    """
-    log = step(self, *arguments, **more)
-    after_update, iterator = getattr(self.task, "after_update", None), getattr(self, "train_iterator", None)
-    if None not in (log, after_update, iterator):
-        after_update(self, iterator)
-    return log
-
-
-def _group_what_is_left(group, self, iterable, chunk_size, skip_remainder_batch=False):
-    """Group the batches that a resumed epoch has left.
-
-    fairseq counts groups from the epoch's beginning. If the number of batches read before is no multiple of
-    ``--update-freq``, which may have changed, it drops the last group and trains on the whole epoch again.
-    """
-    read, batches = getattr(iterable, "n", 0), len(iterable)
-    if not read % chunk_size:
-        return group(self, iterable, chunk_size, skip_remainder_batch)
-    whole, rest = divmod(batches - read, chunk_size)
-    if skip_remainder_batch:
-        iterable.take(batches - rest)
-    group(self, iterable, chunk_size)
-    self.total = self.n + whole + (rest > 0 and not skip_remainder_batch)
-
-
 _readers: WeakSet[iterators.BackgroundConsumer] = WeakSet()  # threads that read batches ahead
 READER_SECONDS = 10.0  # how long their end is waited for
 
@@ -286,56 +172,24 @@ def _end_readers() -> None:
 
 
 def _call_main(call, cfg, main, **more):
-    """Support training in several processes on CPUs, started by torchrun, Slurm or fairseq.
-
-    fairseq counts GPUs instead of processes. With torchrun it fails without a GPU; with one GPU each process trains
-    alone, since the world size is taken to be 1. Its own launcher starts no process on a CPU, and its PyTorch wrapper
-    needs the number of a GPU.
-    """
+    """Start several processes on CPUs: fairseq counts GPUs instead of processes, and so starts none."""
     group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
-    if group.distributed_init_method is None and _by_torchrun():
-        group.distributed_init_method = "env://"
-        group.distributed_world_size, group.distributed_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
-        group.device_id = int(os.environ.get("LOCAL_RANK", group.distributed_rank)) % max(1, torch.cuda.device_count())
-        group.distributed_no_spawn = True
-    if on_cpu and group.distributed_world_size > 1:
-        group.distributed_backend = "gloo"
-        slurm = int(os.environ.get("SLURM_NTASKS", 1)) > 1  # processes are running; fairseq gets the address from Slurm
-        if group.distributed_init_method is None and not group.distributed_no_spawn and not slurm:
-            port = group.distributed_port if group.distributed_port > 0 else free_port()
-            group.distributed_init_method = f"tcp://localhost:{port}"
-            torch.multiprocessing.spawn(_one_of_several, (cfg, main, more), nprocs=group.distributed_world_size)
-            return
-        group.distributed_no_spawn = True  # with a given address, the user starts each process
-    call(cfg, main, **more)
+    if not on_cpu or group.distributed_world_size == 1 or group.distributed_init_method is not None:
+        call(cfg, main, **more)
+        return
+    group.distributed_backend, group.distributed_rank = "gloo", None  # each process gets its rank from its number
+    group.distributed_init_method = f"tcp://localhost:{_free_port()}"
+    torch.multiprocessing.spawn(distributed.distributed_main, (main, cfg, more), nprocs=group.distributed_world_size)
 
 
-def free_port() -> int:
-    """Return a port that no program uses; a random one may be taken, which would end the training."""
+def _free_port() -> int:
     with socket.socket() as one:
         one.bind(("", 0))
         return one.getsockname()[1]
 
 
-def _by_torchrun() -> bool:
-    """Return whether torchrun, or a program that sets the same variables, has started several processes."""
-    wanted = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
-    return all(name in os.environ for name in wanted) and os.environ["WORLD_SIZE"] != "1"
-
-
-def _one_of_several(number: int, cfg, main, more: dict) -> None:
-    """Run one of the processes that ``_call_main`` starts on a CPU. Raise UserError for what a user can correct."""
-    cfg.distributed_training.distributed_rank, cfg.distributed_training.distributed_no_spawn = number, True
-    try:
-        distributed.call_main.__wrapped__(cfg, main, **more)
-    except Exception as error:
-        message = errors.explain(error)
-        if message is None:
-            raise
-        raise errors.UserError(message) from error
-
-
 def _distributed_data_parallel(module, device_ids, output_device, **more):
+    """Wrap a model on the CPU, too; fairseq passes the number of a GPU in any case."""
     if next(module.parameters()).device.type == "cpu":
         device_ids = output_device = None
     return DistributedDataParallel(module, device_ids=device_ids, output_device=output_device, **more)

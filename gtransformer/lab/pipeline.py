@@ -33,11 +33,10 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.files import digest
-from gtransformer.lab.progress import Progress, print_status
+from gtransformer.lab.progress import Progress, print_status, spoken
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import UNBUFFERED
 from gtransformer.run.paths import CHECKPOINTS
-from gtransformer.tasks.training import spoken
 from gtransformer.work import Record, take_lock
 
 

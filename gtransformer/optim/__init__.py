@@ -1,4 +1,4 @@
-"""Optimizers and learning rates that fairseq lacks."""
+"""Optimizers that fairseq lacks."""
 
 from gtransformer import compat  # noqa: F401  (before anything of fairseq)
-from gtransformer.optim import adam_two_rates, fused_adam, linear_by_time  # noqa: F401
+from gtransformer.optim import adam_two_rates, fused_adam  # noqa: F401

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtransformer.tasks.training import spoken
-
 SILENCE = 10.0  # seconds without output after which a line reports that a program is running; then twice as many
 UNBUFFERED = {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
 
@@ -81,5 +79,5 @@ def _read(pipe: int, name: str | None, line: bytes) -> bytes:
         silence *= 2
         if not line or b"\r" in line:  # a progress bar may be interrupted
             begin = "\n" if line else ""
-            print(f"{begin}[{name}] running, no output for {spoken(time.monotonic() - began)}", flush=True)
+            print(f"{begin}[{name}] running, no output for {time.monotonic() - began:.0f} s", flush=True)
     return os.read(pipe, 1 << 16)

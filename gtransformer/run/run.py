@@ -39,14 +39,7 @@ from gtransformer.run.paths import (
 from gtransformer.run.recipe import FILES, Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.settings import dashed
-from gtransformer.tasks.checkpoints import (
-    LAST,
-    finish_interrupted_save,
-    had_best,
-    is_cut_short,
-    is_outdated,
-    training_done,
-)
+from gtransformer.tasks.checkpoints import LAST
 from gtransformer.tasks.generation import NONE
 from gtransformer.work import read_record
 
@@ -191,25 +184,12 @@ class Run:
             self._average()
 
     def _is_whole(self, checkpoints: Path) -> bool:
-        """Return whether the model of a finished training exists; repair truncated copies if possible.
+        """Return whether the model of a finished training exists.
 
-        If checkpoints are averaged, the mean or the last one suffices. False also if there never was a best one. Raises
-        UserError if the model was lost but other checkpoints exist: fairseq would have nothing to do.
+        If checkpoints are averaged, the mean or the last one suffices.
         """
-        if not any(checkpoints.glob("*.pt")):
-            return False
-        finish_interrupted_save(checkpoints)
-        best, last = checkpoints / BEST.name, checkpoints / LAST
-        others = [last, self.model] if self.recipe.averaged else []
-        if any(path.is_file() and not is_cut_short(path) for path in (best, *others)):
-            return True
-        whole = last.is_file() and not is_cut_short(last)
-        if not self.recipe.averaged and not best.exists() and whole and not had_best(last):
-            return False
-        raise UserError(
-            f"{others[0] if others else best}: missing or truncated, but the training was finished; restore it, or "
-            f"remove {checkpoints} to train again"
-        )
+        others = [checkpoints / LAST, self.model] if self.recipe.averaged else []
+        return any(path.is_file() for path in (checkpoints / BEST.name, *others))
 
     def _average(self) -> None:
         """Average the last checkpoints, or the existing ones, unless that was done after the end of training."""
@@ -226,8 +206,6 @@ class Run:
         if not self.dry:
             if not self.checkpoint.is_file():
                 raise UserError(f"{self.checkpoint}: no such checkpoint; train first, or name one with --checkpoint")
-            if self.recipe.averaged and self.checkpoint == self.model and is_outdated(self.model.parent):
-                raise UserError(f"{self.checkpoint}: training went on after this mean; first run stage train")
             check_noted(self.checkpoint, self.prepared)
         options = {
             "path": self.checkpoint,
@@ -374,7 +352,7 @@ class Run:
         except KeyboardInterrupt:
             last, kept = last_checkpoint(self.directory), "nothing; the same command restarts it"
             if stage == "train" and last.is_file():
-                kept = f"{last} (update {training_done(last).updates}); the same command resumes"
+                kept = f"{last}; the same command resumes"
             elif stage == "prepare":
                 kept = f"the steps that are done, in {self.prepared}; the same command resumes"
             print(f"\n[{name}] kept of this stage: {kept}", flush=True)

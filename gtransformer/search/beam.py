@@ -1,8 +1,8 @@
 """Beam search over a batch of documents; finished documents leave it.
 
-It finds what fairseq's ``SequenceGenerator`` with ``DocumentSearch`` finds (a test compares them), at less cost. Prefix
-states are updated instead of read from the prefix. Tokens without an alternative need no logits. Log probabilities are
-stored only for candidates. Hypotheses are chains of back pointers instead of rows copied at every step.
+It finds what fairseq's ``SequenceGenerator`` finds under the same rule (a test compares them), at less cost. Tokens
+without an alternative need no logits. Log probabilities are stored only for candidates. Hypotheses are chains of back
+pointers instead of rows copied at every step.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """The sentence rule: how a translated document may continue (Bao et al. 2021, section 4.3).
 
 A document has exactly as many sentences as its source, each within its own length limits. What may follow depends on
-the prefix alone. So the rule has three parts: the state of a prefix, read from it or updated token by token; the tokens
-without an alternative between two sentences; the words that are allowed inside a sentence. Both searches
-(``beam.BeamSearch``, ``generator.DocumentSearch``) use it.
+the prefix alone. So the rule has three parts: the state of a prefix, updated token by token; the tokens without an
+alternative between two sentences; the words that are allowed inside a sentence. ``FreeText`` is the search without
+the rule.
 
-States are numpy arrays on the host in ``beam``, tensors on the model's device in ``generator``. The code uses only
-operations that both support.
+States are numpy arrays on the host.
 """
 
 from __future__ import annotations
@@ -20,12 +19,10 @@ from torch import Tensor
 
 from gtransformer.data.group_tags import group_tags, tag_of_newest
 
-Array = np.ndarray | Tensor
-
 
 @dataclass
 class SentenceState:
-    """State of prefixes that begin with ``<s>``; (documents, beam) int64 arrays or tensors.
+    """State of prefixes that begin with ``<s>``; (documents, beam) int64.
 
     Attributes:
         newest: the last token.
@@ -33,9 +30,9 @@ class SentenceState:
         words: tokens after the last ``<s>``; inside a sentence these are its words so far.
     """
 
-    newest: Array
-    complete: Array
-    words: Array
+    newest: np.ndarray
+    complete: np.ndarray
+    words: np.ndarray
 
     def select(self, index) -> SentenceState:
         """Return the states that ``index`` selects from every field."""
@@ -64,6 +61,11 @@ class SentenceRule:
     min_len: int
     prefix: int | None = None
 
+    @property
+    def end(self) -> int:
+        """The symbol that ends what a limit is for: a sentence."""
+        return self.eos
+
     def on(self, device: torch.device) -> SentenceRule:
         """Return the same rule for log probabilities on a device."""
         return replace(self, forbidden=self.forbidden.to(device))
@@ -74,17 +76,7 @@ class SentenceRule:
         ended = np.broadcast_to(np.reshape(complete, (-1, 1)), shape).astype(np.int64)
         return SentenceState(np.full(shape, self.bos), ended, np.zeros(shape, dtype=np.int64))
 
-    def read(self, prefixes: Tensor) -> SentenceState:
-        """Return the state of prefixes (documents, beam, length) int64, whatever follows their ``<s>``."""
-        length = prefixes.shape[-1]
-        position = torch.arange(length, device=prefixes.device)
-        opened = position.masked_fill(prefixes.ne(self.bos), -1).amax(dim=-1)
-        words = length - 1 - opened
-        if self.prefix is not None:
-            words = (words - 1).clamp(min=0)
-        return SentenceState(prefixes[..., -1], prefixes.eq(self.eos).sum(dim=-1), words)
-
-    def advance(self, state: SentenceState, tokens: Array) -> SentenceState:
+    def advance(self, state: SentenceState, tokens: np.ndarray) -> SentenceState:
         """Return the state of the prefixes with one more token each, of the same shape."""
         return SentenceState(
             newest=tokens,
@@ -92,23 +84,23 @@ class SentenceRule:
             words=(state.words + 1) * ~self._given(tokens),
         )
 
-    def _given(self, tokens: Array) -> Array:
+    def _given(self, tokens: np.ndarray) -> np.ndarray:
         """Return which tokens are given at the start of a sentence."""
         return tokens == self.bos if self.prefix is None else (tokens == self.bos) | (tokens == self.prefix)
 
-    def between(self, state: SentenceState) -> Array:
+    def between(self, state: SentenceState) -> np.ndarray:
         """Return where the next token has no alternative: after a sentence, and for the given word at its start."""
         ended = state.newest == self.eos
         return ended if self.prefix is None else ended | (state.newest == self.bos)
 
-    def tags(self, state: SentenceState) -> Array:
+    def tags(self, state: SentenceState) -> np.ndarray:
         """Return group tags of the newest tokens (``data.group_tags``) of prefixes that keep the rule.
 
         These count the complete sentences, plus the current one inside a sentence.
         """
         return state.complete + (state.newest != self.eos)
 
-    def without_choice(self, state: SentenceState, sentences: Array) -> Array:
+    def without_choice(self, state: SentenceState, sentences: np.ndarray) -> np.ndarray:
         """Return the token that must follow: ``<s>``, the language symbol after the last sentence, or the given word.
 
         ``sentences``: (documents, 1), how many each document has.
@@ -120,7 +112,7 @@ class SentenceRule:
         begun = state.newest == self.bos
         return begun * self.prefix + ~begun * found
 
-    def length_bounds(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
+    def length_bounds(self, state: SentenceState, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return whether the current sentence is too short to end, and whether it must end: bool, shaped like the
         state.
 
@@ -128,8 +120,7 @@ class SentenceRule:
         most words of each sentence.
         """
         current = state.complete.clip(max=limits.shape[1] - 1)
-        limit = limits.gather(1, current) if isinstance(limits, Tensor) else np.take_along_axis(limits, current, 1)
-        return state.words < self.min_len, state.words >= limit
+        return state.words < self.min_len, state.words >= np.take_along_axis(limits, current, 1)
 
     def restrict(self, lprobs: Tensor, short: Tensor, full: Tensor) -> None:
         """Restrict hypotheses that are inside a sentence to what may follow.
@@ -139,13 +130,46 @@ class SentenceRule:
             short, full: int64 indices of the hypotheses whose sentence is too short to end, or must end
                 (``length_bounds``).
         """
-        end = lprobs[:, self.eos].clone()
+        scores = lprobs[:, self.end].clone()
         lprobs.index_fill_(1, self.forbidden, -torch.inf)
         if len(short):
-            lprobs[short, self.eos] = -torch.inf
+            lprobs[short, self.end] = -torch.inf
         if len(full):
             lprobs[full] = -torch.inf
-            lprobs[full, self.eos] = end[full]
+            lprobs[full, self.end] = scores[full]
+
+
+class FreeText(SentenceRule):
+    """No rule: a document is any text of its own length limit, and the model's own language symbol ends it.
+
+    ``complete`` counts ``<s>``, ``words`` all tokens after the given one. ``limits`` (documents, 1): the most tokens of
+    a document before the symbol that ends it. ``forbidden``: padding.
+    """
+
+    @property
+    def end(self) -> int:
+        """The symbol that ends a document."""
+        return self.language
+
+    def start(self, documents: int, beam: int, complete: Sequence[int] | int = 1) -> SentenceState:
+        """Return the state after the given ``<s>``."""
+        return super().start(documents, beam, 1)
+
+    def advance(self, state: SentenceState, tokens: np.ndarray) -> SentenceState:
+        """Return the state of the prefixes with one more token each."""
+        return SentenceState(tokens, state.complete + (tokens == self.bos), state.words + 1)
+
+    def between(self, state: SentenceState) -> np.ndarray:
+        """Return that every token has alternatives."""
+        return np.zeros(state.newest.shape, dtype=bool)
+
+    def tags(self, state: SentenceState) -> np.ndarray:
+        """Return group tags of the newest tokens."""
+        return state.complete
+
+    def length_bounds(self, state: SentenceState, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether the document is too short to end, and whether it must end."""
+        return state.words < self.min_len, state.words >= limits
 
 
 NO_LIMIT = 10**9  # words of a sentence: above it, sums over a document would not fit int64

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.errors import UserError
-from gtransformer.search.beam import decodes_stepwise, joined_hypothesis
+from gtransformer.search.beam import joined_hypothesis
 from gtransformer.search.generator import LIMITS, DocumentGenerator
 from gtransformer.search.positions import longest_source
 from gtransformer.search.strategies import SentenceWindow, Strategy
@@ -51,24 +51,14 @@ class ForcedPrefixGenerator:
         generator: searches.
         option: the option that requires it, for messages.
 
-    Raises UserError if the generator, or one of its ``models``, does not support this.
+    Raises UserError if the generator translates without the sentence rule.
     """
 
     def __init__(self, generator: DocumentGenerator, option: str):
-        self.generator, self.option, self.models = generator, option, list(generator.model.models)
-        unfit = next((type(model).__name__ for model in self.models if not decodes_stepwise(model)), None)
-        if unfit is not None:
-            raise UserError(f"{option}: {unfit} is no document model and cannot continue forced prefixes; leave it out")
-        if not generator.fast:
-            raise UserError(
-                f"{option} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models "
-                "and suppressed tokens out"
-            )
-
-    @property
-    def symbols_to_strip_from_output(self) -> set[int]:
-        """fairseq-generate's name for symbols that it does not print."""
-        return self.generator.symbols_to_strip_from_output
+        self.generator, self.option, self.models = generator, option, generator.models
+        self.symbols_to_strip_from_output = generator.symbols_to_strip_from_output
+        if generator.free:
+            raise UserError(f"{option} translates sentence by sentence; leave --sentence-rule off out")
 
     @property
     def sees_one_sentence(self) -> bool:
@@ -88,7 +78,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
         generator: searches each window; its models' weights must not change any more.
         strategy: how the documents are decoded.
 
-    Raises UserError for options of search that need fairseq's loop, and for more than one hypothesis.
+    Raises UserError for models without target context where the strategy needs it, and for more than one hypothesis.
     """
 
     def __init__(self, generator: DocumentGenerator, strategy: Strategy):
@@ -106,10 +96,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
             model.decoder.hold_weights()  # else each window would prepare them again
 
     @torch.no_grad()
-    def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
+    def generate(self, models, sample: dict, **unused) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document of the batch: one, or none if nothing was found."""
-        if prefix_tokens is not None or constraints is not None:
-            raise UserError(f"{self.option} forces its own translations; leave --prefix-size and --constraints out")
         tokens = sample["net_input"]["src_tokens"]
         begins = sample["net_input"].get(FIRST_SENTENCE)
         self.numbered = begins is not None
@@ -210,8 +198,8 @@ class SequentialGenerator(ForcedPrefixGenerator):
         if len(document.chosen) == int(last["tokens"].eq(generator.tgt_dict.eos()).sum()):
             return last
         symbols = generator.tgt_dict.bos(), int(last["tokens"][-1])
-        normalise, lenpen = generator.normalize_scores, generator.len_penalty
-        found = joined_hypothesis(document.chosen, document.scores, *symbols, normalise, lenpen)
+        scoring = generator.scoring
+        found = joined_hypothesis(document.chosen, document.scores, *symbols, scoring.normalise, scoring.lenpen)
         return found | {LIMITS: document.limits}
 
 
@@ -227,8 +215,7 @@ class SecondPass(ForcedPrefixGenerator):
             context, (length,) int64, possibly none. None: no instance has one.
         option: the option that requires it, for messages.
 
-    Raises UserError for options of search that need fairseq's loop; with contexts, for models whose decoders do not
-    read them.
+    Raises UserError with contexts that the models' decoders do not read.
     """
 
     def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, option: str = "--first-pass"):
@@ -241,10 +228,8 @@ class SecondPass(ForcedPrefixGenerator):
         self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()
-    def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
+    def generate(self, models, sample: dict, **unused) -> list[list[dict]]:
         """Return fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
-        if prefix_tokens is not None or constraints is not None:
-            raise UserError(f"{self.option}: a batch is translated as one; leave --prefix-size and --constraints out")
         inputs = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
         tokens = inputs["src_tokens"]
         contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)

@@ -1,13 +1,12 @@
-"""Generators for documents, checks of their options, and the file of translations."""
+"""The generator for documents, checks of its options, and the file of translations."""
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -28,76 +27,54 @@ from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError, signals_interrupt
 from gtransformer.files import atomic_write
 from gtransformer.models.common.model import Needs, needs_of
+from gtransformer.search.beam import Sampling, Scoring
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.rules import SentenceRule
+from gtransformer.search.rules import FreeText, SentenceRule
 from gtransformer.search.strategies import OFF, PARALLEL
-from gtransformer.tasks.accepted_options import GENERATE, check_given, check_numbers
-from gtransformer.tasks.options import Options, Rows, refuse
+from gtransformer.tasks.options import Options, option_of
 
 logger = logging.getLogger(__name__)
 
 NO_WORD = re.compile(rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<")  # the latter: a target language of Marian's models
 
-# Combinations of search options that fairseq's assertions refuse.
-SEARCH: Rows = (
-    (
-        lambda c: bool(c.sampling) + (c.diverse_beam_groups > 0) + (c.diversity_rate > -1) > 1,
-        "--sampling, --diverse-beam-groups and --diversity-rate are different searches; give one of them",
-    ),
-    (lambda c: c.sampling_topk > 0 and not c.sampling, "--sampling-topk is for --sampling; give that, too"),
-    (lambda c: c.sampling_topp > 0 and not c.sampling, "--sampling-topp is for --sampling; give that, too"),
-    (
-        lambda c: c.diverse_beam_groups > 0 and c.beam % c.diverse_beam_groups,
-        "--diverse-beam-groups {diverse_beam_groups} does not divide --beam {beam}; give a divisor of it",
-    ),
-    (lambda c: c.nbest > c.beam, "--nbest {nbest}: a beam of {beam} has no more; give a larger --beam"),
-    (lambda c: c.temperature <= 0, "--temperature {temperature}: give a number greater than 0"),
-)
-_NO_BOUNDARIES = "the model has not learned to predict the <s> between sentences (--marks-loss off)"
-MODELS: Rows = (
-    (
-        lambda c: c.rule == OFF and c.unpredicted_left_out,
-        f"--sentence-rule off: {_NO_BOUNDARIES}; leave it out",
-    ),
-    (
-        lambda c: c.score_reference and c.unpredicted_left_out,
-        f"--score-reference: {_NO_BOUNDARIES}; leave it out, or score sentences with gtransformer contrastive",
-    ),
-    (
-        lambda c: len(c.translates_last_sentence_only) > 1,
-        "models that translate one sentence and models that translate documents cannot form an ensemble",
-    ),
-    (
-        lambda c: c.translates_last_sentence_only == {True} and c.has_strategy,
-        "--strategy: the model translates sentence by sentence, without target context; leave it out",
-    ),
-    (
-        lambda c: c.translates_last_sentence_only == {True} and c.rule == OFF,
-        "--sentence-rule off: the model translates one sentence at a time; leave it out",
-    ),
-)
-NEEDS_LATER_TARGETS: Rows = (
-    (
-        lambda c: any(needs.future for needs in c.needs),
-        "the decoder reads the mean of the whole target, which is not available during translation; give "
-        "--score-reference to score references, or train with --batch-attention-in encoder",
-    ),
-    (
-        lambda c: c.repeats and not c.ready and any(needs.targets for needs in c.needs),
-        "the decoder reads the other sentences of its batch, and each needs first translations as its context; give "
-        "--first-pass CHECKPOINT of a sentence model, or its translations",
-    ),
-)
+# Options of fairseq-generate that this search does not have.
+LACKING = """
+    sampling_topp diverse_beam_groups diversity_rate no_repeat_ngram_size prefix_size constraints match_source_len
+    lm_path retain_dropout print_alignment replace_unk
+""".split()
 
 
-def check_generation(args: Namespace, options: Options) -> None:
-    """Raise UserError for options of generation (``args``) and of the task that documents do not support."""
+def check_generation(args: Namespace) -> None:
+    """Raise UserError for options of generation that this search would ignore."""
     defaults = {field.name: field.default for field in fields(GenerationConfig)}
     given = {name: getattr(args, name, default) for name, default in defaults.items()}
-    check_given({name: value for name, value in given.items() if value != defaults[name]}, GENERATE)
-    check_numbers(Namespace(**given))
-    refuse(SEARCH, **given)
-    options.check_generation(getattr(args, "score_reference", False))
+    for name in LACKING:
+        if given[name] not in (None, defaults[name]):
+            raise UserError(f"{option_of(name)}: search in documents does not have it; leave it out")
+    if given["sampling_topk"] > 0 and not given["sampling"]:
+        raise UserError("--sampling-topk is for --sampling; give that, too")
+    if given["sampling"] and given["beam"] > 1:
+        raise UserError("--sampling draws one translation of each document; give --beam 1")
+
+
+def check_models(models: Sequence[nn.Module], args: Namespace, options: Options) -> None:
+    """Raise UserError for models that cannot be searched together or in this way.
+
+    A model with ``--marks-loss off`` has not learned to predict the ``<s>`` between sentences.
+    """
+    no_boundaries = any(getattr(model, "leaves_unpredicted_out", False) for model in models)
+    scores = getattr(args, "score_reference", False)
+    if no_boundaries and (scores or sentence_rule(args, options) == OFF):
+        raise UserError(
+            f"{'--score-reference' if scores else '--sentence-rule off'}: the model has not learned to predict the <s> "
+            "between sentences (--marks-loss off); leave it out"
+        )
+    last_alone = set(map(translates_last_sentence_only, models))
+    if len(last_alone) > 1 or (True in last_alone and options.has_strategy):
+        raise UserError(
+            "a model that translates one sentence after its source context has no --strategy, and forms no ensemble "
+            "with models of documents"
+        )
 
 
 def check_decodable(models: Sequence[nn.Module], scheme: InstanceScheme, ready: bool) -> None:
@@ -105,7 +82,17 @@ def check_decodable(models: Sequence[nn.Module], scheme: InstanceScheme, ready: 
 
     ``ready``: the context of the translated sentences is available.
     """
-    refuse(NEEDS_LATER_TARGETS, needs=list(map(needs_of, models)), repeats=scheme.repeats_targets, ready=ready)
+    needs = list(map(needs_of, models))
+    if any(one.future for one in needs):
+        raise UserError(
+            "the decoder reads the mean of the whole target, which is not available during translation; give "
+            "--score-reference to score references, or train with --batch-attention-in encoder"
+        )
+    if scheme.repeats_targets and not ready and any(one.targets for one in needs):
+        raise UserError(
+            "the decoder reads the other sentences of its batch, and each needs first translations as its context; "
+            "give --first-pass CHECKPOINT of a sentence model, or its translations"
+        )
 
 
 def check_alone(model: nn.Module, work: str) -> None:
@@ -122,54 +109,61 @@ def translates_last_sentence_only(model: nn.Module) -> bool:
     return needs_of(model).last_sentence_only
 
 
-def generator_maker(
-    task: FairseqTask, models: Sequence[nn.Module], args: Namespace
-) -> Callable[..., DocumentGenerator]:
-    """Return the function with which fairseq's ``build_generator`` makes the generator.
+def sentence_rule(args: Namespace, options: Options) -> str:
+    """Return the chosen sentence rule: one in the options of generation overrides the task's."""
+    return str(getattr(args, "sentence_rule", options.rule))
+
+
+def make_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> DocumentGenerator:
+    """Return the generator for documents.
 
     An ensemble obeys the sentence rule if one of its members needs it, in any order.
 
     Args:
         task: a task translation_doc.
-        args: options of generation; a ``sentence_rule`` among them overrides the task's, ``parallel`` its strategy;
-            ``random_words`` are our own sampling (``search.beam.Sampling``), not fairseq's; ``never`` are indices that
-            are not written.
+        args: options of generation; a ``sentence_rule`` among them overrides the task's, ``parallel`` its strategy,
+            ``random_words`` (``search.beam.Sampling``) fairseq's ``sampling``; ``never`` are indices that are not
+            written.
 
     Raises UserError for instances that a model does not support.
     """
     source, target, options = task.source_dictionary, task.target_dictionary, task.options
-    chosen = str(getattr(args, "sentence_rule", options.rule))
-    refuse(
-        MODELS,
-        rule=chosen,
-        has_strategy=options.has_strategy,
-        score_reference=getattr(args, "score_reference", False),
-        translates_last_sentence_only=set(map(translates_last_sentence_only, models)),
-        unpredicted_left_out=any(getattr(model, "leaves_unpredicted_out", False) for model in models),
-    )
     last_alone = translates_last_sentence_only(models[0])
     if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
-        for one in models:
-            options.check_instances(one, trained=True)
-    rule, prefix, min_len = None, prefix_of(models[0], target), getattr(args, "min_len", 1)
-    if last_alone or any(options.keeps_sentences(one, chosen) for one in models):
+        for model in models:
+            options.check_instances(model)
+    symbols, min_len = (target.bos(), target.eos(), task.language), getattr(args, "min_len", 1)
+    chosen = sentence_rule(args, options)
+    if last_alone or any(options.keeps_sentences(model, chosen) for model in models):
+        prefix = prefix_of(models[0], target)
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         forbidden += never_text(target, prefix, (task.cfg.source_lang, task.cfg.target_lang))
         forbidden += getattr(args, "never", ())
-        rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len, prefix)
-    elif min_len > 1:
-        raise UserError(
-            f"--min-len {min_len}: counts the words of a sentence; give --sentence-rule on, or leave it out"
-        )
-    return functools.partial(
-        DocumentGenerator,
+        rule = SentenceRule(*symbols, torch.tensor(forbidden), min_len, prefix)
+    else:
+        rule = FreeText(*symbols, torch.tensor([target.pad()]), min_len)
+    sampling = getattr(args, "random_words", None)
+    if getattr(args, "sampling", False):
+        sampling = Sampling(max(0, getattr(args, "sampling_topk", 0)), task.cfg.doc_seed)
+    scoring = Scoring(
+        beam=getattr(args, "beam", 5),
+        unk=target.unk(),
+        lenpen=getattr(args, "lenpen", 1.0),
+        unkpen=getattr(args, "unkpen", 0.0),
+        temperature=getattr(args, "temperature", 1.0),
+        normalise=not getattr(args, "unnormalized", False),
+        sampling=sampling,
+    )
+    return DocumentGenerator(
+        models,
+        target,
         symbols=torch.tensor([source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]),
         rule=rule,
+        scoring=scoring,
+        max_len_a=getattr(args, "max_len_a", 0),
+        max_len_b=getattr(args, "max_len_b", 200),
         nbest=getattr(args, "nbest", 1),
-        sampling=getattr(args, "random_words", None),
         parallel=getattr(args, "parallel", options.strategy.kind == PARALLEL),
-        eos=task.language,
-        symbols_to_strip_from_output=set() if prefix is None else {prefix},
     )
 
 

@@ -70,8 +70,6 @@ class Loader:
         """
         scheme, whole = self.options.scheme, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
-        if training:
-            self.options.check_training()
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
         further = self.options.further if training else []
         parts, weights = [], []

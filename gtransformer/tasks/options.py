@@ -1,17 +1,12 @@
-"""The task's options about documents, and tables of the combinations that are refused.
-
-A row of a table is a condition and a message. The condition reads the ``case`` that ``refuse`` receives; the message
-is formatted with it.
-"""
+"""The task's options about documents, and the combinations that would silently train or translate something else."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
 from fairseq import utils
+from omegaconf import DictConfig
 from torch import nn
 
 from gtransformer.data.batching import DOCUMENT, GLOBAL
@@ -19,187 +14,23 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.strategies import AUTO, FULL, OFF, ON, STRATEGY_KINDS, Strategy
-from gtransformer.tasks.accepted_options import check_numbers
 from gtransformer.tasks.config import TranslationDocConfig
 
-Rows = Sequence[tuple[Callable[[SimpleNamespace], Any], str]]
-
+LOWER_IS_BETTER, HIGHER_IS_BETTER = ("loss", "nll_loss", "ppl"), ("s_bleu", "d_bleu", "bleu", "accuracy")
 BATCH = 16  # sentences that are translated together without --batch-sentences (Wu et al. 2023, 3.5)
 
-ALWAYS: Rows = (
-    (
-        lambda c: c.options.shuffled and not c.options.ordered,
-        "--shuffled-context global: batches by size hold unrelated instances already; give "
-        "--batch-order document, or leave it out",
-    ),
-    (
-        lambda c: c.cfg.batch_sentences is not None and not c.options.ordered,
-        "--batch-sentences {cfg.batch_sentences}: batches by size hold no consecutive sentences; give --batch-order "
-        "document, or leave it out",
-    ),
-    (
-        lambda c: c.cfg.first_pass and c.scheme.kind != "sliding",
-        "--first-pass {cfg.first_pass}: only --instances sliding --context-sentences K have translations before each "
-        "target sentence, not --instances {scheme.kind}; leave it out, or give these",
-    ),
-    (
-        lambda c: c.cfg.first_pass and c.options.has_strategy,
-        "--first-pass {cfg.first_pass} and --strategy {cfg.strategy} are two ways to have context; leave one of them "
-        "out",
-    ),
-    (
-        lambda c: (
-            c.options.by_window
-            and c.scheme.kind != STORED
-            and (STRATEGY_KINDS[str(c.cfg.strategy)].fills or c.cfg.window_tokens is not None)
-        ),
-        "--strategy {cfg.strategy} --window-tokens walks through whole documents, not through --instances "
-        "{scheme.kind}; leave one of them out",
-    ),
-    (
-        lambda c: c.options.has_strategy and c.scheme.single_targets,
-        "--strategy {cfg.strategy} translates after previous translations, but instances have no context on the "
-        "target side (--context-sentences, --target-context-sentences); leave --strategy out",
-    ),
-)
-# Checked for training only: generation has no loss and no masks, and may have other instances.
-TRAINING: Rows = (
-    (
-        lambda c: not 0 <= c.cfg.doc_noise_mask <= 1,
-        "--doc-noise-mask {cfg.doc_noise_mask:g}: give a probability, 0 to 1",
-    ),
-    (
-        lambda c: c.cfg.context_loss == "off" and not c.scheme.with_context,
-        "--context-loss off: no instance of --instances {scheme.kind} has context; leave it out, or give --instances "
-        "sliding or current",
-    ),
-    (
-        lambda c: c.cfg.max_pair_tokens is not None and c.scheme.kind == STORED,
-        "--max-pair-tokens {cfg.max_pair_tokens}: instances are taken as they are stored; give --instances current "
-        "--context-sentences K, or another kind that is made when data are loaded",
-    ),
-    (
-        lambda c: c.weights is None,
-        "--training-weights {cfg.training_weights}: give numbers greater than 0 with commas between them, as 1,0.5",
-    ),
-    (
-        lambda c: len(c.weights) not in (0, c.corpora),
-        "--training-weights {cfg.training_weights}: the data and --more-training-data are {corpora} corpora; give a "
-        "number for each",
-    ),
-    (
-        lambda c: c.options.ordered and any(weight % 1 for weight in c.weights),
-        "--training-weights {cfg.training_weights}: documents would have gaps in --batch-order document; give whole "
-        "numbers",
-    ),
-)
-# Checked on the command line only: the options of a checkpoint are taken as they are.
-WITHOUT_EFFECT: Rows = (
-    (
-        lambda c: not c.cfg.doc_double_lr and c.cfg.lr_scale_pretrained != TranslationDocConfig.lr_scale_pretrained,
-        "--lr-scale-pretrained {cfg.lr_scale_pretrained:g}: all parameters learn at --lr; give --doc-double-lr, too, "
-        "or leave it out",
-    ),
-    (
-        lambda c: not c.cfg.doc_double_lr and c.cfg.weight_decay_randinit,
-        "--weight-decay-randinit {cfg.weight_decay_randinit:g}: all parameters have --weight-decay; give "
-        "--doc-double-lr, too, or leave it out",
-    ),
-    (
-        lambda c: not c.cfg.doc_noise_mask and c.cfg.doc_noise_epochs not in (0, TranslationDocConfig.doc_noise_epochs),
-        "--doc-noise-epochs {cfg.doc_noise_epochs}: no word is masked; give --doc-noise-mask, too, or leave it out "
-        "(in a recipe: --set train.doc-noise-epochs=null)",
-    ),
-    (
-        lambda c: c.cfg.doc_noise_mask and c.cfg.doc_noise_epochs < 2,
-        "--doc-noise-epochs {cfg.doc_noise_epochs}: words are masked in epochs 1 to N - 1, so in none; give 2 or "
-        "more, or leave --doc-noise-mask out",
-    ),
-)
-GENERATION: Rows = (
-    (
-        lambda c: c.options.rule == OFF and (c.options.has_strategy or c.cfg.first_pass or c.cfg.doc_constraint),
-        "--sentence-rule off: --strategy, --first-pass and --doc-constraint give as many sentences as the source has; "
-        "leave one of the two out",
-    ),
-    (
-        lambda c: c.score_reference and (c.options.has_strategy or c.cfg.first_pass),
-        "--score-reference: --strategy and --first-pass are ways to translate; leave one of the two out",
-    ),
-)
-_UNEQUAL = "--context-sentences {scheme.context} and --target-context-sentences {scheme.before_target}"
-# Instances that a model does not support. The advice to use another mode is for untrained models only.
-INSTANCES_OF_A_MODEL: Rows = (
-    (
-        lambda c: c.needs.last_sentence_only and not c.scheme.single_targets,
-        "--instances {scheme.kind}: the model translates one sentence, with previous source sentences as context; "
-        "give --instances current --context-sentences K, K previous sentences or 0, and no target context",
-    ),
-    (
-        lambda c: c.unequal and c.pairs_sentences,
-        f"{_UNEQUAL}: the model (--doc-mode partial) wants as many sentences on both sides; give equal numbers{{mode}}",
-    ),
-    (
-        lambda c: c.unequal and c.needs.numbers and not c.needs.batch,
-        f"{_UNEQUAL}: the model numbers the sentences of an instance, the same on both sides; give equal numbers",
-    ),
-    (
-        lambda c: c.unequal and (c.cfg.doc_constraint or c.options.rule == ON),
-        f"{_UNEQUAL}: --sentence-rule on (--doc-constraint) wants as many sentences on both sides; leave it out, or "
-        "give equal numbers",
-    ),
-    (
-        lambda c: c.unequal and c.aligns,
-        f"{_UNEQUAL}: the model's windows align target and source from their beginnings on; give equal numbers",
-    ),
-)
-# Batches that a model which reads its batch does not support.
-BATCHES_OF_A_MODEL: Rows = (
-    (
-        lambda c: not c.options.ordered,
-        "the model reads consecutive sentences of a document as one batch; give --batch-order document",
-    ),
-    (
-        lambda c: c.scheme.is_unequal or not (c.single or c.scheme.repeats_targets),
-        "--instances {scheme.kind}: the model reads each sentence behind previous ones, as many on both sides; give "
-        "--instances sliding --context-sentences K",
-    ),
-    (
-        lambda c: c.cfg.eval_bleu and c.scheme.repeats_targets and c.needs.targets,
-        "--eval-bleu: the decoder reads the other sentences of its batch and needs first translations as context, "
-        "which training does not have; leave it out, and choose by the loss",
-    ),
-    (
-        lambda c: c.training and not c.single and str(c.cfg.context_loss) == "on",
-        "--context-loss on: each sentence would count again as context of the ones behind it, and the model learns the "
-        "current sentence alone; give --context-loss off",
-    ),
-    (
-        lambda c: c.options.has_strategy,
-        "--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out",
-    ),
-)
-# Differences between a checkpoint's task and this one.
-SAVED: Rows = (
-    (
-        lambda c: None not in (c.theirs, c.ours) and c.theirs != c.ours,
-        "the model translates {theirs}, and this is to be {ours} (--source-lang, --target-lang); give a model of these "
-        "languages, or the languages of the model",
-    ),
-    (
-        lambda c: c.options.strategy.definition.context and c.saved.single_targets,
-        "--strategy {cfg.strategy} translates after previous translations, but the model was trained on single "
-        "sentences of the target, without context; leave --strategy out",
-    ),
-)
+
+def option_of(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{name.replace('_', '-')}"
 
 
-def refuse(rows: Rows, **case: Any) -> None:
-    """Raise UserError with the message of the first row whose condition ``case`` meets."""
-    namespace = SimpleNamespace(**case)
-    for condition, message in rows:
-        if condition(namespace):
-            raise UserError(message.format(**case))
+def check_languages(trained: Mapping[str, Any], cfg: TranslationDocConfig) -> None:
+    """Raise UserError if a model's task, by its options, had another language pair."""
+    for name in ("source_lang", "target_lang"):
+        theirs, ours = trained.get(name), getattr(cfg, name)
+        if None not in (theirs, ours) and theirs != ours:
+            raise UserError(f"{option_of(name)} {ours}: the model was trained with {theirs}; give a model of this pair")
 
 
 class Options:
@@ -216,21 +47,36 @@ class Options:
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.scheme = InstanceScheme(str(cfg.instances), *numbers)
         self.scheme.check()
-        check_numbers(cfg)
-        self._refuse(ALWAYS)
+        self._check()
         context = None, None
         if self.by_window and self.scheme.with_context:  # sequential decoding has the context of the instances
             context = self.scheme.context, self.scheme.before_target
         self.strategy = Strategy(str(cfg.strategy), cfg.window_tokens, *context)
 
-    def _refuse(self, rows: Rows, **case: Any) -> None:
-        refuse(rows, options=self, cfg=self.cfg, scheme=self.scheme, **case)
+    def _check(self) -> None:
+        """Raise UserError for options of which one would silently be ignored."""
+        cfg, scheme = self.cfg, self.scheme
+        chosen = f"--strategy {cfg.strategy}"
+        if cfg.first_pass and (scheme.kind != "sliding" or self.has_strategy):
+            raise UserError("--first-pass needs --instances sliding --context-sentences K, and no --strategy")
+        windows = self.by_window and (STRATEGY_KINDS[str(cfg.strategy)].fills or cfg.window_tokens is not None)
+        if windows and scheme.kind != STORED:
+            raise UserError(
+                f"{chosen} --window-tokens walks through whole documents, not through --instances {scheme.kind}; leave "
+                "one of them out"
+            )
+        if self.has_strategy and scheme.single_targets:
+            raise UserError(f"{chosen}: --instances {scheme.kind} have no context on the target side; leave one out")
+        if self.rule == OFF and (self.has_strategy or cfg.first_pass or cfg.doc_constraint):
+            raise UserError(
+                "--sentence-rule off: --strategy, --first-pass and --doc-constraint give as many sentences as the "
+                "source has; leave one of the two out"
+            )
 
     @property
     def drawn_anew(self) -> bool:
         """Whether every epoch has other instances or other batches, so that the training set is loaded again."""
-        parts = any(weight % 1 for weight in self.weights or [])
-        return self.shuffled or parts
+        return self.shuffled or any(weight % 1 for weight in self.weights)
 
     @property
     def further(self) -> list[str]:
@@ -238,14 +84,9 @@ class Options:
         return list(filter(None, utils.split_paths(self.cfg.more_training_data or "")))
 
     @property
-    def weights(self) -> list[float] | None:
-        """The numbers of ``--training-weights``; empty if there are none, None if they are not valid."""
-        text = self.cfg.training_weights
-        try:
-            found = [] if text is None else [float(one) for one in str(text).split(",")]
-        except ValueError:
-            return None
-        return found if all(0 < weight < math.inf for weight in found) else None
+    def weights(self) -> list[float]:
+        """The numbers of ``--training-weights``; empty if there are none."""
+        return [float(one) for one in (self.cfg.training_weights or "").split(",") if one]
 
     @property
     def sentences_together(self) -> int | None:
@@ -258,43 +99,87 @@ class Options:
         """Whether the strategy needs whole documents, whatever the instances are."""
         return self.strategy.tokens is not None or self.strategy.context is not None
 
-    def check_training(self) -> None:
-        """Raise UserError for options that training does not support."""
-        self._refuse(TRAINING, weights=self.weights, corpora=1 + len(self.further))
+    def check_training(self, model_cfg: Any, whole: DictConfig | None) -> None:
+        """Raise UserError for options that would silently train something else.
 
-    def check_effects(self) -> None:
-        """Raise UserError for an option of training that would have no effect."""
-        self._refuse(WITHOUT_EFFECT)
+        Args:
+            model_cfg: of the model.
+            whole: all options of the training; None for a model that is built without one.
+        """
+        if str(getattr(model_cfg, "autocast", "none")) == "float16":
+            raise UserError(
+                "--autocast float16 cannot train: nothing scales the loss, and small gradients would vanish; give "
+                "--autocast bfloat16, or fairseq's --fp16"
+            )
+        if self.ordered and any(weight % 1 for weight in self.weights):
+            raise UserError(
+                f"--training-weights {self.cfg.training_weights}: documents would have gaps in --batch-order document; "
+                "give whole numbers"
+            )
+        if whole is None or whole.dataset.disable_validation:
+            return
+        if whole.dataset.train_subset in whole.dataset.valid_subset.split(","):
+            raise UserError(
+                f"--valid-subset {whole.dataset.valid_subset}: validation would use up the training's batches; prepare "
+                "the same text as another split"
+            )
+        metric, maximized = whole.checkpoint.best_checkpoint_metric, whole.checkpoint.maximize_best_checkpoint_metric
+        if metric in (*LOWER_IS_BETTER, *HIGHER_IS_BETTER) and maximized != (metric in HIGHER_IS_BETTER):
+            raise UserError(
+                f"--best-checkpoint-metric {metric}: the best model would be the worst; "
+                f"{'leave out' if maximized else 'also give'} --maximize-best-checkpoint-metric"
+            )
 
-    def check_generation(self, score_reference: bool = False) -> None:
-        """Raise UserError for options that generation does not support. ``score_reference``: it scores references."""
-        self._refuse(GENERATION, score_reference=score_reference)
-
-    def check_instances(self, model: nn.Module, trained: bool) -> None:
-        """Raise UserError for instances that a model does not support; ``trained``: it has been trained already."""
-        needs = needs_of(model)
-        unequal = self.scheme.is_unequal and not needs.last_sentence_only
-        mode = "" if trained else ", or train with --doc-mode full"
-        pairs = self.pairs_sentences(model)
+    def check_instances(self, model: nn.Module) -> None:
+        """Raise UserError for instances that a model does not support."""
+        needs, scheme = needs_of(model), self.scheme
+        if needs.last_sentence_only:
+            if not scheme.single_targets:
+                raise UserError(
+                    f"--instances {scheme.kind}: the model translates one sentence, with previous source sentences as "
+                    "context; give --instances current --context-sentences K, and no target context"
+                )
+            return
         scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
-        aligns = any(scope.aligns for scope in scopes)
-        known = {"needs": needs, "unequal": unequal, "aligns": aligns, "pairs_sentences": pairs, "mode": mode}
-        self._refuse(INSTANCES_OF_A_MODEL, **known)
+        numbered = self.pairs_sentences(model) or (needs.numbers and not needs.batch)
+        paired = numbered or any(scope.aligns for scope in scopes) or self.cfg.doc_constraint or self.rule == ON
+        if scheme.is_unequal and paired:
+            raise UserError(
+                f"--context-sentences {scheme.context} and --target-context-sentences {scheme.before_target}: this "
+                "model or --sentence-rule on needs as many sentences on both sides; give equal numbers"
+            )
 
     def check_batches(self, model: nn.Module, training: bool = False) -> None:
         """Raise UserError for batches and instances that a model which reads its batch does not support.
 
         In ``training`` also for a loss that counts context sentences, so that a sentence counts several times.
         """
-        if needs_of(model).batch:
-            single = self.scheme.max_sentences == 1
-            self._refuse(BATCHES_OF_A_MODEL, needs=needs_of(model), single=single, training=training)
+        if not needs_of(model).batch:
+            return
+        single = self.scheme.max_sentences == 1
+        if not self.ordered or self.has_strategy:
+            raise UserError(
+                "the model reads consecutive sentences of a document as one batch; give --batch-order document, and no "
+                "--strategy"
+            )
+        if self.scheme.is_unequal or not (single or self.scheme.repeats_targets):
+            raise UserError(
+                f"--instances {self.scheme.kind}: the model reads each sentence behind previous ones, as many on both "
+                "sides; give --instances sliding --context-sentences K"
+            )
+        if training and not single and str(self.cfg.context_loss) == "on":
+            raise UserError(
+                "--context-loss on: each sentence would count again as context of the ones behind it; give "
+                "--context-loss off"
+            )
 
     def check_saved(self, task: Mapping[str, Any]) -> None:
         """Raise UserError if a model cannot be used with these options after its training (options of its ``task``)."""
-        pairs = ((getattr(one, "source_lang", None), getattr(one, "target_lang", None)) for one in (task, self.cfg))
-        theirs, ours = ("-".join(pair) if None not in pair else None for pair in pairs)
-        self._refuse(SAVED, theirs=theirs, ours=ours, saved=InstanceScheme.stored_in(task))
+        check_languages(task, self.cfg)
+        if self.strategy.definition.context and InstanceScheme.stored_in(task).single_targets:
+            raise UserError(
+                f"--strategy {self.cfg.strategy}: the model was trained on single sentences of the target; leave it out"
+            )
 
     def has_group_attention(self, model_cfg: object) -> bool:
         """Return whether a model has ``--doc-mode partial``: by its own configuration, else by the task's."""

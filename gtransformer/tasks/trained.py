@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from fairseq import utils
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
-from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from gtransformer import compat
 from gtransformer.data.batch_fields import TEXT_POSITION
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import STORED
@@ -22,7 +21,6 @@ from gtransformer.errors import UserError, explain
 from gtransformer.modules.kernels import quantise
 from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.search.strategies import FULL, PRECISIONS
-from gtransformer.tasks.checkpoints import read_settings
 
 # Options for translating given instances as they are, whatever instances the model was trained on.
 AS_GIVEN = {
@@ -60,14 +58,10 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     """
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
-    except Exception as error:
+    except Exception as error:  # a damaged file, or another model's, makes the loader raise anything
         message = explain(error)
-        if message is None and compat.import_rest():  # it may be of a model or task of fairseq's that was not imported
-            return load_trained(checkpoint, **overrides)
-        message = message or _unknown_kind(Path(checkpoint))
-        if message is None:
-            raise
-        raise UserError(message) from None
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(message or f"checkpoint {checkpoint} cannot be loaded: {reason}") from error
     if not isinstance(model, FairseqEncoderDecoderModel):
         raise UserError(f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another one")
     return model.eval(), task
@@ -103,22 +97,6 @@ def in_batches(
         if device.type == "cuda":
             sample = utils.move_to_cuda(sample, device)
         yield from zip(sample["id"].tolist(), task.inference_step(generator, [model], sample), strict=True)
-
-
-def _unknown_kind(checkpoint: Path) -> str | None:
-    """Return the message for a model or task of an unknown plugin; fairseq would print the whole configuration."""
-    settings = read_settings(checkpoint)
-    for part, kind, option, known in (
-        ("model", "architecture", "arch", MODEL_REGISTRY.keys() | ARCH_MODEL_REGISTRY.keys()),
-        ("task", "task", "task", TASK_REGISTRY.keys()),
-    ):
-        name = settings.get(part, {}).get("_name") or settings.get(part, {}).get(option)
-        if name is not None and name not in known:
-            return (
-                f"checkpoint {checkpoint}: its {kind} '{name}' is unknown to this package and to fairseq; name the "
-                "folder of its code with --user-dir, or give another"
-            )
-    return None
 
 
 def check_precision(precision: str, device: torch.device) -> str:
@@ -167,7 +145,7 @@ def import_user_dir(folder: str | Path | None) -> None:
     """Import the code of a user-dir, as fairseq's programs do, unless it is None or has been imported.
 
     fairseq's own parsers import only the user-dir on the command line of the process. Raises UserError if there is no
-    such folder, or its code cannot be imported.
+    such folder.
     """
     if folder is None:
         return
@@ -176,7 +154,6 @@ def import_user_dir(folder: str | Path | None) -> None:
         raise UserError(f"--user-dir {folder}: no {code.name} there; give the folder that holds the system's code")
     try:
         utils.import_user_module(Namespace(user_dir=str(folder)))
-    except Exception as error:  # whatever a user's code may raise
+    except BaseException:
         utils.import_user_module.memo.discard(str(code.parent))  # so that a second attempt imports it again
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"--user-dir {folder}: cannot be imported: {reason}; fix it, or rename the folder") from error
+        raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -20,18 +19,12 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import check_sizes
-from gtransformer.models.common.model import DocumentModel, needs_of
-from gtransformer.search.generator import DocumentGenerator
+from gtransformer.models.common.model import needs_of
 from gtransformer.search.positions import available, sentence_position_limits
-from gtransformer.search.sequential import ForcedPrefixGenerator, SecondPass, SequentialGenerator
-from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
-from gtransformer.tasks.accepted_options import check_training as check_options
+from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
-from gtransformer.tasks.checkpoint_compatibility import check_beginning, start_from_sentence_model
-from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import name_own_last, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import add_hours_of_start, name_own_last, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
@@ -39,10 +32,10 @@ from gtransformer.tasks.generation import (
     check_alone,
     check_decodable,
     check_generation,
-    generator_maker,
+    check_models,
+    make_generator,
     prefix_of,
     split_sentences,
-    translates_last_sentence_only,
 )
 from gtransformer.tasks.loading import (
     Loader,
@@ -52,16 +45,7 @@ from gtransformer.tasks.loading import (
     set_ratio,
 )
 from gtransformer.tasks.options import Options
-from gtransformer.tasks.training import (
-    BEFORE,
-    GPU_PEAK,
-    Pace,
-    TrainingWatch,
-    check_end,
-    check_limits,
-    count_own_hours,
-    used_patience,
-)
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.validation import (
     BleuValidation,
     check_entropy_metric,
@@ -72,6 +56,8 @@ from gtransformer.tasks.validation import (
 )
 
 logger = logging.getLogger(__name__)
+
+GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, with a GPU: the largest memory of tensors in any step
 
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
@@ -102,31 +88,7 @@ class TranslationDocTask(FairseqTask):
         self.bleu: BleuValidation | None = None
         self.warned_of_overlap = False
         self.numbered = False  # whether a model built so far reads the numbers of sentences
-        self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
-        self.seconds_before, self.gpu_peak = 0.0, 0
-
-    @classmethod
-    def check_parsed(cls, parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
-        """Raise UserError for a command line that contradicts itself or has options that its program does not support.
-
-        ``--sacrebleu`` sets ``--scoring sacrebleu``; fairseq ignores it otherwise. A ``--tokenizer`` is given the
-        languages of the data.
-        """
-        check_parsed(parser, args, of_program)
-        if getattr(args, "sacrebleu", False):
-            args.scoring = "sacrebleu"
-        if args.tokenizer and args.data:
-            folder = Path(utils.split_paths(args.data)[0])
-            args.source_lang, args.target_lang = languages_of(folder, args.source_lang, args.target_lang)
-        program = program_of(parser)
-        options = Options(TranslationDocConfig.from_namespace(args))
-        if program in (GENERATE, INTERACTIVE):
-            check_generation(args, options)
-        elif program == TRAIN:
-            options.check_training()
-            options.check_effects()
-            check_sizes(args)
-            check_limits(args)
+        self.gpu_peak = 0
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -152,11 +114,6 @@ class TranslationDocTask(FairseqTask):
             dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
-
-    def state_dict(self) -> dict:
-        """Return what a checkpoint stores of the task: used ``--patience`` and the training time before this run."""
-        before = {BEFORE: self.seconds_before} if self.seconds_before else {}
-        return super().state_dict() | used_patience() | before
 
     @property
     def source_dictionary(self) -> Dictionary:
@@ -231,32 +188,23 @@ class TranslationDocTask(FairseqTask):
         if not from_checkpoint:
             if whole is not None:
                 name_own_last(whole.checkpoint)
-            check_options(whole)
+            self.options.check_training(cfg, whole)
             start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, 1, combine=True, training=True))
         model = super().build_model(cfg, from_checkpoint)
         self.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
-        if not (from_checkpoint and translates_last_sentence_only(model)):  # else generator_maker checks it
-            self.options.check_instances(model, trained=from_checkpoint)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_position_limits(model))
         if not from_checkpoint:
+            self.options.check_instances(model)
             self.options.check_batches(model, training=True)
             if whole is not None:
                 check_entropy_metric(whole.checkpoint.best_checkpoint_metric, model)
-                if whole.checkpoint.restore_file == LAST:
-                    finish_interrupted_save(whole.checkpoint.save_dir)
-                self.seconds_before = count_own_hours(whole)
-                check_end(whole)
-            check_beginning(cfg, self.cfg, whole)
-            if isinstance(model, DocumentModel):
-                model.check_training(cfg)
+                add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
-            if whole is not None:
-                remove_older(whole.checkpoint)
         if options is not None:
             generator = self.build_generator([model], options)
             self.bleu = BleuValidation(generator, self.tgt_dict, self.no_text(), self.options)
@@ -267,21 +215,22 @@ class TranslationDocTask(FairseqTask):
 
         ``args.contexts``, if given, are those of ``SecondPass``: then batches are already in the form that models need.
         """
-        check_generation(args, self.options)
-        scheme, contexts = self.options.scheme, getattr(args, "contexts", None)
+        check_generation(args)
+        check_models(models, args, self.options)
+        contexts = getattr(args, "contexts", None)
         if contexts is None:
             for model in models:
                 self.options.check_batches(model)
-        if not getattr(args, "score_reference", False):
-            check_decodable(models, scheme, ready=contexts is not None or self.cfg.first_pass is not None)
-        make = seq_gen_cls or generator_maker(self, models, args)
-        made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        if getattr(args, "score_reference", False):
+            return super().build_generator(models, args)
+        ready = contexts is not None or self.cfg.first_pass is not None
+        check_decodable(models, self.options.scheme, ready)
+        made = make_generator(self, models, args)
         if contexts is not None:
             return SecondPass(made, contexts)
         if self.cfg.first_pass is not None:
-            ForcedPrefixGenerator(made, "--first-pass")  # raises before the first pass, which may take long
             return SecondPass(made, open_first_pass(self, models, args))
-        if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
+        if any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
         return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made
 
@@ -307,7 +256,6 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
-            self._log_translated(len(hypos))
             current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
             given["nsentences"] = int(current)  # fairseq sums this; its own value counts instances
         return hypos
@@ -315,15 +263,6 @@ class TranslationDocTask(FairseqTask):
     def _sentences(self, sample: dict) -> Tensor:
         """Return how many source sentences each instance of a batch has."""
         return tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos())
-
-    def _log_translated(self, count: int) -> None:
-        """Log from time to time how many instances of all splits are translated."""
-        self.translated += count
-        self.pace.done(self.translated)
-        if self.pace.is_time():
-            total = sum(map(len, self.datasets.values()))
-            left = self.pace.seconds(total - self.translated)
-            self.pace.log(f"translated {self.translated} of {total} instances", left)
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
@@ -353,10 +292,6 @@ class TranslationDocTask(FairseqTask):
             )
         return TranslationWriter(self.cfg.gen_output, len(dataset), spans)
 
-    def after_update(self, trainer, iterator) -> None:
-        """Log the progress of training and save a checkpoint, if due. Called after every update by a patch."""
-        self.watch.after_update(trainer, iterator)
-
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """Make fairseq's training step on the targets that count in the loss."""
         sample = self._counted(as_read(sample, model), model)
@@ -371,7 +306,6 @@ class TranslationDocTask(FairseqTask):
 
         An empty batch, which fairseq-validate gives to one of several processes, has none.
         """
-        self.watch.validating()
         if not sample:
             return 0.0, 0, {}
         sample = as_read(sample, model)

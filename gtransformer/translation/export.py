@@ -15,13 +15,13 @@ from omegaconf import OmegaConf
 
 from gtransformer.data.dictionaries import NEVER, RESERVED, control_symbols, dictionary_words
 from gtransformer.data.instances import STORED, InstanceScheme
-from gtransformer.errors import UserError, explain, find_disk_full
+from gtransformer.errors import UserError, explain
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
-from gtransformer.tasks.checkpoints import AVERAGE, is_outdated, model_in, settings_of
+from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
 from gtransformer.tasks.generation import needs_of_saved
 from gtransformer.translation.engine import Engine
@@ -70,11 +70,6 @@ def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | No
         raise UserError(f"{path}: has the runs {', '.join(runs)}; give the directory of one of them")
     if not (prepared / MANIFEST).is_file():
         raise UserError(f"{prepared}: no prepared corpus; name the one that the model was trained on with --prepared")
-    if checkpoint is None and is_outdated(path / "checkpoints"):
-        raise UserError(
-            f"{path / 'checkpoints' / AVERAGE}: training has gone on since this mean was made; make it again with "
-            "gtransformer average, or name a checkpoint with --checkpoint"
-        )
     checkpoint = checkpoint or model_in(path / "checkpoints")
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such checkpoint; name one with --checkpoint")
@@ -149,10 +144,8 @@ def new_directory(output: Path) -> Iterator[Path]:
         if output.is_dir():
             output.rmdir()
         os.replace(work, output)
-    except BaseException as error:
+    except BaseException:
         shutil.rmtree(work, ignore_errors=True)
-        if full := find_disk_full(error):
-            full.filename, full.filename2 = str(output), None  # not what was being copied, nor the folder that is gone
         raise
 
 

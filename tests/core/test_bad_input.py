@@ -1,59 +1,87 @@
-"""The table of bad input (tests/bad_input): one clear sentence, a failing status, and nothing half-written."""
+"""Mistakes that users are likely to make: one sentence that names the file or option, status 1, no changed file."""
 
 from __future__ import annotations
 
 import io
-import subprocess
+import re
+import shlex
+import shutil
 import sys
+from importlib import import_module
 
 import pytest
 
-from tests import processes
-from tests.bad_input import corpora, fairseqs, models, recipes, scoring, translating
-from tests.bad_input.row import TEXT, Row, everything, filled, run_here, sentence
-from tests.commands import environment, only_error
+from tests.commands import GENERATION, run
+from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
-GROUPS = (translating, models, recipes, corpora, scoring, fairseqs)
-TABLE = [(group.__name__.rpartition(".")[2], row) for group in GROUPS for row in group.ROWS]
-IN_ORDER = [pytest.param(row, id=f"{group}: {row.name}") for group, row in TABLE]
-# Some as a user runs them, each in a new process.
-REAL = [row for number, (_, row) in enumerate(TABLE) if number % 100 == 7 and not row.line.startswith("fairseq-")]
+PREPARE = "prepare {place}/raw {place}/out --workers 1 --bpe-merges 20"
+TRANSLATE = "translate --model {place}/model --cpu {place}/text -o {place}/out"
+SCORE = "score {corpus} --output {place}/scores.json --hypotheses {place}/test.jsonl"
+GOOD = ("<d>\nOne house.\nTwo.\n", "<d>\nEin Haus.\nZwei.\n")
 
 
-@pytest.fixture
-def place(tmp_path):
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-    return tmp_path
+def raw(en: str | bytes, de: str | bytes) -> dict[str, str | bytes]:
+    """Two files of a raw corpus."""
+    return {"raw/concatenated_en2de_train_en.txt": en, "raw/concatenated_en2de_train_de.txt": de}
 
 
-def check(row: Row, place, status: int, said: str, before) -> None:
-    assert status not in (0, None)
-    assert filled(row.says, row.paths(place)) in sentence(said)
-    assert everything(place) == before
+# A command, the files that it finds, and what its message contains.
+ROWS = [
+    (PREPARE, {}, "{place}/raw"),
+    (PREPARE, raw("<d>\na\n", "<d>\na\nb\n"), "line 2"),
+    (PREPARE, raw("<d>\na\nb\n<d>\nc\n", "<d>\na\n<d>\nc\n"), "line 3"),
+    (PREPARE, raw("a\n", "a\n"), "line 1"),
+    (PREPARE, raw("<d>\na\nb\n", "<d>\na\nb </s>\n"), "line 3"),
+    (PREPARE, raw("<d>\na\n", b"<d>\n\xfcber\n"), "UTF-8"),
+    (PREPARE, raw("", ""), "empty"),
+    (f"{PREPARE} -t fr", raw(*GOOD), "en-fr"),
+    ("prepare {place}/raw {place}/out --workers 1 --vocabulary {place}", raw(*GOOD), "{place}"),
+    (TRANSLATE.replace("/text", "/none"), {}, "{place}/none"),
+    (TRANSLATE.replace("/model", "/none"), {}, "{place}/none"),
+    (TRANSLATE, {"text": b"The dog.\nThe h\xffuse.\n"}, "line 2"),
+    (TRANSLATE.replace("/out", "/text"), {}, "same file"),
+    (TRANSLATE, {"model/manifest.json": "{"}, "manifest.json"),
+    (f"{TRANSLATE} --beam 0", {}, "--beam 0"),
+    (f"{TRANSLATE} --strategy sequential --sentence-rule off", {}, "--sentence-rule off"),
+    (SCORE, {}, "{place}/test.jsonl"),
+    (SCORE, {"test.jsonl": "{\n"}, "test.jsonl"),
+    (SCORE, {"test.jsonl": ""}, "test.jsonl"),
+    (SCORE.replace("{corpus}", "{place}"), {"test.jsonl": ""}, "{place}"),
+    ("contrastive {corpus} --cpu --path {place}/none.pt --output {place}/out --items {place}/none.json", {}, "none"),
+    ("average {place} --last 2 -o {place}/out", {}, "{place}"),
+    ("export {place}/none {place}/out", {}, "{place}/none"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", IN_ORDER)
-def test_bad_input(row, place, capsys, monkeypatch):
-    row.make(place)
-    before, words = everything(place), row.words(place)
+def everything(place) -> dict[str, bytes]:
+    """All files with what they hold, but locks, which hold nothing."""
+    return {str(path): path.read_bytes() for path in place.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+@pytest.mark.parametrize(("line", "files", "said"), ROWS)
+def test_bad_input(saved_model, tmp_path, capsys, monkeypatch, line, files, said):
+    if line.startswith("translate"):
+        shutil.copytree(saved_model, tmp_path / "model")
+        (tmp_path / "text").write_text("The old dog sleeps.\n", encoding="utf-8")
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    before, paths = everything(tmp_path), {"place": tmp_path, "corpus": ROOT / "tests" / "prepared" / "len48"}
+    command, *words = shlex.split(line.format(**paths))
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    if words[0].startswith("fairseq-"):
-        command = [sys.executable, "-m", f"fairseq_cli.{words[0].removeprefix('fairseq-')}", *words[1:]]
-        done = processes.run_group(command, env=environment())
-        status, said = done.returncode, f"error: {only_error(done.stdout)}"
-    else:
-        status = run_here(words)
-        said = capsys.readouterr().err
-    check(row, place, status, said, before)
+    try:
+        status = import_module(f"gtransformer.cli.{command}").main(words)
+    except SystemExit as end:
+        status = end.code
+    assert status not in (0, None)
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"[\w./ -]*error: ", last) and said.format(**paths) in last
+    assert everything(tmp_path) == before
 
 
-@pytest.mark.parametrize("row", REAL, ids=lambda row: row.name)
-def test_the_same_in_a_process_of_its_own(row, place):
-    row.make(place)
-    before, (command, *words) = everything(place), row.words(place)
-    done = subprocess.run(
-        [sys.executable, "-m", f"gtransformer.cli.{command}", *words],
-        env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    check(row, place, done.returncode, done.stderr, before)
+def test_fairseqs_commands(saved_model):
+    """Their last line is the sentence, without a traceback."""
+    data = saved_model.parent / "prepared" / "bin"
+    output = run("generate", data, *GENERATION, "--path", "none.pt", status=1)
+    assert "none.pt" in output.splitlines()[-1] and "Traceback" not in output

@@ -171,10 +171,8 @@ def test_steps_of_adam(name):
     assert_alike(results[1][1], results[0][1], rtol=1e-5)
 
 
-def whole(dictionary, model, sources, fast: bool = True, **more):
-    translator = Translator(dictionary, [model], **SEARCH, **more)
-    translator.generator.fast = translator.generator.fast and fast
-    return translator(sources)
+def whole(dictionary, model, sources, **more):
+    return Translator(dictionary, [model], **SEARCH, **more)(sources)
 
 
 def uncached(dictionary, model, sources, **more):
@@ -191,8 +189,7 @@ def by_strategy(*strategy, **more):
 
 WAYS = {
     "whole": whole,
-    "fairseq's loop": lambda *given, **more: whole(*given, **more, fast=False),
-    "n-grams": lambda *given, **more: whole(*given, **more, no_repeat_ngram_size=2),
+    "without the rule": lambda *given, **more: whole(*given, **more, sentence_rule="off"),
     "uncached": uncached,
     "sequential": by_strategy(SEQUENTIAL, context=2),
     "sliding": by_strategy(SLIDING, tokens=15),

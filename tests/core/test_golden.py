@@ -10,6 +10,7 @@ from tests.support import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
 FLOAT64, UPDATES = 1e-10, 1e-5  # relative to the largest value; of parameters, absolute
+SCORES = 1e-6  # relative; without the sentence rule they were fairseq's then, which sums in float32
 
 
 @pytest.fixture(scope="module")
@@ -34,4 +35,4 @@ def test_computes_the_same(work, name):
             # A bias of keys changes no softmax: its gradient is rounding alone.
             assert max(np.abs(value).max(), np.abs(expected[key]).max()) <= 1e-12, key
         else:
-            assert make.difference(expected[key], value) <= FLOAT64, key
+            assert make.difference(expected[key], value) <= (SCORES if key.startswith("score/") else FLOAT64), key

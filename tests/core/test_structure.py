@@ -21,8 +21,7 @@ NETWORK = FAIRSEQ | {"modules", "data"}
 ALLOWED = {
     "installation": set(),
     "errors": {"installation"},
-    "quick_import": set(),
-    "compat": BASE | {"quick_import"},
+    "compat": set(),
     "files": BASE,
     "work": BASE | {"files"},
     "settings": BASE | {"files"},

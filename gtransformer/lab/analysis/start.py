@@ -25,9 +25,9 @@ from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, joi
 from gtransformer.models.common.config import DOCUMENT
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks.checkpoint_compatibility import is_own, start_from_sentence_model, words_before_symbols
 from gtransformer.tasks.checkpoints import read_settings, read_state
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.sentence_start import is_own, start_from_sentence_model, words_before_symbols
 from gtransformer.tasks.trained import load_trained, model_options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import hashlib
 import logging
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import DEFAULT_METRICS
@@ -49,7 +52,7 @@ from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Options, Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
-from gtransformer.tasks.checkpoints import weights_digest
+from gtransformer.tasks.checkpoints import read_state
 
 DEMO = "demo"  # name of the generated corpus, which has a set by distance of context
 # Recipe options that an arena sets itself, and the option that they come from.
@@ -330,3 +333,12 @@ def _files(options: Options) -> dict[str, Any]:
     """Return the SHA-256 of files named in options, for the settings of a stage; nothing if there are none."""
     found = outside_files(options)
     return {"files": found} if found else {}
+
+
+def weights_digest(path: Path) -> str:
+    """Return the SHA-256 of a checkpoint's parameters and their names: equal only for bit-equal parameters."""
+    found = hashlib.sha256()
+    for name, values in sorted(read_state(path)["model"].items()):
+        found.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+        found.update(values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()

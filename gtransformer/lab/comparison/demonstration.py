@@ -20,7 +20,7 @@ from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_c
 from gtransformer.lab.demo.corpus import DOCUMENTS, ITEMS
 from gtransformer.lab.pipeline import Stage, print_done
 from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure, refuse_own
-from gtransformer.lab.progress import print_status
+from gtransformer.lab.progress import print_status, spoken
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
@@ -28,7 +28,6 @@ from gtransformer.run.commands import call_command
 from gtransformer.run.paths import runs_directory
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.tasks.training import spoken
 
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 OWN_OPTIONS = {  # recipe options that the demonstration sets itself, and what they come from

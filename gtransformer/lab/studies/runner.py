@@ -22,7 +22,7 @@ from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.pipeline import Program, Stage, shares
 from gtransformer.lab.planner import batch_status, training_status
-from gtransformer.lab.progress import print_status
+from gtransformer.lab.progress import print_status, spoken
 from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, add_scores, remove_checkpoints
@@ -35,7 +35,6 @@ from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.tasks.training import spoken
 
 # Options for the training log that a study reads; the paper's figures also need entropies.
 REQUIRED_CHANGES = ("train.log-format=json",)

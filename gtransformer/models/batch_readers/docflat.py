@@ -17,7 +17,6 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import (
     CONTINUOUS,
-    DISCRETE,
     GATES,
     AttentionBetweenInstances,
     BatchReader,
@@ -215,16 +214,6 @@ class DocFlatModel(BatchAttentionModel):
         """Raise UserError for a threshold that is no value of a gate."""
         if not 0 <= cfg.gate_threshold <= 1:
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
-
-    @classmethod
-    def check_training(cls, cfg: DocFlatConfig) -> None:
-        """Raise UserError for options without effect."""
-        gate, threshold = str(cfg.context_gate), cfg.gate_threshold != THRESHOLD
-        given = f"--gate-threshold {cfg.gate_threshold}" if threshold else f"--context-gate {gate}"
-        if str(cfg.batch_attention_in) == NONE and (threshold or gate != CONTINUOUS):
-            raise UserError(f"{given}: --batch-attention-in none has no use for a gate; leave it out")
-        if threshold and gate != DISCRETE:
-            raise UserError(f"{given}: --context-gate {gate} has no threshold; give discrete, or leave it out")
 
 
 @register_model(ABD, dataclass=AbdConfig)

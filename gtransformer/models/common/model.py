@@ -83,10 +83,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Raise UserError for options that contradict each other."""
 
     @classmethod
-    def check_training(cls, cfg: DocumentModelConfig) -> None:
-        """Raise UserError for options of earlier models with which no training may start any more."""
-
-    @classmethod
     def encoder_config(cls, cfg: DocumentModelConfig) -> DocumentModelConfig:
         """Return the configuration that the encoder is built with."""
         return cfg

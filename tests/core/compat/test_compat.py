@@ -10,7 +10,6 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
 from fairseq import utils as fairseq_utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -20,7 +19,6 @@ from omegaconf import OmegaConf
 
 from gtransformer import compat
 from gtransformer.compat import patches
-from gtransformer.errors import UserError
 from tests.saved_model import training_arguments
 
 
@@ -98,22 +96,6 @@ def test_hydra_is_quiet(saved_model):
     assert [str(one.message) for one in found] == ["something else"]
 
 
-def test_an_architecture_that_is_none():
-    """One sentence, with names like it; those that there are are taken, of fairseq's too."""
-    for arch in ("gtransformer_base", "transformer_iwslt_de_en"):
-        assert training_parser().parse_known_args(["data", "--arch", arch])[0].arch == arch
-    with pytest.raises(UserError) as caught:
-        training_parser().parse_known_args(["data", "--arch", "gtransformer_bse"])
-    assert "gtransformer_bse" in str(caught.value) and "gtransformer_base" in str(caught.value)
-    before = options.add_model_args
-    patches.patch()
-    assert options.add_model_args is before
-
-
-def training_parser():
-    return options.get_training_parser("translation_doc")
-
-
 def test_a_restored_stopwatch_runs():
     watch = StopwatchMeter(round=0)
     watch.start()
@@ -121,18 +103,6 @@ def test_a_restored_stopwatch_runs():
     other = StopwatchMeter()
     other.load_state_dict(watch.state_dict())
     assert (other.sum, other.n, other.round) == (watch.sum, 3, 0) and other.elapsed_time > 0
-
-
-def test_errors_of_checkpoints_name_the_file(tmp_path):
-    """Without the patch neither PyTorch nor fairseq does."""
-    path = tmp_path / "cut.pt"
-    path.write_bytes(b"PK\x03\x04 no archive")
-    read = checkpoint_utils.load_checkpoint_to_cpu
-    with pytest.raises(UserError, match="cut.pt"):
-        read(str(path))
-    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        read.__wrapped__(str(path))
-    assert "cut.pt" not in str(caught.value)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python no longer ends a thread within an operation")

@@ -97,7 +97,7 @@ def test_every_step_equals_the_oracle(dictionary, caches, name):
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["both", "encoder", "prenorm residual decoder"])
-def test_search_finds_one_sentence_with_caches_and_without_and_as_fairseqs_loop(dictionary, name):
+def test_search_finds_one_sentence_with_caches_and_without(dictionary, name):
     """Beams change places, finished sentences leave; the context is encoded once for all."""
     model = beside_model(dictionary, **OPTIONS[name])
     sources = [source for source, _ in pairs(dictionary)]
@@ -105,11 +105,9 @@ def test_search_finds_one_sentence_with_caches_and_without_and_as_fairseqs_loop(
     model.encoder.context_encoder.layers[0].register_forward_hook(lambda *given: encoded.append(1))
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
     found = []
-    for caches, fast in ((True, True), (False, True), (True, False)):
+    for caches in (True, False):
         model.decoder.caches = caches
         translate = Translator(dictionary, [model], **options)
-        assert translate.generator.fast
-        translate.generator.fast = fast
         found.append(translate(sources))
         assert len(encoded) == len(found)
     found.append([one for source in sources for one in translate([source])])  # each by itself

@@ -19,8 +19,8 @@ from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks import checkpoint_compatibility as sentence_start
-from gtransformer.tasks.checkpoint_compatibility import start_from_sentence_model
+from gtransformer.tasks import sentence_start
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
@@ -287,7 +287,7 @@ def test_a_model_of_this_package_that_is_no_sentence_model(tmp_path, dictionary,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("languages", "model.pt: .*en-fr.*en-de"),
+        ("languages", "--target-lang de: the model was trained with fr"),
         ("size", "16.*15"),
         ("words", "dict.en.txt.*v3.*w3"),
     ],

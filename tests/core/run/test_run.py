@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
@@ -75,20 +74,6 @@ def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus, runs, stages)
     touch(run.pretrained)
     run.train()
     assert stages.given("--finetune-from-model") == str(run.pretrained)
-
-
-def test_a_training_goes_on_where_another_recipe_s_ended(corpus, stages, tmp_path):
-    """Not from its model alone. A comparison names the checkpoint."""
-    model = tmp_path / "sent.pt"
-    torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
-    prepare(tmp_path / "out" / "prepared")
-    named = ["--set", f"train.finetune-from-model={model}"]
-    for options, pretrained in (([], model), (named, None)):
-        run = made("proof/sentences_resumed", corpus, "train", "--output", tmp_path / "out", *options)
-        run.pretrained = pretrained
-        run.train()
-        assert stages.given("--continue-once") == str(model) and "--finetune-from-model" not in stages.commands[-1]
-        assert stages.given("--stop-time-hours") == "1" and "--reset-meters" in stages.commands[-1]
 
 
 def test_training_from_a_model_of_another_vocabulary_is_refused(corpus, stages, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gtransformer.tasks.generation import split_sentences
+from tests.core.search.fairseqs_loop import fairseqs_loop
 from tests.support import pad_batch, random_document, tiny_dictionary, tiny_task
 
 
@@ -17,14 +18,21 @@ class Translator:
         self.task = tiny_task(dictionary, **(task_options or {}))
         self.generator = self.task.build_generator(models, Namespace(**options))
 
-    def __call__(self, documents, prefixes=None):
+    def __call__(self, documents):
         """Hypotheses (best first) of each document, a list of token indices."""
+        return self.task.inference_step(self.generator, self.models, self.sample(documents))
+
+    def sample(self, documents):
+        """A batch of documents."""
         pad, device = self.dictionary.pad(), next(self.models[0].parameters()).device
         source = pad_batch(documents, pad, left=True).to(device)
         net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1)}
-        sample = {"id": torch.arange(len(documents)), "net_input": net_input}
-        prefix_tokens = None if prefixes is None else pad_batch(prefixes, pad, left=False).to(device)
-        return self.task.inference_step(self.generator, self.models, sample, prefix_tokens=prefix_tokens)
+        return {"id": torch.arange(len(documents)), "net_input": net_input}
+
+    def fairseqs(self, documents, prefixes=None):
+        """What fairseq's loop finds under the same rule, after prefixes."""
+        prefix_tokens = None if prefixes is None else pad_batch(prefixes, self.dictionary.pad(), left=False)
+        return fairseqs_loop(self.generator, self.sample(documents), prefix_tokens)
 
     def sentences(self, hypothesis):
         """The words of each sentence; asserts that the document is well formed."""

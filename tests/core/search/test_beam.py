@@ -1,4 +1,4 @@
-"""Our beam search against fairseq's loop, with documents that enter, leave and wait."""
+"""Our beam search against fairseq's loop, with documents that enter, leave and wait; with and without the rule."""
 
 import random
 
@@ -37,14 +37,25 @@ def assert_same(found, expected):
 
 @torch.no_grad()
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODELS)
+@pytest.mark.parametrize("mode", [*MODELS, "full"])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_finds_what_fairseqs_loop_finds(dictionary, documents, mode, name):
-    seed = [*OPTIONS].index(name) + len(OPTIONS) * [*MODELS].index(mode)  # every pair has documents of its own
+    seed = [*OPTIONS].index(name) + len(OPTIONS) * [*MODELS, "full"].index(mode)  # every pair has its own documents
     draw = random.Random(seed)
-    model = tiny_model(dictionary, seed, **MODELS[mode]).double()
+    model = tiny_model(dictionary, seed, **MODELS.get(mode, {"doc_mode": mode})).double()
     batch = documents(draw, [random_lengths(draw, draw.randint(1, 6), 6) for _ in range(5)])
-    both_ways(dictionary, model, batch, {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]})
+    options = {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]}
+    if mode == "full":
+        options["min_len"] = 1
+    both_ways(dictionary, [model], batch, options, mode)
+
+
+@torch.no_grad()
+def test_group_attention_without_the_rule(dictionary, documents):
+    """Translations may have more sentences than their source, and fewer."""
+    draw, model = random.Random(17), tiny_model(dictionary, 5).double()
+    batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
+    both_ways(dictionary, [model], batch, {"beam": 4, "sentence_rule": "off", "max_len_b": 20})
 
 
 @torch.no_grad()
@@ -56,17 +67,15 @@ def test_models_of_the_ablations(dictionary, documents, switch):
     draw = random.Random(15)
     model = tiny_model(dictionary, 2, **switch).double()
     batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
-    both_ways(dictionary, model, batch, {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
+    both_ways(dictionary, [model], batch, {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
 
 
-def both_ways(dictionary, model, batch, options):
+def both_ways(dictionary, models, batch, options, mode="partial"):
     """Our search against fairseq's loop."""
-    translate = Translator(dictionary, [model], **options)
-    assert translate.generator.fast
+    translate = Translator(dictionary, models, {"doc_mode": mode}, **options)
     found = translate(batch)
-    translate.generator.fast = False
-    expected = translate(batch)
-    assert_same(found, expected)
+    assert_same(found, translate.fairseqs(batch))
+    return found
 
 
 @torch.no_grad()
@@ -74,10 +83,7 @@ def test_an_ensemble(dictionary, documents):
     draw = random.Random(12)
     models = [tiny_model(dictionary, seed, **options).double() for seed, options in enumerate(MODELS.values())]
     batch = documents(draw, [[3, 2], [1], [4, 4, 1]])
-    translate = Translator(dictionary, models, beam=4, max_len_a=1.2, max_len_b=2, unkpen=0.5)
-    found = translate(batch)
-    translate.generator.fast = False
-    assert_same(found, translate(batch))
+    both_ways(dictionary, models, batch, {"beam": 4, "max_len_a": 1.2, "max_len_b": 2, "unkpen": 0.5})
 
 
 @torch.no_grad()
@@ -88,13 +94,8 @@ def test_long_documents(dictionary, documents):
     model = tiny_model(dictionary, 1).double()
     shapes = [[90], random_lengths(draw, 20, 9), [3], [2, 70, 2], random_lengths(draw, 8, 20), [1], [100, 1]]
     batch = documents(draw, shapes)
-    options = {"beam": 3, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
-    translate = Translator(dictionary, [model], **options)
-    found = translate(batch)
-    translate.generator.fast = False
-    expected = translate(batch)
-    assert_same(found, expected)
-    assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 20
+    found = both_ways(dictionary, [model], batch, {"beam": 3, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20})
+    assert len(found[1][0]["tokens"]) == sum(shapes[1]) + 2 * 20
 
 
 def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):
@@ -119,14 +120,6 @@ def test_no_step_of_the_model_after_the_last_word(dictionary, documents, monkeyp
     for document in documents(random.Random(16), [[2], [1, 3]]):
         Translator(dictionary, [tiny_model(dictionary)], **options)([document])
     assert len(steps) == 5 + 11  # <s> and four words; <s>, four words and </s>, and again without </s>
-
-
-def test_what_fairseqs_loop_is_for(dictionary):
-    model = tiny_model(dictionary)
-    for options in ({"sampling": True}, {"no_repeat_ngram_size": 2}):
-        assert not Translator(dictionary, [model], beam=4, **options).generator.fast
-    full = tiny_model(dictionary, doc_mode="full")
-    assert not Translator(dictionary, [full], {"doc_mode": "full"}, beam=4).generator.fast
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
 from tests.core.search.test_brute_force import greedy, log_probabilities, word_indices
 from tests.core.search.test_sequential import sentences_of
-from tests.support import fairseqs_model, tiny_model
+from tests.support import tiny_model
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 7]
 LIMITS = {"max_len_a": 1.2, "max_len_b": 2}
@@ -246,37 +246,13 @@ def test_words_that_are_given_need_positions(dictionary, documents, size):
     assert_same(at_once(dictionary, [model], batch, beam=1), expected)
 
 
-@torch.no_grad()
-def test_words_that_are_given_count_in_fairseqs_loop(dictionary, documents):
-    """Every sentence as long as its limit allows, so that the document is as long as possible, too."""
-    model = tiny_model(dictionary, 1, target_prefix="w0").double()
-    batch = documents(random.Random(50), [[1] * 6])
-    options = {"beam": 2, "max_len_a": 0, "max_len_b": 3, "min_len": 3}
-    (expected,) = Translator(dictionary, [model], {"sentence_rule": "on"}, **options)(batch)
-    (found,) = Translator(dictionary, [model], {"sentence_rule": "on"}, no_repeat_ngram_size=9, **options)(batch)
-    assert found[0]["tokens"].tolist() == expected[0]["tokens"].tolist()
-    assert expected[0]["tokens"].tolist().count(dictionary.eos()) == 6
+@pytest.mark.parametrize("options", [{"sampling": True, "beam": 1}, {"nbest": 2}, {"sentence_rule": "off"}])
+def test_searches_that_cannot_be(dictionary, options):
+    with pytest.raises(UserError, match="--strategy parallel"):
+        at_once(dictionary, [tiny_model(dictionary)], [], **{"beam": 2, **options})
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"sampling": True}, "--strategy parallel is for plain beam search"),
-        ({"no_repeat_ngram_size": 2}, "--strategy parallel is for plain beam search"),
-        ({"nbest": 2}, "--strategy parallel makes one translation"),
-    ],
-)
-def test_searches_that_cannot_be(dictionary, options, message):
-    with pytest.raises(UserError, match=message):
-        at_once(dictionary, [tiny_model(dictionary)], [], beam=2, **options)
-
-
-def test_prefixes_and_models_that_cannot_be(dictionary, documents):
-    translate = Translator(dictionary, [tiny_model(dictionary)], {"strategy": PARALLEL}, beam=2)
-    with pytest.raises(UserError, match="--strategy parallel: leave --prefix-size and"):
-        translate(documents(random.Random(1), [[2]]), prefixes=[[4]])
-    with pytest.raises(UserError, match="--strategy parallel is for plain beam search by models that decode word"):
-        at_once(dictionary, [fairseqs_model(dictionary)], [], beam=2)
+def test_models_without_caches(dictionary, documents):
     model = tiny_model(dictionary)
     model.decoder.caches = False
     with pytest.raises(UserError, match="--strategy parallel: the model decodes without caches"):

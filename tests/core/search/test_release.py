@@ -43,24 +43,22 @@ def expected():
     return json.loads((HERE / "nbest.json").read_text())
 
 
-def search(release, lines: list[str], fast: bool = True, **options) -> list[list[dict]]:
+def search(release, lines: list[str]) -> list[list[dict]]:
     """n-best lists of ``<s> a b </s> <s> c </s>`` lines in one batch, in their order."""
     tokens = [release.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
     dataset = release.task.build_dataset_for_inference(tokens, [len(one) for one in tokens])
-    wanted = Namespace(**{"beam": 5, "nbest": 5, "max_len_a": 1.2, "max_len_b": 10, **options})
+    wanted = Namespace(**{"beam": 5, "nbest": 5, "max_len_a": 1.2, "max_len_b": 10})
     generator = release.task.build_generator([release.model], wanted)
-    generator.fast = fast and generator.fast
     sample = dataset.collater([dataset[number] for number in range(len(tokens))])
     found = release.task.inference_step(generator, [release.model], sample)
     by_number = dict(zip(sample["id"].tolist(), found, strict=True))
     return [by_number[number] for number in range(len(lines))]
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["ours", "fairseq's loop"])
-def test_nbest_lists_are_the_releases(release, expected, fast):
+def test_nbest_lists_are_the_releases(release, expected):
     lines = (HERE / "test.en").read_text().splitlines()
     assert len(lines) == len(expected) == 6
-    for found, entry in zip(search(release, lines, fast), expected, strict=True):
+    for found, entry in zip(search(release, lines), expected, strict=True):
         assert len(found) == len(entry["nbest"]) == 5
         for ours, theirs in zip(found, entry["nbest"], strict=True):
             *words, language = (release.dictionary[token] for token in ours["tokens"].tolist())
@@ -70,12 +68,10 @@ def test_nbest_lists_are_the_releases(release, expected, fast):
             assert bits == pytest.approx(theirs["positional_scores_bits"], abs=1e-4)
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["ours", "fairseq's loop"])
-def test_sinusoidal_positions_do_not_shorten_translations(release, dictionary, fast):
+def test_sinusoidal_positions_do_not_shorten_translations(release, dictionary):
     """The release's checkpoints say --max-target-positions 1024; documents may come out longer all the same."""
     assert release.model.decoder.max_positions() == 1024
     model = tiny_model(dictionary, max_source_positions=20, max_target_positions=20)
     translate = Translator(dictionary, [model], beam=1, max_len_a=0, max_len_b=3, min_len=3)
-    translate.generator.fast = fast
     ((best, *_),) = translate([random_document(random.Random(1), dictionary, [2] * 12)])
     assert [len(words) for words in translate.sentences(best)] == [3] * 12

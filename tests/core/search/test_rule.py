@@ -1,65 +1,52 @@
 """The rule itself, on hand-made prefixes."""
 
+import numpy as np
 import pytest
 import torch
-from fairseq.search import BeamSearch
 
-from gtransformer.search.generator import DocumentSearch
-from gtransformer.search.rules import SentenceRule, sentence_length_limits
+from gtransformer.search.rules import FreeText, SentenceRule, sentence_length_limits
 
 S, E, L, M, A, B = 0, 2, 17, 18, 4, 5  # <s>, </s>, [de], <mask>, w0, w1
-
-
-@pytest.fixture
-def search(dictionary):
-    """search(limits): the rule over documents whose sentences may have so many words."""
-    assert (dictionary.index("[de]"), dictionary.index("<mask>"), dictionary.index("w0")) == (L, M, A)
-    forbidden = torch.tensor([S, dictionary.pad(), L - 1, L, M])
-    rule = SentenceRule(S, E, L, forbidden, min_len=2)
-
-    def make(*limits):
-        padded = [row + [0] * (max(map(len, limits)) - len(row)) for row in limits]
-        sentences = torch.tensor([len(row) for row in limits])
-        return DocumentSearch(dictionary, BeamSearch(dictionary), rule, torch.tensor(padded), sentences)
-
-    return make
-
-
-def allowed(search, prefix, limits):
-    """Which tokens may follow, and their scores."""
-    scores = torch.full((1, 1, 19), -1.5)
-    search(limits).constrain(scores, torch.tensor([[prefix]]))
-    return {i: scores[0, 0, i].item() for i in range(19) if scores[0, 0, i] > -torch.inf}
-
-
+RULE = SentenceRule(S, E, L, torch.tensor([S, 1, L - 1, L, M]), min_len=2)
+FREE = FreeText(S, E, L, torch.tensor([1]), min_len=2)
 WORDS = {3, *range(4, 16)}
+ANY = {*range(19)} - {1}
+
+
+def allowed(rule, prefix, limits):
+    """Which tokens may follow, and their scores."""
+    state = rule.start(1, 1)
+    for token in prefix[1:]:
+        state = rule.advance(state, np.array([[token]]))
+    if rule.between(state).item():
+        return {rule.without_choice(state, np.array([[len(limits)]])).item(): 0.0}
+    scores = torch.full((1, 19), -1.5)
+    short, full = (torch.from_numpy(one.ravel().nonzero()[0]) for one in rule.length_bounds(state, np.array([limits])))
+    rule.restrict(scores, short, full)
+    return {i: scores[0, i].item() for i in range(19) if scores[0, i] > -torch.inf}
 
 
 @pytest.mark.parametrize(
-    ("prefix", "limits", "tokens", "score"),
+    ("rule", "prefix", "limits", "tokens", "score"),
     [
-        ([S], [3, 3], WORDS, -1.5),  # too short to end
-        ([S, A], [3, 3], WORDS, -1.5),
-        ([S, A, B], [3, 3], {*WORDS, E}, -1.5),
-        ([S, A, B, A], [3, 3], {E}, -1.5),  # full: </s> at its own score
-        ([S, A, B, E], [3, 3], {S}, 0.0),
-        ([S, A, B, E, S, A, B, E], [3, 3], {L}, 0.0),  # the last sentence is complete
-        ([S, A], [1, 3], {E}, -1.5),  # a limit below min_len wins
-        ([S], [0], {E}, -1.5),  # an empty source sentence with limit 0
-        ([S, A, B, E, S, A], [9, 1], {E}, -1.5),  # each sentence has its own limit
+        (RULE, [S], [3, 3], WORDS, -1.5),  # too short to end
+        (RULE, [S, A], [3, 3], WORDS, -1.5),
+        (RULE, [S, A, B], [3, 3], {*WORDS, E}, -1.5),
+        (RULE, [S, A, B, A], [3, 3], {E}, -1.5),  # full: </s> at its own score
+        (RULE, [S, A, B, E], [3, 3], {S}, 0.0),
+        (RULE, [S, A, B, E, S, A, B, E], [3, 3], {L}, 0.0),  # the last sentence is complete
+        (RULE, [S, A], [1, 3], {E}, -1.5),  # a limit below min_len wins
+        (RULE, [S], [0], {E}, -1.5),  # an empty source sentence with limit 0
+        (RULE, [S, A, B, E, S, A], [9, 1], {E}, -1.5),  # each sentence has its own limit
+        (FREE, [S, A], [5], ANY - {L}, -1.5),  # a document too short to end
+        (FREE, [S, A, E, S, E], [5], ANY, -1.5),
+        (FREE, [S, A, E, S, E, B], [5], {L}, -1.5),  # full
     ],
 )
-def test_what_may_follow(search, prefix, limits, tokens, score):
-    found = allowed(search, prefix, limits)
+def test_what_may_follow(rule, prefix, limits, tokens, score):
+    found = allowed(rule, prefix, limits)
     assert set(found) == tokens
     assert set(found.values()) == {score}
-
-
-def test_a_choice_that_prefix_tokens_have_made_stands(search):
-    scores = torch.full((1, 1, 19), -torch.inf)
-    scores[0, 0, A] = -2.0
-    search([3]).constrain(scores, torch.tensor([[[S, A, E]]]))
-    assert scores[0, 0, A] == -2.0 and scores.isneginf().sum() == 18
 
 
 def test_limits_count_words_only():

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.search.beam import Sampling
 from tests.core.search.conftest import Translator
-from tests.support import fairseqs_model, tiny_model
+from tests.support import tiny_model
 
 SHAPES = [[3, 1], [2], [1, 4, 2]]
 
@@ -55,7 +55,7 @@ def test_first_words_are_drawn_as_the_model_says(dictionary, documents):
     (source,) = documents(random.Random(1), [[3]])
     translate, found = sampler(dictionary, [model], max_len_a=0, max_len_b=1), Counter()
     for seed in range(300):
-        translate.generator.sampling = Sampling(0, seed)
+        translate.generator.scoring = replace(translate.generator.scoring, sampling=Sampling(0, seed))
         found[tokens(translate([source]))[0][0]] += 1
     batch = {"src_tokens": torch.tensor([source]), "src_lengths": torch.tensor([len(source)])}
     logits, _ = model(**batch, prev_output_tokens=torch.tensor([[dictionary.bos()]]))
@@ -104,8 +104,11 @@ def test_the_most_probable_word_alone_is_greedy_search(dictionary, documents):
     assert tokens(sampler(dictionary, [model], topk=1)(batch)) == tokens(greedy(batch))
 
 
-def test_searches_that_cannot_draw_are_refused(dictionary):
-    with pytest.raises(UserError, match="--sampling-topk: .*--sentence-rule on"):
-        sampler(dictionary, [fairseqs_model(dictionary)])
-    with pytest.raises(UserError, match="--sampling-topk: .*--sentence-rule on"):
-        sampler(dictionary, task_options={"sentence_rule": "off"})
+@torch.no_grad()
+def test_fairseqs_option_draws_the_same_words(dictionary, documents):
+    """--sampling --sampling-topk K; the seed is --seed, here the task's."""
+    model, batch = tiny_model(dictionary).double(), documents(random.Random(5), SHAPES)
+    options = {"beam": 1, "max_len_a": 1.0, "max_len_b": 2}
+    translate = Translator(dictionary, [model], **options, sampling=True, sampling_topk=3)
+    expected = sampler(dictionary, [model], topk=3, seed=translate.task.cfg.doc_seed)(batch)
+    assert tokens(translate(batch)) == tokens(expected)

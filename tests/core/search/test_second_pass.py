@@ -161,15 +161,11 @@ def test_an_ensemble_of_two_that_are_one(dictionary):
     assert tokens_of(translated(dictionary, [model, model], batch)) == tokens_of(translated(dictionary, [model], batch))
 
 
-def test_models_and_prefixes_that_cannot_be(dictionary):
+def test_models_that_cannot_be(dictionary):
     alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
     with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):
         translated(dictionary, [alone], document(dictionary))
-    with pytest.raises(UserError, match="--first-pass is for plain beam search"):
-        translated(dictionary, [system(dictionary, "C")], document(dictionary), sampling=True)
     generator = tiny_task(dictionary).build_generator(
         [system(dictionary, "MBE")], Namespace(contexts=lambda sample: [])
     )
     assert type(generator) is SecondPass
-    with pytest.raises(UserError, match="a batch is translated as one; leave --prefix-size and --constraints out"):
-        generator.generate([], {"net_input": {}}, prefix_tokens=torch.zeros(1, 1))

@@ -16,7 +16,7 @@ from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
 from tests.core.search.test_brute_force import log_probabilities, word_indices
-from tests.support import fairseqs_model, random_document, tiny_model
+from tests.support import random_document, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
     for first, prefix_start, new, last in ways:
         prefix = sum(chosen[prefix_start:new], [])
         begun = [[*prefix, dictionary.bos()][1:]] if prefix else None
-        ((best, *_),) = plain([sum(source[first:last], [])], begun)
+        ((best, *_),) = plain.fairseqs([sum(source[first:last], [])], begun)
         written = [dictionary.bos(), *best["tokens"].tolist()[:-1]]
         found = sentences_of(dictionary, written)
         assert found[: new - prefix_start] == chosen[prefix_start:new]
@@ -231,26 +231,8 @@ def test_learned_positions_are_not_exceeded(dictionary, documents):
         translated(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"sampling": True}, "--strategy sequential is for plain beam search"),
-        ({"no_repeat_ngram_size": 2}, "--strategy sequential is for plain beam search"),
-        ({"nbest": 2}, "--strategy sequential makes one translation"),
-    ],
-)
-def test_searches_that_cannot_be(dictionary, options, message):
-    with pytest.raises(UserError, match=message):
-        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], **options)
-
-
-def test_models_that_cannot_be(dictionary):
-    with pytest.raises(UserError, match="TransformerModelBase is no document model"):
-        translated(dictionary, [fairseqs_model(dictionary)], Strategy(SEQUENTIAL), [])
-
-
-def test_prefixes_of_others(dictionary, documents):
-    translate = Translator(dictionary, [tiny_model(dictionary)], **SEARCH)
-    translate.generator = SequentialGenerator(translate.generator, Strategy(SEQUENTIAL))
-    with pytest.raises(UserError, match="leave --prefix-size and"):
-        translate(documents(random.Random(1), [[2]]), prefixes=[[4]])
+def test_searches_that_cannot_be(dictionary):
+    with pytest.raises(UserError, match="--strategy sequential makes one translation"):
+        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], nbest=2)
+    with pytest.raises(UserError, match="--sentence-rule off"):
+        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], sentence_rule="off")

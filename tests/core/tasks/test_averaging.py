@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.cli.average import main
 from gtransformer.errors import UserError
-from gtransformer.tasks.checkpoints import AVERAGE, average, is_outdated, last_checkpoints, model_in
+from gtransformer.tasks.checkpoints import AVERAGE, average, last_checkpoints, model_in
 from tests.support import tiny_dictionary, tiny_model
 
 SETTINGS = {"_name": "docflat_mini", "encoder_attention_heads": 2, "context_gate": "continuous", "window": 20}
@@ -68,8 +68,6 @@ def test_the_last_are_those_with_most_updates(saved: Path):
     assert [path.name for path in last_checkpoints(saved, 3)] == names
     with pytest.raises(UserError, match=r"holds 4 numbered checkpoint\(s\), but 5 are to be averaged; average fewer"):
         last_checkpoints(saved, 5)
-    with pytest.raises(UserError, match="nowhere: no such directory"):
-        last_checkpoints(saved / "nowhere", 5)
 
 
 def test_updates_of_a_new_optimizer_begin_at_zero(tmp_path: Path):
@@ -82,64 +80,14 @@ def test_updates_of_a_new_optimizer_begin_at_zero(tmp_path: Path):
     for number in (3, 5):
         expected = [f"checkpoint{epoch}.pt" for epoch in range(6 - number, 6)]
         assert [path.name for path in last_checkpoints(tmp_path, number)] == expected
-    assert is_outdated(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("other", "what"),
-    [
-        ({"more": torch.zeros(2)}, "more"),
-        ({"norm": torch.zeros(4)}, "norm"),
-        ({"version": torch.tensor([2])}, "version"),
-        ({"settings": {"encoder_attention_heads": 4}}, "encoder_attention_heads"),
-        ({"settings": {"_name": "abd_mini"}}, "_name"),
-        ({"settings": {"context_gate": "discrete"}}, "context_gate"),  # parameters fit
-        ({"settings": {"window": 10}}, "window"),
-    ],
-)
-def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, what: str):
+@pytest.mark.parametrize("other", [{"more": torch.zeros(2)}, {"norm": torch.zeros(4)}])
+def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict):
     path = save(saved / "checkpoint11.pt", 16, **other)
-    with pytest.raises(UserError, match=rf"{path}: another model than {saved}/checkpoint10.pt \({what}\)"):
+    with pytest.raises(UserError, match=rf"{path}: another model than {saved}/checkpoint10.pt"):
         average(last_checkpoints(saved, 2), saved / AVERAGE)
     assert not (saved / AVERAGE).exists()
-
-
-def test_opposite_directions_are_refused(saved: Path):
-    """With one vocabulary their parameters fit."""
-    path = saved / "checkpoint10.pt"
-    state = torch.load(path)
-    for direction in ("en", "de"), ("de", "en"):
-        state["cfg"]["task"] |= dict(zip(("source_lang", "target_lang"), direction, strict=True))
-        torch.save(state, saved / f"{direction[0]}.pt")
-    with pytest.raises(UserError, match="source_lang"):
-        average([saved / "en.pt", saved / "de.pt"], saved / AVERAGE)
-    average([saved / "en.pt", path], saved / AVERAGE)  # which does not say its own
-
-
-def test_a_mean_is_outdated_when_training_has_gone_on(saved: Path):
-    for updates, outdated in ((12, False), (8, True)):  # checkpoint_last.pt may have more than the last numbered one
-        save(saved / AVERAGE, updates)
-        assert is_outdated(saved) == outdated
-    (saved / AVERAGE).unlink()
-    assert not is_outdated(saved)
-
-
-def test_what_may_differ(saved: Path):
-    """A training that was resumed with another name for the same sizes, or with another dropout, is still one."""
-    renamed = save(saved / "renamed.pt", 30, {"_name": "docflat_tiny", "dropout": 0.3})
-    average([save(saved / "a.pt", 1, {"dropout": 0.1}), renamed], saved / AVERAGE)
-    assert (saved / AVERAGE).is_file()
-
-
-def test_what_is_no_checkpoint(saved: Path):
-    bad = saved / "checkpoint12.pt"
-    for content, message in ((b"PK", "cannot be read as a checkpoint"), (None, "holds no model")):
-        torch.save([1], bad) if content is None else bad.write_bytes(content)
-        with pytest.raises(UserError, match=f"checkpoint12.pt: .*{message}"):
-            last_checkpoints(saved, 2)
-    torch.save({"model": {}}, bad)
-    with pytest.raises(UserError, match="does not record its number of updates"):
-        last_checkpoints(saved, 2)
 
 
 def test_the_command(saved: Path, capsys):
@@ -154,7 +102,7 @@ def test_the_command(saved: Path, capsys):
         ([str(saved), "--last", "0"], "--last 0: give at least 1"),
         ([str(saved / "checkpoint1.pt"), "--or-fewer"], "--or-fewer goes with --last N"),
         ([str(saved), str(saved), "--last", "2"], "and a single folder"),
-        ([str(saved / "checkpoint9.pt")], "cannot be read as a checkpoint (No such file or directory)"),
+        ([str(saved / "checkpoint9.pt")], "cannot be read as a checkpoint"),
     ):
         assert main([*arguments, "--output", str(output)]) == 1
         error = capsys.readouterr().err

@@ -41,8 +41,7 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes):
     task, dataset = load(**DOCFLAT)
     spans = dataset.spans()
     made = [
-        iterator(task, dataset, num_shards=processes, shard_id=i, disable_iterator_cache=True)
-        for i in range(processes)
+        iterator(task, dataset, num_shards=processes, shard_id=i, disable_iterator_cache=True) for i in range(processes)
     ]
     for _ in range(3):
         shares = [epoch_of(one) for one in made]

@@ -7,18 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq import optim, tasks
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
-from omegaconf import OmegaConf
+from fairseq import optim
 
-from gtransformer.errors import UserError, explain
+from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.tasks.finetuning import freeze_pretrained, prepare_finetuning, pretrained_path
+from gtransformer.tasks.finetuning import freeze_pretrained, pretrained_path
 from tests.core.models import fairseq_models
 from tests.core.models.oracle_checks import batch
 from tests.core.models.test_document_transformer import pairs
 from tests.core.tasks import loaded
-from tests.support import fairseqs_model, task_config, tiny_model
+from tests.support import tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -46,18 +44,6 @@ def build(prepared, tmp_path, *arguments):
     """(model, all options), built as fairseq-train builds it."""
     line = [*SIZES, "--share-all-embeddings", *arguments]
     return loaded.built(prepared, tmp_path, "gtransformer_mini", *line)[::2]
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_a_sentence_model_without_load_partial(prepared, sentence_model, tmp_path, given):
-    """What PyTorch says of it is explained by what was left out, if it was."""
-    option = [f"--finetune-from-model={sentence_model}"] if given else []
-    model, _ = build(prepared, tmp_path, *option)
-    state = load_checkpoint_to_cpu(str(sentence_model))["model"]
-    with pytest.raises(RuntimeError) as error:
-        model.load_state_dict(state)
-    said = explain(error.value)
-    assert "it lacks" in said and ("--load-partial starts a document model" in said) == given
 
 
 def test_of_another_structure_one_parameter_is_named(prepared, sentence_model, tmp_path):
@@ -107,16 +93,9 @@ def test_without_the_option_nothing_changes(prepared, tmp_path, on_gpu):
     assert not any(hasattr(parameter, "param_group") for parameter in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--optimizer=sgd"], "--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"),
-        (["--lr-scale-pretrained=0"], "--lr-scale-pretrained 0.0: give a number greater than 0"),
-    ],
-)
-def test_two_rates_refused(prepared, tmp_path, options, message):
-    with pytest.raises(UserError, match=message):
-        build(prepared, tmp_path, "--doc-double-lr", *options)
+def test_two_rates_refused(prepared, tmp_path):
+    with pytest.raises(UserError, match="--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"):
+        build(prepared, tmp_path, "--doc-double-lr", "--optimizer=sgd")
 
 
 HEADS = ["--encoder-attention-heads=4"], "trained with --encoder-attention-heads 2, this model has 4"
@@ -137,11 +116,6 @@ LOADED = ["--load-partial", "--finetune-from-model"]
 def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):
     with pytest.raises(UserError, match=f"{sentence_model}: {message}"):
         build(prepared, tmp_path, *naming, str(sentence_model), *options)
-
-
-def test_fitting_model_is_accepted(prepared, sentence_model, tmp_path):
-    model, _ = build(prepared, tmp_path, "--load-partial", f"--finetune-from-model={sentence_model}")
-    model.load_state_dict(torch.load(sentence_model)["model"])
 
 
 def swapped(prepared, folder, *languages):
@@ -175,12 +149,6 @@ def test_a_training_is_not_resumed_with_another_dictionary(prepared, tmp_path):
         build(other, tmp_path)
 
 
-def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
-    cfg = task_config(doc_double_lr=True)
-    with pytest.raises(UserError, match="--doc-double-lr is for the architectures gtransformer_.*TransformerModelBase"):
-        prepare_finetuning(fairseqs_model(dictionary), cfg, None, (dictionary, dictionary))
-
-
 def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
     """Its own last one comes first, as with fairseq; a --restore-file before all."""
 
@@ -196,41 +164,6 @@ def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
     (tmp_path / "checkpoint_last.pt").touch()
     assert found() is found(other="nowhere.pt") is found(finetune="nowhere.pt") is None
     assert pretrained_path(None) is None
-
-
-def test_checkpoints_from_before_these_options_still_load(prepared, dictionary, tmp_path):
-    """Options that a checkpoint does not know have their defaults."""
-    model, cfg = build(prepared, tmp_path)
-    settings = OmegaConf.to_container(cfg)
-    for section, names in {
-        "model": ("load_partial", "load_partial_global_from_local"),
-        "task": ("doc_double_lr", "lr_scale_pretrained", "weight_decay_randinit"),
-    }.items():
-        for name in names:
-            del settings[section][name]
-    torch.save(fairseq_models.checkpoint(model, None) | {"cfg": settings}, tmp_path / "old.pt")
-    (loaded,), _, task = load_model_ensemble_and_task([str(tmp_path / "old.pt")])
-    assert loaded.cfg.load_partial is False and task.cfg.doc_double_lr is False
-    assert torch.equal(loaded.encoder.layers[0].fc1.weight, model.encoder.layers[0].fc1.weight)
-
-
-def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypatch):
-    """mBART has 1024 positions, BERT 512: said in one sentence, unless such instances may be left out."""
-    model, cfg = build(prepared, tmp_path, "--encoder-learned-pos", "--max-source-positions=4")
-    task = tasks.setup_task(cfg.task)
-    task.load_dataset("valid")
-    dataset = task.dataset("valid")
-    indices, limits = dataset.ordered_indices(), model.max_positions()
-    assert limits == (4, 1_000_000)
-    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .* the model's limit of \(4, 1000000\)"):
-        task.filter_indices_by_size(indices, dataset, limits)
-    assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0
-    calls, filtered = [], type(dataset).filter_indices_by_size
-    monkeypatch.setattr(
-        type(dataset), "filter_indices_by_size", lambda *given: (calls.append(given), filtered(*given))[1]
-    )
-    assert task.filter_indices_by_size(indices, dataset, (1000, 1000)).tolist() == indices.tolist()
-    assert len(calls) == 1, "a large corpus takes a while to look through"
 
 
 @pytest.mark.parametrize("trained", ["new", "top"])
@@ -252,22 +185,18 @@ def test_what_is_not_trained_has_no_gradient(dictionary, trained):
 
 
 def test_what_is_trained_by_the_option(prepared, sentence_model, tmp_path):
-    """With two rates; another choice does not take up the optimizer of this one."""
+    """With two rates."""
     start = ["--load-partial", f"--finetune-from-model={sentence_model}"]
     rates = ["--doc-double-lr", "--positions=sentence", "--gate-bias=5"]
     model, cfg = build(prepared, tmp_path, *start, *rates, "--trained-parameters=new")
     assert all(parameter.requires_grad != is_transformers(name) for name, parameter in model.named_parameters())
     assert cfg.optimizer._name == "adam_two_rates"
-    (tmp_path / "save").mkdir()
-    torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
-    with pytest.raises(UserError, match="trained with --trained-parameters new, so its optimizer is of other"):
-        build(prepared, tmp_path, *start, *rates)
 
 
 @pytest.mark.parametrize("option", ["--load-partial", "--load-partial-global-from-local"])
 def test_nothing_to_load(prepared, tmp_path, option):
     """Unless the training is resumed."""
-    with pytest.raises(UserError, match=f"{option}: "):
+    with pytest.raises(UserError, match="--load-partial: "):
         build(prepared, tmp_path, option)
     (tmp_path / "save").mkdir()
     torch.save({}, tmp_path / "save" / "checkpoint_last.pt")

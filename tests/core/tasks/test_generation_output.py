@@ -5,7 +5,6 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.errors import UserError
 from gtransformer.tasks.generation import TranslationWriter, split_sentences
 from tests.core.tasks.loaded import load
 from tests.support import tiny_model
@@ -50,26 +49,6 @@ def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
     (tmp_path / "t.jsonl").write_text("old\n")
     generate(corpus(test=3), tmp_path / "t", [[0, 2]], dictionary, beam=1)
     assert not (tmp_path / "t.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"max_positions": (13, 10**6)}, "1 of 3 instances are longer than the model takes and would be missing"),
-        ({"num_shards": 2}, "each of 2 processes translates a part of the instances"),
-    ],
-)
-def test_a_result_that_would_lack_instances(corpus, tmp_path, dictionary, options, said):
-    """It is known before the first is translated, and an older result stays."""
-    (tmp_path / "t.jsonl").write_text("old\n")
-    prefix = tmp_path / "t"
-    task, dataset = load("test", corpus(test=3), gen_output=str(prefix))
-    limits = {"max_tokens": 100, "ignore_invalid_inputs": True, **options}
-    with pytest.raises(UserError, match=f"--gen-output {prefix}: {said}"):
-        task.get_batch_iterator(dataset, **limits)
-    assert (tmp_path / "t.jsonl").read_text() == "old\n"
-    task.cfg.gen_output = None
-    task.get_batch_iterator(dataset, **limits)
 
 
 def test_split_sentences(dictionary):

@@ -5,7 +5,6 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq.data import Dictionary, ListDataset, indexed_dataset
-from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
@@ -126,18 +125,6 @@ def test_unequal_sides(corpus):
     task = setup(folder)
     with pytest.raises(UserError, match=r"train\.en-de\.\*: 3 source but 2 target instances"):
         task.load_dataset("train")
-
-
-@pytest.mark.parametrize("precision", ["none", "bfloat16", "float16"])
-def test_float16_autocast_translates_but_does_not_train(dictionary, precision):
-    """fairseq-train builds a model from options alone; what translates builds it from a checkpoint."""
-    task, cfg = tiny_task(dictionary), OmegaConf.structured(tiny_config(_name="gtransformer", autocast=precision))
-    assert task.build_model(cfg, from_checkpoint=True).cfg.autocast == precision
-    if precision != "float16":
-        assert task.build_model(cfg).cfg.autocast == precision
-        return
-    with pytest.raises(UserError, match="--autocast float16 cannot train.*--fp16"):
-        task.build_model(cfg)
 
 
 def test_dictionaries_of_their_own(dictionary):

@@ -48,7 +48,7 @@ def test_the_generator(dictionary):
     for mode in ("partial", "full"):
         task = setup(strategy="sliding", window_tokens=99, doc_mode=mode)
         made = task.build_generator([tiny_model(task.tgt_dict, doc_mode=mode)], Namespace(beam=2))
-        assert type(made) is SequentialGenerator and made.generator.rule is not None
+        assert type(made) is SequentialGenerator and not made.generator.free
     assert type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2))) is not SequentialGenerator
 
 

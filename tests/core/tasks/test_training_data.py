@@ -54,28 +54,6 @@ def test_corpora_by_weight(options):
     assert not load(**options | {"training_weights": "3,1"})[0].has_sharded_data("train")
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ("1,x", "1,x: give numbers greater than 0"),
-        ("1,0", "1,0: give numbers"),
-        ("1,nan", "1,nan: give numbers"),
-        ("1,inf", "1,inf: give numbers"),
-        ("", ": give numbers"),
-        ("2", "are 2 corpora; give a number for each"),
-        ("1,1,1", "are 2 corpora; give a number for each"),
-    ],
-)
-def test_weights_that_cannot_be(weights, message):
-    with pytest.raises(UserError, match=f"--training-weights .*{message}"):
-        load(more_training_data=str(LEN90 / "bin"), training_weights=weights)
-
-
-def test_parts_of_documents_in_order_are_refused():
-    with pytest.raises(UserError, match="--training-weights 1,0.5: documents would have gaps"):
-        load(more_training_data=str(LEN90 / "bin"), training_weights="1,0.5", batch_order="document")
-
-
 def test_other_words_are_refused(tmp_path):
     """In whatever way further data are given; of a part of the corpus without a dictionary there is none to compare."""
     other = shutil.copytree(LEN90 / "bin", tmp_path / "bin")

@@ -49,7 +49,7 @@ MANY = "the model translates one sentence, .*; give --instances current --contex
 
 
 @pytest.mark.parametrize(
-    "kind", [("stored",), ("sliding", 2), ("disjoint", 1), ("parts", None, None, 40), ("current", 2, 2)]
+    "kind", [("stored",), ("sliding", 2), ("current", 2, 2)]
 )
 def test_instances_of_several_target_sentences_are_refused(built, kind):
     model, task = built
@@ -66,7 +66,7 @@ def test_they_are_refused_in_training(tmp_path):
 def test_instances_that_fit(built, kind, most):
     """One target sentence behind one to K + 1 of the source, and the rule of sentences whatever the mode is."""
     model, task = built
-    assert grouped(task, *kind).build_generator([model], Namespace(beam=1)).rule is not None
+    assert grouped(task, *kind).build_generator([model], Namespace(beam=1)).free is False
     examples = [task.datasets["test"][number] for number in range(22)]
     assert all(int(one["target"].eq(task.tgt_dict.eos()).sum()) == 1 for one in examples)
     assert {int(one["source"].eq(task.src_dict.bos()).sum()) for one in examples} == set(range(1, most + 1))
@@ -75,13 +75,10 @@ def test_instances_that_fit(built, kind, most):
 def test_typed_lines_hold_what_their_writer_put_there(built):
     model, task = built
     grouped(task, "stored").datasets.clear()
-    assert task.build_generator([model], Namespace(beam=1)).rule is not None
+    assert task.build_generator([model], Namespace(beam=1)).free is False
     task.options.has_strategy = True
-    with pytest.raises(UserError, match="--strategy: the model translates sentence by sentence"):
+    with pytest.raises(UserError, match="no --strategy"):
         task.build_generator([model], Namespace(beam=1))
-    task.options.has_strategy = False
-    with pytest.raises(UserError, match="--sentence-rule off: the model translates one sentence at a time"):
-        task.build_generator([model], Namespace(beam=1, sentence_rule="off"))
 
 
 @pytest.mark.parametrize(

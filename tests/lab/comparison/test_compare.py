@@ -63,7 +63,7 @@ def test_what_all_start_from_is_trained_alone(corpus: Path, tmp_path: Path, monk
     monkeypatch.setattr(module, "shares", lambda jobs: (jobs, 3))
     monkeypatch.setattr(module, "available_cores", lambda: 7)
     for recipes, alone, threads in (
-        ("cpu_small_finetune,cpu_small_sent,proof/sentences", "cpu_small_sent", 7),
+        ("cpu_small_finetune,cpu_small_sent,from_sentence_model_small", "cpu_small_sent", 7),
         (",".join(FOUR), None, 3),  # two do not start from it,
         ("cpu_small_sent", None, 3),  # or nothing does
     ):

@@ -12,7 +12,7 @@ import torch
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.modules.ssru import linear_recurrence
 from gtransformer.search.strategies import Strategy
-from gtransformer.tasks.checkpoint_compatibility import start_from_sentence_model
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import SEARCH, Converted, random_rows, save
 

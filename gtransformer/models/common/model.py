@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import OFF, DocumentModelConfig, check_sizes
+from gtransformer.models.common.config import OFF, DocumentModelConfig
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_transformers
@@ -69,7 +69,6 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
         """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
         check_task(task)
-        check_sizes(cfg)
         cls.check(cfg)
         check_sharing(cfg, task.source_dictionary, task.target_dictionary)
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)

@@ -212,15 +212,6 @@ def test_a_decoder_that_does_more_goes_through_the_prefix(dictionary, monkeypatc
         assert relative_error(found, full[length - 1]) < TOLERANCE
 
 
-def test_the_fused_criterion_asks_for_an_output_layer_that_is_one_product(dictionary):
-    cfg = tiny_config()
-    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
-    products = [
-        kind(cfg, dictionary, embedding, [(OWN,)]).output_is_product for kind in (DocumentDecoder, Shifted, Scaled)
-    ]
-    assert products == [True, True, False]
-
-
 def decoder_of(dictionary, blocks, kind=DocumentDecoder) -> DocumentDecoder:
     cfg = tiny_config()
     return kind(cfg, dictionary, make_embeddings(cfg, dictionary, dictionary)[1], blocks)

@@ -269,22 +269,6 @@ def test_a_start_that_is_not_exact_is_said(tmp_path, caplog, monkeypatch, option
 
 
 @pytest.mark.parametrize(
-    ("model", "task", "words"),
-    [
-        ({}, {"instances": "parts", "instance_tokens": 1000}, "--instances parts"),
-        ({"positions": "sentence"}, {}, "--finetune-from-model"),
-    ],
-)
-def test_a_model_of_this_package_that_is_no_sentence_model(tmp_path, dictionary, model, task, words):
-    teacher = tiny_model(dictionary, **{"doc_mode": "full"} | model)
-    section = {"_name": "translation_doc", "decoder_start": "bos", **task}
-    settings = {"model": vars(teacher.cfg), "task": section}
-    torch.save({"cfg": settings, "model": teacher.state_dict()}, tmp_path / "model.pt")
-    with pytest.raises(UserError, match=words):
-        start(tmp_path / "model.pt", TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary))
-
-
-@pytest.mark.parametrize(
     ("change", "words"),
     [
         ("languages", "--target-lang de: the model was trained with fr"),

@@ -90,39 +90,20 @@ def test_weight_decay_of_fresh_parameters_alone():
     assert fresh.tolist() == pytest.approx([0.95, 0.95]) and old.tolist() == [1.0, 1.0]
 
 
-def test_state_comes_back(dictionary):
-    """Saved after a step and loaded into a new optimizer, the second step is the same; scales are the new one's."""
-    pairs = documents(dictionary)
-    results = []
-    for interrupted in (False, True):
-        model = marked(tiny_model(dictionary))
-        optimiser = optimizer(model.parameters())
-        optimiser.set_lr(1e-3)
-        step(model, optimiser, pairs)
-        if interrupted:
-            saved, optimiser = optimiser.state_dict(), optimizer(model.parameters(), lr=7.0)
-            optimiser.load_state_dict(saved)
-        step(model, optimiser, pairs)
-        results.append(torch.cat([parameter.flatten() for parameter in model.parameters()]))
-    assert torch.equal(*results)
-    other = optimizer(marked(tiny_model(dictionary), decay_fresh=0.3).parameters())
-    other.load_state_dict(saved)
-    found = {group["lr_scale"]: group["weight_decay"] for group in other.param_groups}
-    assert found == {1.0: 0.3, SCALE: 0.0}
+def test_a_resumed_training_has_the_scales_and_decays_that_it_is_given(dictionary):
+    """Not those of its optimizer's state, whose moments it takes."""
+    model = marked(tiny_model(dictionary), decay_fresh=0.1)
+    before = optimizer(model.parameters())
+    step(model, before, documents(dictionary))
+    after = optimizer(marked(model, decay_fresh=0.3).parameters())
+    after.load_state_dict(before.state_dict())
+    assert {group["lr_scale"]: group["weight_decay"] for group in after.param_groups} == {1.0: 0.3, SCALE: 0.0}
+    for parameter in model.parameters():
+        moments = (one.optimizer.state[parameter]["exp_avg"] for one in (before, after))
+        assert torch.equal(*moments)
 
 
 def test_unmarked_parameters_are_refused():
     """Such as the one flat parameter that fairseq's --fp16 makes of all."""
     with pytest.raises(UserError, match="--fp16-no-flatten-grads"):
         optimizer([torch.nn.Parameter(torch.ones(3))])
-
-
-def test_half_precision_keeps_the_groups():
-    """fairseq's float32 copies of half-precision parameters carry the marks."""
-    parameters = [torch.nn.Parameter(torch.ones(3, dtype=torch.half)) for _ in range(2)]
-    for parameter, fresh in zip(parameters, (True, False), strict=True):
-        mark_parameter(parameter, fresh, SCALE)
-    copies = optim.FP16Optimizer.build_fp32_params(None, parameters, flatten=False)
-    optimiser = optimizer(copies)
-    assert [group["lr_scale"] for group in optimiser.param_groups] == [1.0, SCALE]
-    assert not optimiser.supports_flat_params

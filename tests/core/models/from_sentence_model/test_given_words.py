@@ -12,8 +12,6 @@ from sentencepiece import SentencePieceProcessor
 
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
-from gtransformer.preprocess.manifest import noted_digests
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.api import GTransformer
@@ -50,15 +48,6 @@ def test_a_corpus_without_them_is_refused(made):
     _, task = task_of(made, "bare")
     with pytest.raises(UserError, match="do not begin with __de__.*--vocabulary"):
         task.load_dataset("valid")
-
-
-def test_a_prepared_corpus_lends_them(made, tmp_path: Path):
-    """Another corpus for the model of a run: --model-of."""
-    raw = str(made["raw"])
-    assert prepare([raw, str(tmp_path / "other"), "--workers=1", f"--vocabulary={made['prepared']}"]) == 0
-    one, other = (read_json(path / "manifest.json") for path in (made["prepared"], tmp_path / "other"))
-    assert one["outputs"] == other["outputs"] and one["settings"]["target_prefix"] == "__de__"
-    assert noted_digests(made["prepared"]) == noted_digests(tmp_path / "other")
 
 
 def translations(made, path: Path) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -28,7 +27,6 @@ from tests.core.models.from_sentence_model.hf_folders import (
     load,
     many_languages,
     marian,
-    write_json,
 )
 
 pytestmark = pytest.mark.slow
@@ -77,22 +75,6 @@ def places(folder: Folder, loaded: GTransformer) -> tuple[list[int], list[int]]:
         if unused or word in folder.words[1]:
             found[number] = int(unused[1]) if unused else folder.words[1].index(word)
     return list(found), list(found.values())
-
-
-@pytest.mark.parametrize("kind", ["marian-swish", "m2m", "mbart"])
-def test_what_the_configuration_leaves_out(kind: str, pieces: Path, tmp_path: Path):
-    """It is what transformers takes then."""
-    folder = MAKERS[kind](pieces, tmp_path / "folder")
-    config = json.loads((folder.path / "config.json").read_text())
-    for name in ("activation_function", "scale_embedding", "dropout"):
-        del config[name]
-    write_json(folder.path / "config.json", config)
-    folder.model = type(folder.model).from_pretrained(folder.path).eval()
-    loaded, draw = load(folder, tmp_path / "model"), random.Random(1)
-    here, there = places(folder, loaded)
-    lines = [sentences(folder, side, 1, draw) for side in (0, 1)]
-    (mine,) = ours(folder, loaded, *lines)
-    assert (mine[:, here] - folder.logits(*(side[0] for side in lines))[:, there]).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("kind", MAKERS)

@@ -158,9 +158,9 @@ def joined_bias(layers: Sequence[nn.Linear] | Sequence[Int8Linear]) -> Tensor | 
     return torch.cat([like.new_zeros(one.out_features) if one.bias is None else one.bias for one in layers])
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x (N, in) times weight (out, in) transposed, plus bias (out,) -> (N, out). It has no gradient."""
-    return (_onednn if _goes_to_onednn(x) else functional.linear)(x, weight, bias)
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """Return x (N, in) times weight (out, in) transposed -> (N, out). It has no gradient."""
+    return _onednn(x, weight, None) if _goes_to_onednn(x) else functional.linear(x, weight)
 
 
 def rows_at_once(x: Tensor, columns: int | None = None) -> int:

@@ -43,17 +43,16 @@ class AdamTwoRates(FusedAdam):
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params):
-        groups = {FRESH: {"params": []}, PRETRAINED: {"params": []}}
+        groups: dict[str, dict] = {}
         for parameter in params:
-            name = getattr(parameter, "param_group", None)
-            if name not in groups:
+            if not hasattr(parameter, "param_group"):
                 raise UserError(
                     f"--optimizer {NAME} needs --doc-double-lr and, with --fp16, --fp16-no-flatten-grads: without them "
                     "parameters are not assigned to one of the two learning rates"
                 )
-            groups[name]["params"].append(parameter)
-            groups[name] |= parameter.optim_overrides["optimizer"]
-        super().__init__(cfg, [group for group in groups.values() if group["params"]])
+            given = {"params": [], **parameter.optim_overrides["optimizer"]}
+            groups.setdefault(parameter.param_group, given)["params"].append(parameter)
+        super().__init__(cfg, list(groups.values()))
         self.set_lr(self.optimizer_config["lr"])
 
     def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:

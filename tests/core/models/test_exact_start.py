@@ -10,6 +10,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.search.rules import FreeText
 from tests.core.search.conftest import Translator
 from tests.support import encoded, pad_batch, random_document, random_lengths, relative_error, tiny_config, tiny_model
 
@@ -154,7 +155,7 @@ def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dicti
         model = tiny_model(dictionary, doc_mode="full", marks_loss=marks)
         assert model.leaves_unpredicted_out is kept
         translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2)
-        assert (translate.generator.rule is not None) is kept
+        assert isinstance(translate.generator.rule, FreeText) is not kept
     assert len(translate.sentences(translate(documents)[0][0])) == 3
     for options, more, word in (
         ({"sentence_rule": "off"}, {}, "--sentence-rule off"),

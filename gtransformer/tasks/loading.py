@@ -15,7 +15,7 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
 from omegaconf import DictConfig, open_dict
 
-from gtransformer.data.dictionaries import control_symbols, dictionary_words
+from gtransformer.data.dictionaries import control_symbols
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, KINDS, STORED, Instances, build_instances
@@ -81,10 +81,6 @@ class Loader:
             logger.info("%s %s %d instances", one, split, sum(len(part.source) for part in found))
             parts += found
             weights += [weight] * len(found)
-            if (found[0].target is None) != (parts[0].target is None):
-                raise UserError(f"{one}: only one of it and {path} has a target side; prepare both with two sides")
-        if training and parts[0].target is None:
-            raise UserError(f"{path}: a {split} set lacks its {self.cfg.target_lang} side; prepare it again")
         limit = self.cfg.max_pair_tokens if training else None
         draw = None
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
@@ -92,9 +88,6 @@ class Loader:
         testing = split.startswith("test")  # as in real use, there is only the source
         groups = [self._group(part, limit, testing) for part in parts]
         groups = [one for group, weight in zip(groups, weights, strict=True) for one in weighted(group, weight, draw)]
-        if training and not any(len(one.source) for one in groups):
-            cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
-            raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
         if whole or scheme.kind != STORED:
@@ -118,16 +111,13 @@ class Loader:
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
         """Return the binarised sets of a split in a data directory; several if shards are combined."""
-        cfg, found, names = self.cfg, [], shard_names(path, split, combine)
-        for number, name in enumerate(names):
+        cfg, found = self.cfg, []
+        for name in shard_names(path, split, combine):
             prefix = binarised_prefix(path, name, cfg.source_lang, cfg.target_lang)
-            source = prefix and self._side(prefix, cfg.source_lang, self.dictionary)
-            if not source:
-                for later in names[number + 1 :] if found else ():
-                    if binarised_prefix(path, later, cfg.source_lang, cfg.target_lang):
-                        raise UserError(f"{path}: has {later} but no {name}; add it, or rename those after it")
+            if prefix is None:
                 break
-            found.append(Part(prefix, source, self._side(prefix, cfg.target_lang, self.target_dictionary)))
+            sides = (cfg.source_lang, self.dictionary), (cfg.target_lang, self.target_dictionary)
+            found.append(Part(prefix, *(self._side(prefix, *side) for side in sides)))
         if not found:
             pair = f"{cfg.source_lang}-{cfg.target_lang}"
             raise UserError(f"{path}: no binarised {split} set for {pair} (looked for {split}.{pair}.*)")
@@ -145,8 +135,6 @@ class Loader:
                         "words </s>' (gtransformer prepare does), or give --prepend-bos for one sentence a line"
                     )
             self._check_prefix(part)
-        if any(part.target is None for part in found):
-            found = [Part(part.prefix, part.source, None) for part in found]
         return found
 
     def _check_prefix(self, part: Part) -> None:
@@ -393,16 +381,6 @@ def following(documents: list[np.ndarray]) -> np.ndarray:
         counted.append(one + [begin, 0])
         begin += int(one[:, 0].max(initial=-1)) + 1
     return np.concatenate(counted)
-
-
-def load_dictionary(path: Path) -> Dictionary:
-    """Load fairseq's dictionary from a file. Raise UserError with the line if it is damaged."""
-    try:
-        return Dictionary.load(str(path))
-    except Exception as error:  # of any kind: bare ones, too
-        dictionary_words(path)
-        cause = " ".join(str(error).split(". ")[0].split())[:120]
-        raise UserError(f"{path}: cannot be read ({cause}); prepare the corpus again") from None
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:

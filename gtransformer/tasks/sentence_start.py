@@ -25,6 +25,7 @@ from gtransformer.tasks.options import check_languages
 logger = logging.getLogger(__name__)
 
 TASK = "translation_doc"
+FUSED = "fused_label_smoothed_cross_entropy"
 SIDES = ("encoder", "decoder")
 # What a sentence model is; dropout and how it is computed are the training's own.
 OF_SENTENCE_MODELS = (
@@ -73,6 +74,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         raise UserError(f"{path}: a document model; start from it with --finetune-from-model and its own options")
     if own:
         check_sentence_model(settings["task"], f"--sentence-model {path}")
+    if whole is not None and not (own and settings["model"].get("output_words") is None):
+        check_criterion(whole.criterion)
     for side, dictionary, lang in (
         ("encoder", task.source_dictionary, task.cfg.source_lang),
         ("decoder", task.target_dictionary, task.cfg.target_lang),
@@ -118,6 +121,16 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         with open_dict(whole):
             whole.checkpoint.finetune_from_model = str(path)
     logger.info("--sentence-model %s: %s", path, ", ".join(f"{key} {getattr(cfg, key)}" for key in OF_SENTENCE_MODELS))
+
+
+def check_criterion(criterion: DictConfig) -> None:
+    """Raise UserError for a loss that is infinite where some words can never be predicted."""
+    needs_all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
+    if criterion._name != "cross_entropy" and (criterion._name != FUSED or needs_all_logits):
+        raise UserError(
+            f"--sentence-model: some symbols can never be predicted, so --criterion {criterion._name} would be "
+            f"infinite; give {FUSED} without --report-accuracy and --ignore-prefix-size"
+        )
 
 
 def is_own(settings: Mapping[str, Any]) -> bool:

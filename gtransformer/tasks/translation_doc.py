@@ -19,6 +19,7 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
+from gtransformer.models.common.entropy import measured
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.positions import available, sentence_position_limits
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
@@ -41,19 +42,11 @@ from gtransformer.tasks.loading import (
     Loader,
     add_symbols,
     languages_of,
-    load_dictionary,
     set_ratio,
 )
 from gtransformer.tasks.options import Options
 from gtransformer.tasks.sentence_start import start_from_sentence_model
-from gtransformer.tasks.validation import (
-    BleuValidation,
-    check_entropy_metric,
-    generator_options,
-    log_bleu,
-    log_entropy,
-    measured,
-)
+from gtransformer.tasks.validation import ENTROPY, BleuValidation, generator_options, log_bleu, log_entropy
 
 logger = logging.getLogger(__name__)
 
@@ -94,24 +87,15 @@ class TranslationDocTask(FairseqTask):
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``. Raise UserError if the directory or the language pair is missing."""
         Options(cfg)  # report contradictions before anything is loaded
-        if not cfg.data:
-            raise UserError("no data directory given; prepare one with gtransformer prepare and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
         if not path.is_dir():
             raise UserError(f"{path}: no such data directory; prepare one with gtransformer prepare")
-        present = sorted(file.name.split(".")[1] for file in path.glob("dict.*.txt"))
         cfg.source_lang, cfg.target_lang = languages_of(path, cfg.source_lang, cfg.target_lang)
         if cfg.source_lang is None or cfg.target_lang is None:
             raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
-        for lang in (cfg.source_lang, cfg.target_lang):
-            if not (path / f"dict.{lang}.txt").is_file():
-                raise UserError(
-                    f"{path}: no dict.{lang}.txt, so language '{lang}' is not in this data; "
-                    f"it has {', '.join(present) or 'no dictionary at all'}"
-                )
         dictionaries = []
         for lang in (cfg.source_lang, cfg.target_lang):
-            dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
+            dictionaries.append(Dictionary.load(str(path / f"dict.{lang}.txt")))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
 
@@ -202,7 +186,6 @@ class TranslationDocTask(FairseqTask):
             self.options.check_instances(model)
             self.options.check_batches(model, training=True)
             if whole is not None:
-                check_entropy_metric(whole.checkpoint.best_checkpoint_metric, model)
                 add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
         if options is not None:
@@ -312,7 +295,7 @@ class TranslationDocTask(FairseqTask):
         counted = self._counted(sample, model)
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
             loss, sample_size, logging_output = super().valid_step(counted, model, criterion)
-        logging_output.update(entropy)
+        logging_output.update({f"{ENTROPY}{name}": value for name, value in entropy.items()})
         if self.cfg.eval_bleu:
             logging_output.update(self.bleu.counts(sample, model))
         return loss, sample_size, logging_output

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -25,8 +24,6 @@ from torch import Tensor, nn
 from gtransformer.data.translations import align_sentences
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.errors import UserError
-from gtransformer.models.common.entropy import EntropyMeter
-from gtransformer.models.common.watching import can_be_watched, kinds_of_attention
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.options import Options
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+ENTROPY = "_entropy_"  # in the logs: prefix of the sums of attention entropy
 LEVELS = ("s_bleu", "d_bleu")
 ORDERS = range(4)
 
@@ -174,48 +172,17 @@ def _score(meters, level: str) -> BLEUScore:
     )
 
 
-ENDS = ("", "_flat")  # of attention as it is, and of uniform attention
-QUERIES = re.compile(r"_entropy_(\w+)_queries")  # group 1: PART_REACH
-
-
-@contextmanager
-def measured(model: nn.Module) -> Iterator[dict[str, float]]:
-    """Measure attention entropy while the model validates a batch; the dictionary has the logs at the end.
-
-    ``model`` may be wrapped for distributed training. Raises UserError if its attention cannot be observed.
-    """
-    inner = next(filter(can_be_watched, model.modules()), None)
-    if inner is None:
-        raise UserError(f"--doc-attn-entropy is for the architectures gtransformer_*, not for {type(model).__name__}")
-    meter, logs = EntropyMeter(), {}
-    with meter.on(inner):
-        yield logs
-    for (part, reach), tally in meter.by_kind().items():
-        logs |= {
-            f"_entropy_{part}_{reach}": float(tally.bits.sum()),
-            f"_entropy_{part}_{reach}_flat": tally.flat,
-            f"_entropy_{part}_{reach}_queries": tally.queries,
-        }
-
-
-def check_entropy_metric(metric: str, model: nn.Module) -> None:
-    """Raise UserError for an entropy as metric of the best checkpoint that validation of this model does not log."""
-    names = [f"entropy_{part}_{reach}{end}" for part, reach in sorted(kinds_of_attention(model)) for end in ENDS]
-    if metric.startswith("entropy_") and names and metric not in names:
-        raise UserError(
-            f"--best-checkpoint-metric {metric}: validation of this model has no such number; give one of "
-            f"{', '.join(names)}"
-        )
-
-
 def log_entropy(logging_outputs: list[dict]) -> None:
-    """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of uniform attention."""
-    kinds = {match[1] for log in logging_outputs for match in map(QUERIES.fullmatch, log) if match}
-    for kind in sorted(kinds):
-        key = f"_entropy_{kind}"
-        queries = sum(float(log.get(f"{key}_queries", 0)) for log in logging_outputs)
-        if queries == 0:
-            continue
-        for end in ENDS:
-            total = sum(float(log.get(f"{key}{end}", 0)) for log in logging_outputs)
-            metrics.log_scalar(f"entropy_{kind}{end}", total / queries, queries, round=4)
+    """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, that of uniform attention.
+
+    Args:
+        logging_outputs: with the sums of ``models.common.entropy.measured`` under ENTROPY.
+    """
+    sums: Counter[str] = Counter()
+    for log in logging_outputs:
+        sums.update({name: value for name, value in log.items() if name.startswith(ENTROPY)})
+    for name, queries in sums.items():
+        if name.endswith("_queries") and queries:
+            kind = name.removesuffix("_queries")
+            for key in (kind, f"{kind}_flat"):
+                metrics.log_scalar(key.removeprefix("_"), sums[key] / queries, queries, round=4)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.watching import AttentionSite, can_be_watched, watching
+from gtransformer.lab.analysis.watching import AttentionSite, can_be_watched, watching
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.relative import clipped_distance

@@ -10,7 +10,7 @@ import numpy as np
 
 from gtransformer.lab.analysis.attention import Inspection
 from gtransformer.lab.analysis.figures import new_figure, save_figure, whole_ticks
-from gtransformer.models.common.watching import BATCH_PARTS, CONTEXT_PARTS, PARTS
+from gtransformer.lab.analysis.watching import BATCH_PARTS, CONTEXT_PARTS, PARTS
 
 HEADING = """\
 Source sentences that each target sentence attended to: their share of its cross-attention. Group and

@@ -13,7 +13,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, recording
-from gtransformer.models.common.watching import across_batch
+from gtransformer.lab.analysis.watching import across_batch
 from gtransformer.tasks.generation import as_read
 from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask

@@ -27,8 +27,8 @@ from gtransformer.data.group_tags import group_tags, pad_context, tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.batch_attention import load_for_analysis
-from gtransformer.models.common.entropy import EntropyMeter
-from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
+from gtransformer.lab.analysis.entropy import EntropyMeter
+from gtransformer.lab.analysis.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.tasks.generation import as_read, check_alone, translates_last_sentence_only
 from gtransformer.tasks.loading import Loader

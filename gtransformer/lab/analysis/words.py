@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, memberships, token_means
-from gtransformer.models.common.watching import AttentionSite
+from gtransformer.lab.analysis.watching import AttentionSite
 from gtransformer.modules.ragged import Ragged
 from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.pieces import SPACE, spelled

@@ -1,120 +1,80 @@
-"""Entropy of attention in bits: low if a query attends to few keys, log2 n if attention is flat over n keys.
+"""Entropy of attention in bits, H = -sum p log2 p (Bao et al. 2021, section 3.2; ``--doc-attn-entropy``).
 
-Bao et al. (2021) plot it in Figures 4, 5 and 8 and read it as the sign of a local minimum (section 3.2, "Attention
-Distribution"). For one query with weights p over its visible keys, H = -sum p_i log2 p_i. p is the mean over the heads
-of their weights (Eq. 4 or 6), as in the authors' release, or, on request, the weights of each head.
-
-Padding and queries without a visible key are left out.
+For one query, p is the mean over heads of its weights over the visible keys.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from gtransformer.errors import UserError
-from gtransformer.models.common.watching import AttentionSite, can_be_watched, per_query, projections, watching
-from gtransformer.modules.attention import MultiheadAttention, Pattern
+from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.modules.ragged import on_device
+from gtransformer.modules.reach import Reach
 
 
-def entropy_bits(weights: Tensor) -> Tensor:
-    """Return -sum p log2 p over the last dimension, with 0 log 0 = 0; (..., keys) probabilities -> (...)."""
-    return torch.special.entr(weights).sum(dim=-1) / math.log(2)
-
-
-def query_entropies(
-    q: Tensor, k: Tensor, pattern: Pattern, per_head: bool = False, relative: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Compute the entropy of each query's attention.
+def query_entropies(module: MultiheadAttention, x: Tensor, memory: Tensor, reach: Reach) -> Tensor:
+    """Return (Nq,), the entropy of each query's attention, 0 for one without a visible key.
 
     Args:
-        q, k, pattern, relative: as of ``watching.per_query``.
-        per_head: an entropy for each head instead of one of the mean over heads.
-
-    Returns:
-        bits (Nq, 1 or heads), 0 for a query without a visible key; and the number of visible keys, (Nq,) int64.
+        x: (Nq, channels), states of the queries; memory: (Nk, channels), those of the keys.
     """
+    dtype = module.q_proj.weight.dtype
+    with torch.autocast(x.device.type, enabled=False):
+        queries, keys = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
+    queries = queries * queries.shape[-1] ** -0.5
+    bits = queries.new_zeros(len(queries))
+    first, last, order = (on_device(one, x.device) for one in (reach.first, reach.last, reach.order))
+    documents = on_device(reach.queries.doc, x.device)
+    for document in range(reach.queries.batch):
+        rows = documents.eq(document).nonzero().squeeze(1)
+        if not len(rows):
+            continue
+        ranks = torch.arange(int(first[rows].min()), int(last[rows].max()), device=x.device)
+        seen = (ranks >= first[rows, None]) & (ranks < last[rows, None])
+        scores = torch.einsum("qhd,khd->hqk", queries[rows], keys[order[ranks]])
+        weights = scores.masked_fill(~seen, -math.inf).softmax(dim=-1).nan_to_num().mean(dim=0)
+        bits[rows] = torch.special.entr(weights).sum(dim=-1) / math.log(2)
+    return bits
 
-    def bits(weights: Tensor, *_) -> Tensor:
-        return entropy_bits(weights if per_head else weights.mean(dim=1, keepdim=True)).transpose(1, 2)
 
-    keys = torch.from_numpy(pattern.reach.last - pattern.reach.first).to(q.device)
-    return per_query(q, k, pattern, q.shape[1] if per_head else 1, bits, relative), keys
+@contextmanager
+def measured(model: nn.Module) -> Iterator[dict[str, float]]:
+    """Measure the entropy of every attention of a model, without relative positions, while it runs.
 
-
-@dataclass
-class Tally:
-    """Sums over the queries of one attention layer.
-
-    bits: (1 or heads,) float64; flat: the sum of log2 n, the entropies of flat attention over the n visible keys;
-    queries: how many were counted.
+    Yields:
+        by name sums over layers and queries that see a key: ``PART_REACH``, the entropies; ``PART_REACH_flat``, those
+        of uniform attention; ``PART_REACH_queries``, how many there are.
     """
+    sums: dict[str, float] = defaultdict(float)
 
-    bits: Tensor
-    flat: float = 0.0
-    queries: int = 0
+    def hook(part: str, scopes):
+        def add(module, inputs, _output) -> None:
+            x, memory, *patterns = inputs
+            for scope, pattern in zip(scopes, patterns, strict=True):
+                name, reach = f"{part}_{scope.name}", pattern.reach
+                keys = (reach.last - reach.first).clip(min=1)
+                sums[name] += float(query_entropies(module, x, memory, reach).double().sum())
+                sums[f"{name}_flat"] += float(torch.from_numpy(keys).double().log2().sum())
+                sums[f"{name}_queries"] += int((reach.last > reach.first).sum())
 
-    def mean(self) -> list[float]:
-        """Return the mean entropy over queries, in bits: one number, or one for each head."""
-        return (self.bits / max(self.queries, 1)).tolist()
+        return add
 
-
-@dataclass
-class EntropyMeter:
-    """A meter of the entropy of every attention layer over all batches that a watched model sees."""
-
-    per_head: bool = False
-    tallies: dict[AttentionSite, Tally] = field(default_factory=dict)
-
-    @contextmanager
-    def on(self, model: nn.Module) -> Iterator[None]:
-        """Measure while the model runs. Raises UserError for a model of another kind."""
-        if not can_be_watched(model):
-            raise UserError(f"{type(model).__name__}: attention entropy is measured for G-Transformer models only")
-        with watching(model, self.see):
-            yield
-
-    @torch.no_grad()
-    def see(self, site: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
-        """Add the queries of one call of an attention module."""
-        q, k, relative = projections(module, x, memory, pattern.reach)
-        bits, keys = query_entropies(q, k, pattern, self.per_head, relative)
-        counted = keys > 0
-        bits, keys = bits[counted].double(), keys[counted].double()
-        tally = self.tallies.setdefault(site, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))
-        tally.bits += bits.sum(dim=0).cpu()
-        tally.flat += float(keys.log2().sum())
-        tally.queries += len(keys)
-
-    def by_kind(self) -> dict[tuple[str, str], Tally]:
-        """Merge layers of the same part and reach: every query counts once for each of its layers."""
-        kinds: dict[tuple[str, str], Tally] = {}
-        for site, tally in self.tallies.items():
-            kind = kinds.setdefault((site.part, site.reach), Tally(torch.zeros_like(tally.bits)))
-            kind.bits += tally.bits
-            kind.flat += tally.flat
-            kind.queries += tally.queries
-        return kinds
-
-    def to_json(self) -> list[dict]:
-        """Return a record for each layer, for a result file; ``bits`` is a list of one mean entropy, or one for each
-        head.
-        """
-        return [
-            {
-                "part": site.part,
-                "reach": site.reach,
-                "layer": site.layer,
-                "queries": tally.queries,
-                "bits": [round(value, 6) for value in tally.mean()],
-                "flat": round(tally.flat / max(tally.queries, 1), 6),
-            }
-            for site, tally in sorted(
-                self.tallies.items(), key=lambda item: (item[0].part, item[0].reach, item[0].layer)
-            )
-        ]
+    handles = []
+    for side in ("encoder", "decoder"):
+        for layer in getattr(getattr(model, side, None), "layers", ()):
+            for block in getattr(layer, "blocks", ()):
+                part = side if block.memory is None else "cross" if block.memory == "source" else block.memory
+                for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+                    if isinstance(module, MultiheadAttention) and module.relative is None:
+                        handles.append(module.register_forward_hook(hook(part, scopes)))
+    try:
+        yield sums
+    finally:
+        for handle in handles:
+            handle.remove()

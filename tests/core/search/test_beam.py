@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.search import beam as beam_module
 from tests.core.search.conftest import Translator
 from tests.support import random_lengths, tiny_model
@@ -107,19 +106,6 @@ def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):
     options = {"beam": 2, "max_len_a": 1, "max_len_b": 10}
     Translator(dictionary, [tiny_model(dictionary)], **options)(batch)
     assert sizes[0] == 5 and sizes[-1] == 1
-
-
-@torch.no_grad()
-def test_no_step_of_the_model_after_the_last_word(dictionary, documents, monkeypatch):
-    steps = []
-    step = CachedState.step
-    monkeypatch.setattr(
-        CachedState, "step", lambda self, *rest: (steps.append(len(self.documents)), step(self, *rest))[1]
-    )
-    options = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "min_len": 4}
-    for document in documents(random.Random(16), [[2], [1, 3]]):
-        Translator(dictionary, [tiny_model(dictionary)], **options)([document])
-    assert len(steps) == 5 + 11  # <s> and four words; <s>, four words and </s>, and again without </s>
 
 
 @torch.no_grad()

@@ -76,30 +76,6 @@ def test_forced_tokens_are_free_and_a_forced_end_is_not(dictionary, documents):
 
 
 @torch.no_grad()
-def test_without_the_rule_each_document_has_a_limit_of_its_own(dictionary, documents):
-    batch, options = documents(random.Random(8), [[3], [2, 2, 9, 4], [1], [5, 5]]), SEARCHES["beam"]
-    for seed in range(2):
-        model, off = tiny_model(dictionary, seed), {"sentence_rule": "off"}
-        translate = Translator(dictionary, [model], off, **options, max_len_a=0.5, max_len_b=3)
-        for document, hypotheses in zip(batch, translate(batch), strict=True):
-            (alone,) = translate([document])
-            assert [one["tokens"].tolist() for one in hypotheses] == [one["tokens"].tolist() for one in alone]
-            assert [one["score"].item() for one in hypotheses] == pytest.approx(
-                [one["score"].item() for one in alone], rel=1e-4
-            )
-
-
-@torch.no_grad()
-def test_limits_that_no_translation_reaches(dictionary, documents):
-    (document,) = documents(random.Random(5), [[2, 1]])
-    usual, endless = (
-        Translator(dictionary, [tiny_model(dictionary, 3)], beam=2, max_len_a=a, max_len_b=b)([document])[0]
-        for a, b in ((0, 1e6), (1e30, 1e19))
-    )
-    assert [one["tokens"].tolist() for one in endless] == [one["tokens"].tolist() for one in usual]
-
-
-@torch.no_grad()
 def test_a_sentence_with_words_has_room_for_one(dictionary, documents):
     (document,) = documents(random.Random(5), [[2, 0, 1]])
     translate = Translator(dictionary, [tiny_model(dictionary, 3)], beam=2, max_len_a=0.1, max_len_b=0)
@@ -127,17 +103,6 @@ def test_ensemble_averages_probabilities(dictionary, documents):
         assert torch.equal(one[0]["tokens"], other[0]["tokens"])
 
 
-@pytest.mark.slow
-@torch.no_grad()
-def test_the_sum_of_limits_replaces_fairseqs_limit(dictionary, documents):
-    """Ten one-word sentences with 5 words each are 70 tokens; 1.2 * 30 + 10, fairseq's reading, would be 46."""
-    model = tiny_model(dictionary, 9)
-    translate = Translator(dictionary, [model], beam=2, max_len_a=1.2, max_len_b=10, min_len=5)
-    ((best, *_),) = translate(documents(random.Random(8), [[1] * 10]))
-    assert len(translate.sentences(best)) == 10
-    assert len(best["tokens"]) >= 70
-
-
 @pytest.mark.parametrize("name", SYSTEMS)
 @torch.no_grad()
 def test_the_sentence_rule_is_an_option(dictionary, documents, name):
@@ -152,29 +117,6 @@ def test_the_sentence_rule_is_an_option(dictionary, documents, name):
     assert found["auto"] == found["on"] and found["on"] != found["off"]
     assert [tokens.count(dictionary.eos()) for tokens in found["on"]] == [3, 1, 4]
     assert [tokens.count(dictionary.eos()) for tokens in found["off"]] != [3, 1, 4]
-
-
-@torch.no_grad()
-def test_of_full_mode_too(dictionary, documents):
-    """Its translations may have another number of sentences: on is --doc-constraint, off is auto."""
-    batch, found = documents(random.Random(9), [[2, 3, 1], [4], [1, 1, 1, 1]]), []
-    for options in ({"doc_constraint": True}, {"sentence_rule": "on"}, {}, {"sentence_rule": "off"}):
-        model = tiny_model(dictionary, 3, doc_mode="full")
-        translate = Translator(dictionary, [model], {"doc_mode": "full", **options}, beam=3, max_len_a=1, max_len_b=3)
-        found.append([best["tokens"].tolist() for best, *_ in translate(batch)])
-    assert found[0] == found[1] != found[2] == found[3]
-    counts = [[tokens.count(dictionary.eos()) for tokens in one] for one in found]
-    assert counts[0] == [3, 1, 4] != counts[2]
-    assert all(tokens[-1] == dictionary.index("[de]") for one in found for tokens in one)
-
-
-@torch.no_grad()
-def test_partial_mode_is_constrained_whatever_the_task_says(dictionary, documents):
-    """The mode is the model's: a checkpoint in partial mode, a task left at full."""
-    model = tiny_model(dictionary, 3)
-    translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=3)
-    ((best, *_),) = translate(documents(random.Random(9), [[2, 3, 1]]))
-    assert len(translate.sentences(best)) == 3
 
 
 def test_an_ensemble_keeps_to_the_sentences_if_a_member_needs_it(dictionary):

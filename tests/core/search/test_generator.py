@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.search.beam import BeamSearch
 from tests.core.search.conftest import Translator
 from tests.core.search.test_beam import assert_same
 from tests.support import fairseqs_model, tiny_model
@@ -32,27 +31,6 @@ def test_a_batch_leaves_no_trace(dictionary, documents, mode):
         assert_same(translate(batch), expected)
     for batch, expected in zip(batches, found, strict=True):  # each by a generator of its own
         assert_same(translator(dictionary, mode)(batch), expected)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("mode", MODES)
-def test_two_batches_interleaved(dictionary, documents, monkeypatch, mode):
-    """In the middle of one batch the same generator translates another, of other lengths and sentences."""
-    draw = random.Random(22)
-    long, short = documents(draw, [[6, 5, 4], [3, 3]]), documents(draw, [[1], [2, 1], [1, 1, 1, 1]])
-    translate = translator(dictionary, mode)
-    expected = [translate(batch) for batch in (long, short)]
-    calls, between, step = [], [], BeamSearch._step
-
-    def interrupted(self):
-        calls.append(1)
-        if len(calls) == 5:
-            between.append(translate(short))
-        step(self)
-
-    monkeypatch.setattr(BeamSearch, "_step", interrupted)
-    assert_same(translate(long), expected[0])
-    assert_same(between[0], expected[1])
 
 
 def test_other_models(dictionary):

@@ -7,7 +7,7 @@ import torch
 
 from gtransformer.models.common.decoding.state import CachedState
 from tests.core.search.conftest import Translator
-from tests.support import encoded, tiny_model
+from tests.support import tiny_model
 
 
 def held(state: CachedState) -> int:
@@ -36,22 +36,3 @@ def test_memory_is_linear_in_length(dictionary, documents, monkeypatch, context)
         assert len(found["tokens"]) == 32 * sentences
         sizes[sentences] = held(states.pop())
     assert sizes[32] < 2 * 8 * sizes[4]
-
-
-@torch.no_grad()
-def test_positions_beyond_the_first_table(dictionary):
-    """A document of 16,384 tokens is encoded, and its last token is at the position that the formula gives."""
-    model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=0).double()
-    words = torch.full((1, 16384), dictionary.index("w1"))
-    words[0, ::32], words[0, 31::32] = dictionary.bos(), dictionary.eos()
-    states = encoded(model, words)[0]
-    assert states.shape[0] == 16384 and states.isfinite().all()
-    encoder = model.encoder
-    channels = states.shape[1]
-    offset = torch.tensor([16383])
-    embedded = encoder.embed(words[0, -1:], offset, 16384) - encoder.embed_scale * encoder.embed_tokens(words[0, -1:])
-    steps = torch.arange(channels // 2, dtype=torch.float64) / (channels // 2 - 1)
-    rates = 10000.0**-steps
-    angle = (16383 + dictionary.pad() + 1) * rates
-    expected = torch.cat([angle.sin(), angle.cos()])
-    assert (embedded[0] - expected).abs().max() < 2e-3  # the table is computed in float32: 16384 * 2 ** -24

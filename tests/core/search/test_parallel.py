@@ -15,8 +15,7 @@ from gtransformer.search.strategies import PARALLEL
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
-from tests.core.search.test_brute_force import greedy, log_probabilities, word_indices
-from tests.core.search.test_sequential import sentences_of
+from tests.core.search.test_brute_force import greedy
 from tests.support import tiny_model
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 7]
@@ -99,26 +98,6 @@ def test_what_depends_on_other_sentences(dictionary, documents, searches):
         assert len(searches) == 1 and searches[0][0] == len(SHAPES)
 
 
-@torch.no_grad()
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"beam": 4}, {"beam": 3, "lenpen": 0.3, "unkpen": 0.7}, {"beam": 2, "min_len": 3}])
-def test_beams_of_independent_sentences(dictionary, documents, options):
-    """With group attention alone a sentence of a document is what it is as a document of its own."""
-    model = tiny_model(dictionary, 2, **ALONE["group attention"]).double()
-    batch = documents(random.Random(45), SHAPES)
-    alone = Translator(dictionary, [model], **LIMITS, **options)
-    eos, language = dictionary.eos(), dictionary.index("[de]")
-    for document, (found,) in zip(batch, at_once(dictionary, [model], batch, **options), strict=True):
-        each = [alone([sentence])[0][0] for sentence in sentences_of(dictionary, document)]
-        tokens = [[dictionary.bos(), *one["tokens"].tolist()[:-1]] for one in each]
-        assert found["tokens"].tolist() == [*sum(tokens, [])[1:], language]
-        scores = found["positional_scores"].double()
-        assert scores.sum().item() == pytest.approx(
-            sum(one["positional_scores"].sum().item() for one in each), abs=1e-5
-        )
-        assert found["tokens"].eq(eos).sum() == len(each)
-
-
 def beams_after(context, model, dictionary, generator, document, shape, beam):
     """Each sentence with a beam of its own after the context's sentences before it, without caches and alone."""
     model.decoder.caches = False
@@ -158,91 +137,12 @@ def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, na
 
 
 @torch.no_grad()
-def test_documents_of_one_sentence_need_no_draft(dictionary, documents, searches):
-    """They are what plain beam search finds, alone and beside longer ones."""
-    model, draw = tiny_model(dictionary, 4).double(), random.Random(50)
-    batch = documents(draw, [[3], [1], [4]])
-    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=3, nbest=1, **LIMITS)(batch)
-    searches.clear()
-    found = at_once(dictionary, [model], batch, beam=3)
-    assert len(searches) == 1
-    mixed = at_once(dictionary, [model], [batch[0], *documents(draw, [[2, 3]]), batch[1]], beam=3)
-    for one, other in ((found[0], expected[0]), (found[1], expected[1]), (mixed[0], found[0]), (mixed[2], found[1])):
-        assert one[0]["tokens"].tolist() == other[0]["tokens"].tolist()
-        assert one[0]["score"].item() == pytest.approx(other[0]["score"].item(), abs=1e-5)
-
-
-@torch.no_grad()
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("beam", [1, 3])
-def test_what_is_searched_again(dictionary, documents, searches, monkeypatch, beam, seed):
-    """Sentences with other most probable words, by a full pass over the documents, from these words on.
-
-    A beam has two drafts before it.
-    """
-    model, shapes = tiny_model(dictionary, seed).double(), [[3, 1, 2, 2], [2], [1, 4]]
-    batch, verify, asked = documents(random.Random(seed), shapes), parallel.ParallelSearch._verify, []
-
-    def verified(self, search, final):
-        before = [[None if sentence is None else sentence.clone() for sentence in one] for one in self.chosen]
-        asked.append((dict(final), before, verify(self, search, final)))
-        return asked[-1][-1]
-
-    monkeypatch.setattr(parallel.ParallelSearch, "_verify", verified)
-    found = at_once(dictionary, [model], batch, beam=beam)
-    drafted = sum(len(shape) for shape in shapes if beam == 1 or len(shape) > 1)
-    assert len(searches) == 1 + len(asked) + (beam > 1) and searches[0][0] == drafted
-    assert beam == 1 or len(asked) == 1
-    assert asked[0][0] == {0: 1, 2: 1}  # a first sentence has no context
-    bos, eos, words = dictionary.bos(), dictionary.eos(), word_indices(dictionary)
-    for turn, ((final, before, again), active) in enumerate(zip(asked, searches[1 : 1 + len(asked)], strict=True)):
-        expected = {}
-        for number, count in final.items():
-            read = [token for one in before[number] for token in (bos, *one.tolist())]
-            scores, place = log_probabilities(model, torch.tensor([batch[number]]), [read])[0], 0
-            for sentence, one in enumerate(before[number]):
-                limit = int(1.2 * shapes[number][sentence] + 2)
-                for length, token in enumerate(one.tolist()):
-                    allowed = [eos] if length == limit else [*words, eos][: len(words) + (length > 0)]
-                    best = max(allowed, key=lambda index: scores[place, index].item())
-                    if sentence >= count and best != token:
-                        expected.setdefault((number, sentence), [*one.tolist()[:length], best])
-                    place += 1
-                place += 1
-        assert {unit: known[0].tolist() for unit, known in again.items()} == expected
-        expected = {unit: known for unit, known in expected.items() if known[-1] != eos}
-        if turn + 1 < len(asked):  # steps: words that are not known yet, and the language symbol
-            after = asked[turn + 1][1]
-            rest = [len(after[number][one]) - len(known) + 1 for (number, one), known in expected.items()]
-            assert len(active) == max(rest, default=0)
-        assert not active or active[0] == len(expected)
-    for shape, (one,) in zip(shapes, found, strict=True):
-        assert one["tokens"].eq(eos).sum() == len(shape)
-
-
-@torch.no_grad()
 def test_drafts_within_learned_positions(dictionary, documents):
     """A source longer than its translation may be: a draft begins no later than its sentence then fits."""
     sizes = {"max_source_positions": 64, "max_target_positions": 24, "decoder_learned_pos": True}
     model = tiny_model(dictionary, 1, encoder_learned_pos=True, **sizes).double()
     batch = documents(random.Random(48), [[8, 8, 8, 8], [1, 2]])
     expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
-    assert_same(at_once(dictionary, [model], batch, beam=1), expected)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("size", [18, 24])
-def test_words_that_are_given_need_positions(dictionary, documents, size):
-    """Documents at the limit of learned positions whose sentences begin with a word of the model's."""
-    sizes = {"max_source_positions": 64, "max_target_positions": size, "decoder_learned_pos": True}
-    model = tiny_model(dictionary, 1, target_prefix="w0", **sizes).double()
-    batch = documents(random.Random(49), [[8, 8, 8, 8], [8, 8], [1, 2]])
-    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
-    for found, count in zip(expected, (4, 2, 2), strict=True):
-        tokens = found[0]["tokens"].tolist()
-        assert tokens.count(dictionary.index("w0")) >= count == tokens.count(dictionary.eos())
-        assert len(tokens) <= size  # <s> is given, and the language symbol is not read
     assert_same(at_once(dictionary, [model], batch, beam=1), expected)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,30 +40,6 @@ def test_words_follow_the_distribution(topk):
     assert ((counts[: len(wanted)] - expected) ** 2 / expected).sum() < 18.5  # 4 degrees of freedom: one in a thousand
 
 
-def test_the_ends_of_the_scale_are_words_that_are_allowed():
-    lprobs = torch.tensor([[-torch.inf, 0.0, -torch.inf]]).expand(2, -1)
-    _, index = Sampling(0, 1).draw(lprobs, torch.tensor([0.0, np.nextafter(1.0, 0.0)], dtype=torch.float64))
-    assert index.flatten().tolist() == [1, 1]
-
-
-@torch.no_grad()
-def test_first_words_are_drawn_as_the_model_says(dictionary, documents):
-    """The whole search, over 300 seeds, against the probabilities of one pass of the model."""
-    model = tiny_model(dictionary).double()
-    (source,) = documents(random.Random(1), [[3]])
-    translate, found = sampler(dictionary, [model], max_len_a=0, max_len_b=1), Counter()
-    for seed in range(300):
-        translate.generator.scoring = replace(translate.generator.scoring, sampling=Sampling(0, seed))
-        found[tokens(translate([source]))[0][0]] += 1
-    batch = {"src_tokens": torch.tensor([source]), "src_lengths": torch.tensor([len(source)])}
-    logits, _ = model(**batch, prev_output_tokens=torch.tensor([[dictionary.bos()]]))
-    allowed = [index for index in range(len(dictionary)) if dictionary[index].startswith("w")]
-    wanted = logits[0, 0, allowed].softmax(0).numpy() * 300
-    counts = np.array([found[index] for index in allowed])
-    assert counts.sum() == 300
-    assert ((counts - wanted) ** 2 / wanted).sum() < 32.9  # 11 degrees of freedom: one in two thousand
-
-
 @torch.no_grad()
 def test_a_translation_depends_on_seed_and_source_alone(dictionary, documents):
     """Not on what is in the batch, its order or padding."""
@@ -94,14 +68,6 @@ def test_sentences_and_limits_are_kept_and_scores_are_the_models(dictionary, doc
         chosen = target.ne(dictionary.bos()) & target.ne(dictionary.index("[de]"))
         expected = lprobs.where(chosen, torch.zeros(()).double())
         torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, atol=1e-5, rtol=1e-5)
-
-
-@torch.no_grad()
-def test_the_most_probable_word_alone_is_greedy_search(dictionary, documents):
-    model = tiny_model(dictionary).double()
-    batch = documents(random.Random(4), SHAPES)
-    greedy = Translator(dictionary, [model], beam=1, max_len_a=1.0, max_len_b=2, unkpen=1e6)
-    assert tokens(sampler(dictionary, [model], topk=1)(batch)) == tokens(greedy(batch))
 
 
 @torch.no_grad()

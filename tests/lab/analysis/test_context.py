@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.lab.analysis.attention import inspect
 from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, gate_table, to_json
-from gtransformer.models.common.watching import CONTEXT_PARTS
+from gtransformer.lab.analysis.watching import CONTEXT_PARTS
 from tests.core.models.test_document_transformer import beside_model
 from tests.support import random_document
 

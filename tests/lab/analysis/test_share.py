@@ -158,7 +158,7 @@ def test_group_attention_stays_and_the_gate_weighs(dictionary):
 def test_blocks_and_batches_change_nothing(dictionary, monkeypatch, limit):
     model, documents = ALL["gtransformer"](dictionary), pairs(dictionary)
     whole = measure(model, dictionary, documents).to_json()
-    monkeypatch.setattr("gtransformer.models.common.watching.WEIGHTS_AT_ONCE", limit)
+    monkeypatch.setattr("gtransformer.lab.analysis.watching.WEIGHTS_AT_ONCE", limit)
     assert measure(model, dictionary, documents).to_json() == whole
     meter = ShareMeter()
     for one in documents:

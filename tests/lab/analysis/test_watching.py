@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from gtransformer.lab.analysis.attention import inspect
-from gtransformer.models.common.entropy import EntropyMeter
-from gtransformer.models.common.watching import AttentionSite, can_be_watched, declared
+from gtransformer.lab.analysis.entropy import EntropyMeter
+from gtransformer.lab.analysis.watching import AttentionSite, can_be_watched, declared
 from tests.core.models.test_declared_blocks import DECLARED, declared_model
 from tests.support import fairseqs_model, random_document, tiny_model
 

@@ -72,16 +72,6 @@ def can_be_watched(model: nn.Module) -> bool:
     return next(declared(model), None) is not None
 
 
-def kinds_of_attention(model: nn.Module) -> set[tuple[str, str]]:
-    """Return part and reach of all attention that ``watching`` sees."""
-    found = {(part, ByDocument().name) for part, _ in across_batch(model)}
-    for part, _, layer, block in declared(model):
-        for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
-            if not isinstance(module, Ssru):
-                found |= {(part, scope.name) for scope in scopes}
-    return found
-
-
 @contextmanager
 def watching(
     model: nn.Module, see: Callable[..., None], see_gate: Callable[[str, int, Tensor], None] | None = None

@@ -209,6 +209,9 @@ if ! has_package "$FAIRSEQ"; then
     step "installing $FAIRSEQ and what it needs"
     install install --no-build-isolation "$WHEELS"/fairseq_fixed-*.whl "$TORCH" -r "$VENV/others.txt"
 fi
+# The torchaudio that fairseq-fixed asks for fits no newer PyTorch; with it transformers' models cannot be imported, and
+# nothing here needs it.
+install uninstall --yes torchaudio
 
 step "installing gtransformer (editable)"
 printf '%s\n' "$ROOT" >"$VENV/checkout"

@@ -106,64 +106,36 @@ def segments_of_translations(
     of the document, and there are no segments by instance. Documents have the aligned sentences, too, as only these are
     known to be context or current. ``more``: further references, in the shape of the first.
     """
-    more = [_in_one_form(one) for one in more]
-    reference, finished = _in_one_form(reference), _in_one_form(finished)
+    texts = [_in_one_form(one) for one in (reference, *more)]
+    reference, finished = texts[0], _in_one_form(finished)
     words = word_tokenizer(tokenizer, chain.from_iterable(reference))
     overlapping = {translation.document for translation in translations if not translation.whole}
-
-    def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
-        by_instance = alignment == MWER and translation.document in overlapping
-        if not (by_instance and translation.misaligned):
-            return translation.aligned(text)
-        first = translation.first_sentence
-        wanted = reference[translation.document][first : first + translation.sentences]
-        return realign(text, wanted, words)
-
-    taken = [
-        translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
-    ]
+    taken = []
+    for translation, text in zip(translations, finished, strict=True):
+        if alignment == MWER and translation.misaligned and translation.document in overlapping:
+            first = translation.first_sentence
+            wanted = reference[translation.document][first : first + translation.sentences]
+            aligned = realign(text, wanted, words)
+        else:
+            aligned = translation.aligned(text)
+        taken.append(translation.taken(aligned))
     # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
-    # Instances of a document in order, with sentences as generated, to restore its text.
-    whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
-    for translation, text, part in zip(translations, finished, taken, strict=True):
-        document, first, _ = translation.span
-        whole[document].append((first, text if translation.whole else part))
-    produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
+    produced = _as_produced(translations, finished, taken, len(reference))
     if alignment == MWER:
         for number in {one.document for one in translations if one.misaligned} - overlapping:
-            there = [position for position, sentence in enumerate(placed[number]) if sentence is not None]
-            cut_like = [reference[number][position] for position in there]
-            found = realign(produced[number], cut_like, words)
-            for position, sentence in zip(there, found, strict=True):
-                placed[number][position] = sentence
-    instances = None
-    if not overlapping:
-        places = [translation.span for translation in translations]
-        instances = _pairs(
-            document_segments(finished),
-            [
-                document_segments([one[d][first : first + count] for d, first, count in places])
-                for one in (reference, *more)
-            ],
-        )
-    levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
+            _cut_again(placed[number], produced[number], reference[number], words)
     hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
-    wanted = [
-        [
-            [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
-            for document, own in zip(one, placed, strict=True)
-        ]
-        for one in (reference, *more)
-    ]
+    wanted = [_where_translated(text, placed) for text in texts]
     filled = [number for number, document in enumerate(hypothesis) if document]
+    levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
     return Segments(
         sentences=_pairs(sentence_segments(hypothesis), list(map(sentence_segments, wanted))),
         documents=_pairs(
             document_segments([produced[number] for number in filled]),
             [document_segments([one[number] for number in filled]) for one in wanted],
         ),
-        instances=instances,
+        instances=None if overlapping else _of_instances(translations, finished, texts),
         positions=[
             (number, position)
             for number, document in enumerate(placed)
@@ -174,6 +146,48 @@ def segments_of_translations(
         tokenizer=tokenizer,
         realigned=levels if alignment == MWER else (),
     )
+
+
+def _as_produced(
+    translations: Sequence[TranslatedInstance],
+    finished: Sequence[list[str]],
+    taken: Sequence[Sequence[str]],
+    documents: int,
+) -> Documents:
+    """Return each document's sentences as generated; where instances overlap, those that are taken from each."""
+    parts: list[list[tuple[int, Sequence[str]]]] = [[] for _ in range(documents)]
+    for translation, text, part in zip(translations, finished, taken, strict=True):
+        document, first, _ = translation.span
+        parts[document].append((first, text if translation.whole else part))
+    ordered = [sorted(one, key=lambda part: part[0]) for one in parts]
+    return [[sentence for _, text in one for sentence in text] for one in ordered]
+
+
+def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], words: str) -> None:
+    """Replace the sentences of a document by those of its text, cut where words differ least from the reference."""
+    there = [position for position, sentence in enumerate(placed) if sentence is not None]
+    cut = realign(produced, [reference[position] for position in there], words)
+    for position, sentence in zip(there, cut, strict=True):
+        placed[position] = sentence
+
+
+def _where_translated(text: Documents, placed: Sequence[Sequence[str | None]]) -> Documents:
+    """Return the sentences of a reference that have a translation."""
+    return [
+        [sentence for sentence, translated in zip(document, own, strict=True) if translated is not None]
+        for document, own in zip(text, placed, strict=True)
+    ]
+
+
+def _of_instances(
+    translations: Sequence[TranslatedInstance], finished: Sequence[list[str]], texts: Sequence[Documents]
+) -> Pairs:
+    """Return the segments by instance; ``texts``: the references."""
+    spans = [translation.span for translation in translations]
+    references = [
+        document_segments([text[document][first : first + count] for document, first, count in spans]) for text in texts
+    ]
+    return _pairs(document_segments(finished), references)
 
 
 def segments_of_text(

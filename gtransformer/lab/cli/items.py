@@ -12,24 +12,15 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.instances import capacity_of
-from gtransformer.evaluation.load_model import sentence_encoder
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import write_json
-from gtransformer.lab.items.batch_scores import load_item_scorer
-from gtransformer.lab.items.items import read_items, report, score_items
-from gtransformer.lab.items.split_instances import LAST, PLACED, corpus_instances, default_placement
-from gtransformer.lab.items.written import judge, written_report
-from gtransformer.tasks.options import BATCH
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--hypotheses", type=Path, metavar="FILE", help="a translation of the split")
     add(
         "--placed",
-        choices=PLACED,
+        choices=("instance", "last"),
         help="position of an item's sentence; instance: inside the model's own instance; last: last in a separate "
         "instance, with as much previous context as the model takes (default: instance for models trained on stored or "
         "greedy instances, else last)",
@@ -53,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--batch-sentences",
         type=int,
         metavar="N",
-        default=BATCH,
+        default=16,
         help="models that read their batch: an item is the last of up to N consecutive sentences (%(default)s)",
     )
     add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
@@ -75,6 +66,14 @@ def main(argv: list[str] | None = None) -> None:
 
 def choices(args: argparse.Namespace) -> dict:
     """Return the report on a model's choices, each item in the model's own context."""
+    from tqdm import tqdm
+
+    from gtransformer.evaluation.instances import capacity_of
+    from gtransformer.evaluation.load_model import sentence_encoder
+    from gtransformer.lab.items.batch_scores import load_item_scorer
+    from gtransformer.lab.items.items import read_items, report, score_items
+    from gtransformer.lab.items.split_instances import LAST, corpus_instances, default_placement
+
     split, items = read_items(args.items)
     scorer, task = load_item_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.batch_sentences)
     placed = args.placed or default_placement(task)
@@ -91,6 +90,9 @@ def choices(args: argparse.Namespace) -> dict:
 
 def written(args: argparse.Namespace) -> dict:
     """Return the report on a translation of the items' split."""
+    from gtransformer.lab.items.items import read_items
+    from gtransformer.lab.items.written import judge, written_report
+
     split, items = read_items(args.items)
     instance_index = InstanceIndex.load(find_instance_index(args.prepared, split))
     references = read_side(args.prepared, instance_index, instance_index.target_lang)

@@ -21,11 +21,11 @@ from gtransformer.tasks.options import Options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 # Where an item is scored: inside an instance of the split, or as the last sentence of its own one.
-INSTANCE, LAST = PLACED = ("instance", "last")
+INSTANCE, LAST = "instance", "last"
 
 
 def default_placement(task) -> str:
-    """Return where items of a prepared corpus are scored by default, one of ``PLACED``.
+    """Return where items of a prepared corpus are scored by default, ``INSTANCE`` or ``LAST``.
 
     That is last in an instance, except for models trained on stored or greedy instances.
     """

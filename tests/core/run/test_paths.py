@@ -8,7 +8,7 @@ import pytest
 
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
-from gtransformer.files import sha256, write_json
+from gtransformer.files import write_json
 from gtransformer.run.dependencies import missing_first
 from gtransformer.run.paths import Corpus, run_directory
 from gtransformer.run.recipe import language_changes
@@ -33,24 +33,6 @@ def test_a_corrected_test_set_is_no_other_corpus_and_another_training_set_is(tmp
     write_raw(raw, "Corrected.", splits=["test"])
     assert made("base", raw, "all").directory == runs / "base" / "data"
     write_raw(raw, "More.", splits=["train"])
-    assert made("base", raw, "all").directory != runs / "base" / "data"
-
-
-@pytest.mark.parametrize("end", ["tsv", "tmx.gz", "jsonl", "xml"])
-def test_a_corrected_test_set_in_one_file_is_no_other_corpus(tmp_path: Path, runs: Path, end: str):
-    """Nor is it for runs whose record has the test set, as earlier versions wrote it."""
-    raw = tmp_path / "data"
-    raw.mkdir()
-    files = [raw / f"{split}.{end}" for split in ("train", "test")]
-    for path in files:
-        path.write_text("A.\tA.\n")
-    Corpus.find(str(raw), PAIR).note(runs / "base" / "data")
-    noted = {"files": {path.name: sha256(path) for path in files}, "pair": PAIR}
-    files[1].write_text("Corrected.\tA.\n")
-    assert made("base", raw, "all").directory == runs / "base" / "data"
-    write_json(runs / "base" / "data" / "raw_corpus.json", noted)
-    assert made("base", raw, "all").directory == runs / "base" / "data"
-    files[0].write_text("More.\tA.\n")
     assert made("base", raw, "all").directory != runs / "base" / "data"
 
 

@@ -50,7 +50,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["gtransformer", "gtransformer.*"]),
-    package_data={"gtransformer": ["py.typed", "lab/report/papers/*.yaml", "lab/report/pages/templates/*"]},
+    package_data={"gtransformer": ["py.typed", "lab/demo/corpus.tar.xz"]},
     cmdclass={"build_py": BuildWithRecipes},
     install_requires=requirements("runtime"),
     extras_require={name: requirements(name) for name in ("dev", "docs", "bert", "hf", "discourse")},

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run ruff, check the pages of results, and run all tests: scripts/test.sh [pytest options and paths].
+# Run ruff and all tests: scripts/test.sh [pytest options and paths].
 #
 #   scripts/test.sh --core   only the core's tests, without those of gtransformer/lab
 #   scripts/test.sh --fast   for every change, below two minutes: ruff and a selection of all unit
@@ -12,11 +12,6 @@ ensure_setup
 cd "$ROOT"
 say "ruff check"
 "$PYTHON" -m ruff check .
-if [[ " $* " != *" --fast "* && " $* " != *" --core "* ]]; then
-    say "results page"
-    "$PYTHON" -m gtransformer lab report --check
-fi
-
 paths=()
 arguments=()
 for argument in "$@"; do

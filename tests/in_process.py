@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq import checkpoint_utils
 
 
-def run_module(
-    command: list[str], log: Path, inherited: Sequence[int] = (), heard: Callable[[int], object] = lambda process: None
-) -> int:
-    """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; returns the exit status.
-
-    Takes the place of ``run.jobs.run_logged``; ``inherited`` file descriptors are open here anyway.
+def run_module(command: list[str], log: Path) -> tuple[int, int]:
+    """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; takes the place of
+    ``run.stage.run_logged``, and returns the exit status and no peak of memory.
     """
     assert command[1] == "-m"
-    heard(os.getpid())
     # fairseq keeps the best validation loss here; in a process of its own a training begins without.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
     before = sys.argv
@@ -31,10 +25,10 @@ def run_module(
             try:
                 runpy.run_module(command[2], run_name="__main__")
             except SystemExit as end:
-                return end.code if isinstance(end.code, int) else int(end.code is not None)
+                return (end.code if isinstance(end.code, int) else int(end.code is not None)), 0
             except Exception:
                 traceback.print_exc()
-                return 1
+                return 1, 0
             finally:
                 sys.argv = before
-    return 0
+    return 0, 0

@@ -21,8 +21,7 @@ def pretend(pipeline: Pipeline) -> list[str]:
 
     stages = pipeline.stages
     stages.update({name: replace(stage, work=partial(leave, stage)) for name, stage in stages.items()})
-    with pipeline:
-        pipeline.run("pretended")
+    pipeline.run("pretended")
     return did
 
 

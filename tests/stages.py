@@ -20,7 +20,7 @@ from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
 from gtransformer.lab import pipeline
-from gtransformer.run import jobs
+from gtransformer.run import stage as stages_of_recipes
 
 
 class Stage:
@@ -81,7 +81,8 @@ def fork_stages(become: Callable[[list[str], dict], None]) -> None:
     def start(command, **options) -> Stage | subprocess.Popen:
         return Stage(become, command, **options) if can_fork(command) else subprocess.Popen(command, **options)
 
-    jobs.subprocess = pipeline.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    forking = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    stages_of_recipes.subprocess = pipeline.subprocess = forking
 
 
 def _begin(become, command, streams, environment, new_session, kept) -> None:

@@ -27,14 +27,12 @@ MAP = {
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
-        Command("train", "cli.train", "only the training of a recipe"),
         Command("average", "cli.average", "average the last checkpoints of a training"),
         Command("model convert", "cli.model_convert", "start from a sentence model of Hugging Face or Marian"),
         Command("export", "cli.export", "save a trained model with all that translating needs"),
     ),
     "Translate": (
         Command("translate", "cli.translate", "translate plain text with an exported model"),
-        Command("postprocess", "cli.postprocess", "turn subwords into plain text"),
     ),
     "Evaluate": (
         Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),
@@ -70,10 +68,9 @@ LAB = {
         Command("lab inspect", "lab.cli.inspect_document", "draw attention and gates for a document"),
         Command("lab start", "lab.cli.start", "compare a document model's start with its sentence model"),
     ),
-    "Measure and report": (
+    "Measure": (
         Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding"),
         Command("lab gpu-check", "lab.cli.gpu_check", "tests, benchmark and a short training on a GPU"),
-        Command("lab report", "lab.cli.report", "write the pages of results from their files"),
     ),
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}

@@ -22,23 +22,16 @@ class _Parser(CommandParser):
         return super().format_help()
 
 
-def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
-    """Return the command's options; with ``stage`` those of the command for this stage only."""
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
     parser = _Parser(
-        prog=f"gtransformer {stage or 'run'}",
+        prog="gtransformer run",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Prepare a corpus, train on it, translate its test set, score the translation."
-        if stage is None
-        else f"Run the stage {stage} of a recipe: gtransformer run RECIPE CORPUS {stage}.",
+        description="Prepare a corpus, train on it, translate its test set, score the translation.",
     )
     parser.add_argument("recipe", help="one of the recipes below, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
-    if stage is None:
-        parser.add_argument(
-            "stage", nargs="?", default="all", help="prepare, train, generate, score or all (%(default)s)"
-        )
-    else:
-        parser.set_defaults(stage=stage)
+    parser.add_argument("stage", nargs="?", default="all", help="prepare, train, generate, score or all (%(default)s)")
     parser.add_argument("--size", choices=("small",), help="train a small model in about an hour on two CPU cores")
     parser.add_argument(
         "--sentence-model", type=Path, metavar="DIR",
@@ -54,16 +47,6 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, metavar="DIR", help="this run's directory (RUNS/RECIPE/CORPUS)")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="another path of the prepared corpus")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (default: the run's model)")
-    parser.add_argument(
-        "--model-of",
-        metavar="CORPUS",
-        help="translate this corpus with the model, BPE and dictionary of the recipe's run on another",
-    )
-    parser.add_argument(
-        "--start-on",
-        metavar="CORPUS",
-        help="start from the recipe's start model as trained on another corpus, with its BPE and dictionary",
-    )
     parser.add_argument("--split", default="test", choices=[*SPLITS.values()], help="what to translate (%(default)s)")
     parser.add_changes("the recipe")
     parser.add_argument("--dry-run", action="store_true", help="print the stages' commands instead of running them")
@@ -71,43 +54,38 @@ def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def parse(argv: list[str], stage: str | None = None) -> argparse.Namespace:
+def parse(argv: list[str]) -> argparse.Namespace:
     """Return the options; ``extra`` are those after ``--``."""
     end = argv.index("--") if "--" in argv else len(argv)
-    args = build_parser(stage).parse_args(argv[:end])
+    args = build_parser().parse_args(argv[:end])
     args.extra = argv[end + 1 :]
     return args
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
-    """Run the stages; without arguments, list recipes and stages (status 2)."""
-    return run_stages(sys.argv[1:] if argv is None else argv)
-
-
-def run_stages(argv: list[str], stage: str | None = None) -> int | None:
     """Run the stages; ``all`` first runs those of other recipes that they need and that are not finished.
 
-    The first failure ends the run. ``stage`` is the stage of a single-stage command.
+    Without arguments, list recipes and stages (status 2). The first failure ends the run.
     """
+    argv = sys.argv[1:] if argv is None else argv
     if not argv:
-        build_parser(stage).print_help()
+        build_parser().print_help()
         return 2
-    args = parse(argv, stage)
+    args = parse(argv)
 
     from gtransformer.run.dependencies import missing_first
     from gtransformer.run.paths import RUNS
-    from gtransformer.run.recipe_check import check_recipe
     from gtransformer.run.run import make_run, stages_of
+    from gtransformer.tasks.trained import import_user_dir
 
     if args.runs:
         os.environ[RUNS] = str(args.runs)  # also for started programs
     stages = stages_of(args)
     try:
         if args.sentence_model:
-            for option in ("size", "langs"):
-                if getattr(args, option):
-                    raise UserError(f"--{option} with --sentence-model: the model has its own; leave the option out")
+            if args.size or args.langs:
+                raise UserError("--sentence-model: the model has its own size and languages")
             args.recipe, changes = start_from(args.recipe, args.sentence_model)
             args.set = [*changes, *args.set]
         args.recipe = sized(args.recipe, args.size)
@@ -116,25 +94,19 @@ def run_stages(argv: list[str], stage: str | None = None) -> int | None:
     except UnknownRecipe:
         print(f"recipes:\n{listing()}")
         raise
-    check_recipe(run.recipe, stages, run.extra)
+    import_user_dir(run.recipe.training().get("user-dir"))
     if not args.dry_run:
         run.check_files(stages)
-    where, before = ["--runs", str(args.runs)] if args.runs else [], missing_first(args)
-    if "train" in stages and not before:
-        run.check_pretrained()  # before a corpus is prepared
-    for command in ([*one, *where] for one in before):
-        said = f"[all] first: gtransformer run {shlex.join(command)}"
-        print(f"# {said}" if args.dry_run else said, flush=True)
-        if status := main([*command, *(["--dry-run"] if args.dry_run else [])]):
+    where = ["--runs", str(args.runs)] if args.runs else []
+    for command in missing_first(args):
+        print(f"# first: gtransformer run {shlex.join(command)}", flush=True)
+        if status := main([*command, *where, *(["--dry-run"] if args.dry_run else [])]):
             return status
-    plain = run.directory.with_name(run.corpus.name)
-    if not args.output and run.directory != plain:
-        said = f"[run] {plain} is for another corpus (or language pair); this run is in {run.directory}"
-        print(said, file=sys.stderr, flush=True)
     for stage in stages:
         run.execute(stage)
     if not args.dry_run:
         print(f"results: {run.prepared if stages == ('prepare',) else run.directory}")
+    return None
 
 
 if __name__ == "__main__":

@@ -132,11 +132,6 @@ class RunDataset(FairseqDataset):
         first, last = self.ranges[index].tolist()
         return self.sentences.tokens(first, last)
 
-    def longest_sentences(self) -> np.ndarray:
-        """Return (instances,) int64, tokens of the longest sentence of each."""
-        lengths = np.append(self.sentences.lengths, 0)  # a range may end after the last sentence
-        return np.maximum.reduceat(lengths, self.ranges.ravel())[::2] if len(self) else lengths[:0]
-
 
 class Chosen(FairseqDataset):
     """Some instances of one side.
@@ -155,10 +150,6 @@ class Chosen(FairseqDataset):
 
     def __getitem__(self, number: int) -> Tensor:
         return self.instances[int(self.index[number])]
-
-    def longest_sentences(self) -> np.ndarray:
-        """Return (instances,) int64, tokens of the longest sentence of each."""
-        return self.instances.longest_sentences()[self.index]
 
 
 def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:

@@ -103,10 +103,3 @@ class InstanceDataset(BaseWrapperDataset):
             return instance, begin, begin
         last = np.append(instance[1:] != instance[:-1], True)
         return instance, begin, np.where(last, lengths[instance], np.append(begin[1:], 0)) - begin
-
-    def longest_sentences(self) -> np.ndarray:
-        """Return (instances,) int64, tokens of the longest sentence of each."""
-        instance, _, lengths = self.sentence_borders()
-        longest = np.zeros(len(self), dtype=np.int64)
-        np.maximum.at(longest, instance, lengths)
-        return longest

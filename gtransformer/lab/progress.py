@@ -12,6 +12,15 @@ from tqdm import tqdm
 EVERY = 20.0  # seconds between progress lines if the output is not a terminal
 
 
+def spoken(seconds: float) -> str:
+    """Format seconds: ``75.2`` as ``1 min 15 s``, ``4000`` as ``1 h 6 min``."""
+    hours, rest = divmod(int(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def print_status(line: str) -> None:
     """Print a line about the state of an experiment."""
     print(f"| {line}", flush=True)
@@ -39,12 +48,3 @@ class Progress:
     def clear(self) -> None:
         """Remove the line, so that another can be printed."""
         self.line.clear()
-
-
-def spoken(seconds: float) -> str:
-    """Format seconds: ``75.2`` as ``1 min 15 s``, ``4000`` as ``1 h 6 min``."""
-    hours, rest = divmod(int(seconds), 3600)
-    minutes, rest = divmod(rest, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

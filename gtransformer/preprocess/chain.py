@@ -15,8 +15,6 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.characters import one_form
-from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.parallel import AroundDocuments
 from gtransformer.preprocess.pieces import (
     SENTENCEPIECE_FILE,
     TARGET_PIECES,
@@ -176,13 +174,3 @@ def postprocessor_for(prepared: str | Path, lang: str) -> Postprocessor | PieceJ
     if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
         return PieceJoiner(prepared, lang)
     return Postprocessor(lang, never_truecased(prepared, lang), is_exact(prepared))
-
-
-class LineProcessor:
-    """A converter of lines to plain text; ``<d>`` lines stay, instance lines become a line per sentence."""
-
-    def __init__(self, processor: Postprocessor | PieceJoiner, instances: bool):
-        self._plain, self.instances = AroundDocuments(processor.plain_lines), instances
-
-    def __call__(self, chunk: list[str]) -> list[str]:
-        return self._plain([part for line in chunk for part in split_instance(line)] if self.instances else chunk)

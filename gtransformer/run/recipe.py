@@ -13,19 +13,9 @@ from typing import Any
 
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
-from gtransformer.files import MODEL_FILE, read_json, read_lines
+from gtransformer.files import MODEL_FILE, read_json
 from gtransformer.installation import config_directory
-from gtransformer.settings import (
-    Entries,
-    check_value,
-    count,
-    dashed,
-    entries_of,
-    read_entries,
-    read_value,
-    setting,
-    typed,
-)
+from gtransformer.settings import dashed, read_value, read_yaml, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes have no folder in their names
@@ -49,26 +39,22 @@ REFERENCE = "score.reference"
 Options = dict[str, Any]
 
 
-def _section() -> Any:
-    return setting("lines of the form 'option: value'", default=None)
-
-
 @dataclass
 class RecipeFile:
     """Schema of a recipe's file; see ``Recipe``."""
 
     description: str | None = None
-    rows: dict[str, str | None] | None = setting("lines of the form '\"TABLE\": ROW', in texts", default=None)
-    devices: int = count(1)
+    rows: dict[str, str | None] | None = None
+    devices: int = 1
     based_on: str | None = None  # the recipe whose settings this one changes, in the same folder or in configs/
     prepared_from: str | None = None
     vocabulary_from: str | None = None
     pretrained_from: str | None = None
-    prepare: Options | None = _section()
-    task: Options | None = _section()
-    train: Options | None = _section()
-    generate: Options | None = _section()
-    score: Options | None = _section()
+    prepare: dict[str, Any] | None = None
+    task: dict[str, Any] | None = None
+    train: dict[str, Any] | None = None
+    generate: dict[str, Any] | None = None
+    score: dict[str, Any] | None = None
 
 
 @dataclass
@@ -209,14 +195,19 @@ def sized(name: str, size: str | None) -> str:
 
 
 @lru_cache(maxsize=4)
-def _small_recipes(top: Path) -> dict[str, tuple[Path, Entries]]:
-    """Return, by recipe, the virtual path of its small version, and its entry in configs/sizes/small.yaml."""
+def _sizes(top: Path) -> Options:
+    """Return the content of configs/sizes/small.yaml: changes of all recipes, and of each with a small version."""
     path = top / "sizes" / "small.yaml"
-    entries = read_entries(path)["recipes"] if path.is_file() else {}
+    return read_yaml(path) if path.is_file() else {"all": {}, "recipes": {}}
+
+
+def _small_recipes(top: Path) -> dict[str, tuple[Path, Options]]:
+    """Return, by recipe, the virtual path of its small version, and its entry in configs/sizes/small.yaml."""
+    entries = _sizes(top)["recipes"]
     return {name: (top.resolve() / f"{entry['name']}.yaml", entry) for name, entry in entries.items()}
 
 
-def _small(path: Path) -> Entries | None:
+def _small(path: Path) -> Options | None:
     """Return the content of a small recipe's virtual file: its base recipe and the changes of configs/sizes/small.yaml.
 
     None if the path is not of a small recipe.
@@ -226,17 +217,17 @@ def _small(path: Path) -> Entries | None:
     name = next((name for name, (own, _) in small.items() if own == path.resolve()), None)
     if name is None:
         return None
-    full, found = _with_bases(find_recipe(name), []), read_entries(top / "sizes" / "small.yaml")["all"]
+    full, found = _with_bases(find_recipe(name), []), dict(_sizes(top)["all"])
     chain = [name]
     while base := _read(find_recipe(chain[0])).get("based-on"):
         chain.insert(0, base)
-    for entry in (small[one][1] for one in chain if one in small):
+    for entry in (found, *(small[one][1] for one in chain if one in small)):
         for section in SECTIONS:
-            found[section] = (found.get(section) or Entries()) | (entry.get(section) or Entries())
+            found[section] = (found.get(section) or {}) | (entry.get(section) or {})
     found["train"]["arch"] = full["train"]["arch"].replace("_base", "_compact")
     lent = {key: _name(small[full[key]][0]) for key in OTHERS if full.get(key)}
     description = f"Small, about an hour on two CPU cores: {full['description']}"
-    return found | Entries({"based-on": name, "description": description, **lent})
+    return found | {"based-on": name, "description": description, **lent}
 
 
 def language_changes(name: str, pair: str | None) -> list[str]:
@@ -341,7 +332,7 @@ def beside(recipe: str, other: str) -> str:
     return found.relative_to(top).with_suffix("").as_posix() if found.is_relative_to(top) else str(found)
 
 
-def _with_bases(path: Path, seen: list[Path]) -> Entries:
+def _with_bases(path: Path, seen: list[Path]) -> Options:
     if path.resolve() in seen:
         raise UserError(f"{path}: is based on itself, by way of 'based-on'")
     content = _read(path)
@@ -361,29 +352,25 @@ def _base(path: Path, name: str) -> Path:
     return sibling if sibling.is_file() else find_recipe(name)
 
 
-def _read(path: Path) -> Entries:
-    """Read a file with all its sections."""
+def _read(path: Path) -> Options:
+    """Read a file with all its sections, with dashed names."""
     if not path.is_file() and (small := _small(path)) is not None:
-        return _with_sections(small, path)
-    return deepcopy(_sections(path, "\n".join(read_lines(path))))
+        return small
+    return deepcopy(_sections(path, path.stat().st_mtime_ns))
 
 
 @lru_cache(maxsize=256)  # studies and lists of recipes read the same files many times
-def _sections(path: Path, text: str) -> Entries:
-    return _with_sections(entries_of(text, path).dashed(), path)
-
-
-def _with_sections(content: Entries, path: Path) -> Entries:
+def _sections(path: Path, _changed: int) -> Options:
+    content = _dashed(read_yaml(path))
     typed(content, RecipeFile, str(path))
-    for section in SECTIONS:
-        options = content[section] = (content.get(section) or Entries()).dashed()
-        for option, value in options.items():
-            if isinstance(value, dict):
-                raise UserError(f"{options.at(option)}: {section}.{option} holds further keys; an option has one value")
-    return content
+    return content | {section: _dashed(content.get(section) or {}) for section in SECTIONS}
 
 
-def _is_real(content: Entries, change: str) -> bool:
+def _dashed(entries: Options) -> Options:
+    return {dashed(str(key)): value for key, value in entries.items()}
+
+
+def _is_real(content: Options, change: str) -> bool:
     """Return whether a change makes another model than the recipe's; see ``Recipe.changes``."""
     target, _, text = change.partition("=")
     section, _, option = dashed(target).partition(".")
@@ -391,16 +378,15 @@ def _is_real(content: Entries, change: str) -> bool:
     return not moved and dashed(target) != REFERENCE
 
 
-def _apply(content: Entries, change: str) -> None:
+def _apply(content: Options, change: str) -> None:
     location = f"--set {change}"
     target, equals, text = change.partition("=")
     section, dot, option = target.partition(".")
-    value = read_value(text, location)
+    value = read_value(text)
     if equals and dot and option and section in SECTIONS:
         content[section][dashed(option)] = value
     elif equals and target == "devices":
-        check_value(RecipeFile, "devices", value, location)
-        content["devices"] = value
+        content["devices"] = typed({"devices": value}, RecipeFile, location).devices
     elif (dashed(target), equals, text) == ("pretrained-from", "=", ""):
         content["pretrained-from"] = None
     else:

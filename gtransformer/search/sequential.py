@@ -63,8 +63,8 @@ class ForcedPrefixGenerator:
     @property
     def sees_one_sentence(self) -> bool:
         """Whether no model's decoder reads the prefix: self-attention never leaves the current sentence."""
-        scopes = [model.decoder.scopes(None) if hasattr(model.decoder, "scopes") else () for model in self.models]
-        return all({scope.prefix_sentences for scope in one} == {1} for one in scopes)
+        scopes = [scope for model in self.models for scope in model.decoder.scopes(None)]
+        return all(scope.prefix_sentences == 1 for scope in scopes)
 
 
 class SequentialGenerator(ForcedPrefixGenerator):

@@ -9,19 +9,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
-from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
 from gtransformer.data.batching import document_order, mixed, share_documents
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.errors import UserError
-
-logger = logging.getLogger(__name__)
 
 
 def batch_iterator(
@@ -61,11 +57,6 @@ def batch_iterator(
     if max_positions is not None:
         longest = max_positions if task.longest is None else task.longest
         indices = task.filter_indices_by_size(indices, dataset, longest, ignore_invalid_inputs)
-        most = task.longest_sentence or longest
-        training = task.cfg.train_subset in task.datasets  # translation does not read references
-        sides = [dataset.src] if dataset.tgt is None or not training else [dataset.src, dataset.tgt]
-        limited = [(side, limit) for side, limit, whole in zip(sides, most, longest, strict=False) if limit < whole]
-        indices = without_long_sentences(indices, limited, ignore_invalid_inputs)
     if len(dataset) and not len(indices):
         raise UserError(
             f"{task.cfg.data}: all {len(dataset)} instances have more tokens than the model has positions; prepare "
@@ -94,28 +85,6 @@ def batch_iterator(
     if reused:
         task.dataset_to_epoch_iter[dataset] = made
     return made
-
-
-def without_long_sentences(
-    indices: np.ndarray, limited: Sequence[tuple[FairseqDataset, int]], ignore_invalid_inputs: bool
-) -> np.ndarray:
-    """Return the indices of instances without a sentence longer than its side's limit in tokens.
-
-    Only learned positions that restart at each sentence have a limit for sentences that is below that for instances.
-    Raises UserError if there are others and ``ignore_invalid_inputs`` is false; else a warning counts them.
-    """
-    kept = np.ones(len(indices), dtype=bool)
-    for dataset, limit in limited:
-        parts = getattr(dataset, "datasets", [dataset])  # one set, or several together
-        kept &= np.concatenate([part.longest_sentences() for part in parts])[indices] <= limit
-    ignored = indices[~kept]
-    if not len(ignored):
-        return indices
-    problem = f"{len(ignored)} of {len(indices)} instances have a sentence with more tokens than the model's positions"
-    if not ignore_invalid_inputs:
-        raise UserError(f"{problem}; prepare with a smaller --max-sentence-tokens")
-    logger.warning("%s; they are left out", problem)
-    return indices[kept]
 
 
 class DocumentIterator(EpochBatchIterator):

@@ -23,7 +23,6 @@ STRUCTURE = (
     "sentence_marks",
     "sinusoids",
 )
-LANGUAGES = ("source_lang", "target_lang")  # options of a task
 LAST = "checkpoint_last.pt"
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
 NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update

@@ -24,7 +24,7 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE, with_input
 from gtransformer.data.dictionaries import UNUSED
 from gtransformer.data.instances import InstanceScheme
 from gtransformer.data.sentences import SentenceSpan
-from gtransformer.errors import UserError, signals_interrupt
+from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.beam import Sampling, Scoring
@@ -44,16 +44,20 @@ LACKING = """
 """.split()
 
 
-def check_generation(args: Namespace) -> None:
+def with_defaults(args: Any) -> Namespace:
+    """Return fairseq's options of generation, with defaults for those that ``args`` lacks."""
+    return Namespace(**{field.name: getattr(args, field.name, field.default) for field in fields(GenerationConfig)})
+
+
+def check_generation(args: Any) -> None:
     """Raise UserError for options of generation that this search would ignore."""
-    defaults = {field.name: field.default for field in fields(GenerationConfig)}
-    given = {name: getattr(args, name, default) for name, default in defaults.items()}
+    given, usual = with_defaults(args), with_defaults(None)
     for name in LACKING:
-        if given[name] not in (None, defaults[name]):
+        if getattr(given, name) not in (None, getattr(usual, name)):
             raise UserError(f"{option_of(name)}: search in documents does not have it; leave it out")
-    if given["sampling_topk"] > 0 and not given["sampling"]:
+    if given.sampling_topk > 0 and not given.sampling:
         raise UserError("--sampling-topk is for --sampling; give that, too")
-    if given["sampling"] and given["beam"] > 1:
+    if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
 
 
@@ -132,37 +136,30 @@ def make_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
     if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
         for model in models:
             options.check_instances(model)
-    symbols, min_len = (target.bos(), target.eos(), task.language), getattr(args, "min_len", 1)
+    symbols, given = (target.bos(), target.eos(), task.language), with_defaults(args)
     chosen = sentence_rule(args, options)
     if last_alone or any(options.keeps_sentences(model, chosen) for model in models):
         prefix = prefix_of(models[0], target)
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         forbidden += never_text(target, prefix, (task.cfg.source_lang, task.cfg.target_lang))
         forbidden += getattr(args, "never", ())
-        rule = SentenceRule(*symbols, torch.tensor(forbidden), min_len, prefix)
+        rule = SentenceRule(*symbols, torch.tensor(forbidden), given.min_len, prefix)
     else:
-        rule = FreeText(*symbols, torch.tensor([target.pad()]), min_len)
+        rule = FreeText(*symbols, torch.tensor([target.pad()]), given.min_len)
     sampling = getattr(args, "random_words", None)
-    if getattr(args, "sampling", False):
-        sampling = Sampling(max(0, getattr(args, "sampling_topk", 0)), task.cfg.doc_seed)
-    scoring = Scoring(
-        beam=getattr(args, "beam", 5),
-        unk=target.unk(),
-        lenpen=getattr(args, "lenpen", 1.0),
-        unkpen=getattr(args, "unkpen", 0.0),
-        temperature=getattr(args, "temperature", 1.0),
-        normalise=not getattr(args, "unnormalized", False),
-        sampling=sampling,
-    )
+    if given.sampling:
+        sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed)
+    normalise = not given.unnormalized
+    scoring = Scoring(given.beam, target.unk(), given.lenpen, given.unkpen, given.temperature, normalise, sampling)
     return DocumentGenerator(
         models,
         target,
         symbols=torch.tensor([source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]),
         rule=rule,
         scoring=scoring,
-        max_len_a=getattr(args, "max_len_a", 0),
-        max_len_b=getattr(args, "max_len_b", 200),
-        nbest=getattr(args, "nbest", 1),
+        max_len_a=given.max_len_a,
+        max_len_b=given.max_len_b,
+        nbest=given.nbest,
         parallel=getattr(args, "parallel", options.strategy.kind == PARALLEL),
     )
 
@@ -249,8 +246,8 @@ class TranslationWriter:
             self.write()
 
     def write(self) -> None:
-        """Write all lines in order, atomically, also if interrupted by a signal, which fairseq does not handle."""
-        with signals_interrupt(), atomic_write(self.path) as stream:
+        """Write all lines in order, atomically."""
+        with atomic_write(self.path) as stream:
             for number in sorted(self.lines):
                 stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
         logger.info("wrote %d instances to %s", len(self.lines), self.path)

@@ -21,7 +21,7 @@ from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import measured
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.positions import available, sentence_position_limits
+from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.config import TranslationDocConfig
@@ -76,7 +76,6 @@ class TranslationDocTask(FairseqTask):
         self.language = tgt_dict.index(f"[{cfg.target_lang}]")
         self.prefix: int | None = None  # index of the word at the beginning of every target sentence
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far accept
-        self.longest_sentence: tuple[int, int] | None = None  # the same for one sentence
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.warned_of_overlap = False
@@ -179,7 +178,6 @@ class TranslationDocTask(FairseqTask):
         self.numbered |= needs_of(model).numbers
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
-        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_position_limits(model))
         if not from_checkpoint:
             self.options.check_instances(model)
             self.options.check_batches(model, training=True)

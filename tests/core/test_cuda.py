@@ -287,7 +287,7 @@ def run(tmp_path, caplog):
         caplog.clear()
         words = [*(word for word in map(str, arguments) if word != "--cpu"), *([] if GPU else ["--cpu"])]
         with caplog.at_level(logging.INFO), caplog.at_level(logging.INFO, logger="fairseq"):
-            status = in_process.run_module(line(command, *words), log)
+            status, _ = in_process.run_module(line(command, *words), log)
         said = log.read_text(encoding="utf-8")
         assert status == 0, said[-3000:]
         return said + caplog.text

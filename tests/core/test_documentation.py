@@ -104,9 +104,9 @@ def parse_command(words: list[str]) -> None:
         command, rest = find(words[1:])
         assert command is not None, words
         module = import_module(f"gtransformer.{command.module}")
-        if command.name in ("run", "train"):
+        if command.name == "run":
             if rest:
-                run.parse(rest, "train" if command.name == "train" else None)
+                run.parse(rest)
         elif rest != ["--help"]:
             getattr(module, "parse", lambda rest: module.build_parser().parse_args(rest))(rest)
     elif words[0] in FAIRSEQ:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,7 +17,6 @@ from torch import Tensor, nn
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.watching import AttentionSite, can_be_watched, watching
 from gtransformer.modules.dense import DensePattern, attention_weights
-from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.relative import clipped_distance
 
 
@@ -85,14 +83,6 @@ class Inspection:
         return token_means(np.mean(layers, axis=0), self.tags[part])
 
 
-class Watcher(Protocol):
-    """Receiver of every attention and gate during ``recording``; see ``words.WordWatch``."""
-
-    def see(self, site: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None: ...
-
-    def see_gate(self, part: str, layer: int, tokens: np.ndarray) -> None: ...
-
-
 def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Tensor:
     """Return Eq. 12 of DocFlat (Wu et al. 2023, appendix D): the mean of each patch of a token-wise attention map.
 
@@ -120,14 +110,11 @@ def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
 
 
 @torch.no_grad()
-def inspect(
-    model: nn.Module, source: Sequence[int], target: Sequence[int], watcher: Watcher | None = None
-) -> Inspection:
+def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> Inspection:
     """Run one document through the model and record its attention and gates.
 
     Args:
         source, target: ``<s> a b </s> <s> c </s>`` as indices, the inputs of encoder and decoder.
-        watcher: also receives them by token.
 
     Raises UserError for another kind of model.
     """
@@ -135,14 +122,14 @@ def inspect(
         raise UserError(f"{type(model).__name__}: attention can only be shown for G-Transformer models")
     device = next(model.parameters()).device
     found = Inspection()
-    with recording(model, found, watcher):
+    with recording(model, found):
         tokens = torch.tensor([source], device=device)
         model.eval()(tokens, None, torch.tensor([target], device=device))
     return found
 
 
 @contextmanager
-def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = None) -> Iterator[None]:
+def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
     """Fill ``found`` while the model runs on a single document.
 
     For a batch of pseudo-documents, only attention across the batch is recorded.
@@ -164,15 +151,11 @@ def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = Non
         mass = weights @ memberships(key_tags)
         found.maps.append(AttentionMap(site.part, site.reach, site.layer, mean.numpy(), mass.numpy()))
         found.tags[site.part] = queries.tag
-        if watcher is not None:
-            watcher.see(site, weights, queries, keys)
 
     def see_gate(part: str, layer: int, values: Tensor) -> None:
         tokens = values.double().mean(dim=-1).cpu().numpy()
         # The gate follows the attention of its own block and has its queries as tokens.
         found.gates.append(GateValues(part, layer, tokens, token_means(tokens, found.tags[part])))
-        if watcher is not None:
-            watcher.see_gate(part, layer, tokens)
 
     with watching(model, see, see_gate):
         yield

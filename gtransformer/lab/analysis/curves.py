@@ -18,8 +18,8 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, read_lines
+from gtransformer.lab.analysis.colours import SYSTEMS_PER_PANEL, system_looks
 from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
-from gtransformer.lab.report.pages.colours import SYSTEMS_PER_PANEL, system_looks
 
 STARTED = "$ "  # begins the line with a command in a log
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, greedy
 from gtransformer.errors import UserError
-from gtransformer.lab.analysis.attention import Inspection, inspect
+from gtransformer.lab.analysis.attention import inspect
 from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, drawn_text, gate_table, to_json
-from gtransformer.lab.analysis.words import Side, WordWatch, side_of
 from gtransformer.preprocess.corpus import text_lines
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
@@ -28,15 +27,12 @@ class InspectedInstance:
         first: number of its first sentence, from 1.
         table: its gates as text; paragraphs: each sentence's sources by attention; numbers: all values, for a JSON
             file.
-        words: the same by word, if requested.
     """
 
     first: int
     table: str
     paragraphs: str
     numbers: dict[str, Any]
-    found: Inspection
-    words: WordWatch | None
 
 
 def inspect_document(
@@ -47,14 +43,12 @@ def inspect_document(
     output: Path,
     title: str,
     top: int,
-    by_word: bool = False,
 ) -> Iterator[InspectedInstance]:
     """Inspect every instance, and draw its attention and gates into the folder ``output``.
 
     Args:
         given: BPE of the translation to inspect, line by line; None: the model's own.
         top: source sentences listed for each.
-        by_word: also keep attention by word.
     """
     dictionary = model.engine.target
     bos, eos = dictionary.bos(), dictionary.eos()
@@ -64,11 +58,10 @@ def inspect_document(
         lines = document[first:last]
         pieces = [line.tokens[0] for line in lines]
         target = given[first:last] if given else model.engine.translate([pieces], options)[0][0].sentences
-        words = WordWatch(word_sides(model, pieces, target)) if by_word else None
         source = model.engine.instance_tokens(pieces).tolist()
         begin = [bos, *map(dictionary.index, given_words(model.directory.target_prefix))]
         written = [index for text in target for index in (*begin, *map(dictionary.index, text.split()), eos)]
-        found = inspect(model.engine.model, source, written, words)
+        found = inspect(model.engine.model, source, written)
         several = len(cuts) > 1
         end = f".{number}" if several else ""
         here = f"{title}, sentences {first + 1} to {last}" if several else title
@@ -79,7 +72,7 @@ def inspect_document(
         source = [line.sentences[0] for line in lines]
         numbers = {"first_sentence": first + 1, "source": source, "translation": plain, **to_json(found)}
         text = drawn_text(found, source, plain, first + 1, top)
-        yield InspectedInstance(first + 1, f"{here}\n{gate_table(found)}", text, numbers, found, words)
+        yield InspectedInstance(first + 1, f"{here}\n{gate_table(found)}", text, numbers)
 
 
 def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:
@@ -120,24 +113,3 @@ def given_translation(path: str, number: int, document: list[InputLine], model: 
 def given_words(prefix: str | None) -> list[str]:
     """The words that every sentence of a side begins with: none, or the prefix."""
     return [] if prefix is None else [prefix]
-
-
-def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:
-    """Return the model's sides of ``words.SIDES``, with the words of the text, including unknown ones.
-
-    Args:
-        source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
-    """
-    sides = {}
-    written = [text.split() for text in target]
-    prefixes = model.directory.source_prefix, model.directory.target_prefix
-    for name, sentences, prefix in zip(("source", "target"), (source, written), prefixes, strict=True):
-        begin = START_SYMBOL, *given_words(prefix)
-        tokens = [(token, number) for number, one in enumerate(sentences) for token in (*begin, *one, END_SYMBOL)]
-        sides[name] = _side(model, tokens)
-    return sides
-
-
-def _side(model: GTransformer, tokens: Sequence[tuple[str, int]]) -> Side:
-    symbols, sentences = zip(*tokens, strict=True)
-    return side_of(symbols, sentences, BOUNDARIES, model.directory.sentencepiece)

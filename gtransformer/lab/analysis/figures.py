@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.files import atomic_write
-from gtransformer.lab.report.pages.colours import families, system_looks
+from gtransformer.lab.analysis.colours import families, system_looks
 
 
 def new_figure(width: float, height: float) -> Any:

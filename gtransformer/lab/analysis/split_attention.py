@@ -26,13 +26,22 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import group_tags, pad_context, tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.evaluation.text_table import align
-from gtransformer.lab.analysis.batch_attention import load_for_analysis
 from gtransformer.lab.analysis.entropy import EntropyMeter
 from gtransformer.lab.analysis.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.tasks.generation import as_read, check_alone, translates_last_sentence_only
 from gtransformer.tasks.loading import Loader
+from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
+
+
+def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, TranslationDocTask]:
+    """Return a trained model and its task over a prepared corpus. Raises UserError for a missing file."""
+    if not checkpoint.is_file():
+        raise UserError(f"{checkpoint}: no such file; train the model first")
+    if not (prepared / "bin").is_dir():
+        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with gtransformer prepare")
+    return load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
 
 
 def aligned_sentences(

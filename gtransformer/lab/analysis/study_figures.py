@@ -10,22 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure, whole_ticks
-from gtransformer.lab.report.pages.colours import LINES, shades, system_looks
+from gtransformer.lab.analysis.colours import LINES, shades, system_looks
+from gtransformer.lab.analysis.figures import legend_below, new_figure, save_figure
 
 AXES = {
     "length": "input length (tokens)",
     "instances": "training instances",
     "model": "model",
-    "task.context-sentences": "sentences of local context",
-    "generate.batch-sentences": "sentences translated as one batch",
 }
 BY = {"distance_target": "distance of the deciding context on the target side (sentences)"}
 MEANING = {  # of lines and markers, by kind of panel
     "scores": "Markers: mean of the seeds. Bars: lowest to highest seed. Dots: each seed.",
     "curves": "One line for each seed.",
     "accuracy": "Markers: mean of the seeds. Bars: lowest to highest seed.",
-    "attention": "Of the first seed.",
 }
 QUANTITIES = {"d_bleu": "d-BLEU", "s_bleu": "s-BLEU", "accuracy": "contrastive accuracy (%)"}
 
@@ -40,9 +37,8 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     for axes, panel in zip(grid, panels, strict=False):
         DRAW[panel["kind"]](axes, panel, result)
         axes.set_title(panel["title"], fontsize=10)
-        if panel["kind"] != "attention":  # drawn as an image
-            axes.grid(alpha=0.3)
-            legend_below(axes)
+        axes.grid(alpha=0.3)
+        legend_below(axes)
         axes.tick_params(labelsize=8)
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
@@ -121,19 +117,6 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
     axes.set_ylabel(f"accuracy (percentage points above {base})" if base else "accuracy (%)", fontsize=9)
 
 
-def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Draw attention across a batch by sentence: queries down, keys across, from 0 to the panel's maximum."""
-    maps = result["runs"][panel["lines"][0]["runs"][0]]["batch_attention"]["maps"]
-    mean = next(one["mean"] for one in maps if one["part"] == f"{panel['axis']}_batch")
-    top = max(map(max, mean))
-    image = axes.imshow(mean, cmap="viridis", vmin=0, vmax=top, extent=(0.5, len(mean) + 0.5, len(mean) + 0.5, 0.5))
-    bar = axes.figure.colorbar(image, ax=axes, label="share of attention (from 0 to 1)")
-    bar.ax.tick_params(labelsize=8)
-    whole_ticks(axes.xaxis, axes.yaxis)
-    axes.set_xlabel("sentence of the batch that is read (number)", fontsize=9)
-    axes.set_ylabel("sentence of the batch that reads (number)", fontsize=9)
-
-
 def _line_looks(lines: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each line's style: its system's in the whole figure; several lines of one system differ in shade and
     stroke.
@@ -151,5 +134,4 @@ DRAW = {  # by kind; tables are printed, not drawn
     "scores": _draw_scores,
     "curves": _draw_curves,
     "accuracy": _draw_accuracy,
-    "attention": _draw_attention,
 }

@@ -60,16 +60,16 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.progress import print_status
 
     arena = Arena(args)
-    with arena.pipeline as pipeline:
-        pipeline.check()
-        for path in arena.results.values():
-            path.unlink(missing_ok=True)
-        seeds = ", ".join(map(str, arena.seeds))
-        print_status(f"{', '.join(arena.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
-        if arena.at_once > 1 and arena.threads:
-            print_status(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
-        pipeline.run("arena", arena.at_once, arena.threads)
-        finish(arena, argv)
+    pipeline = arena.pipeline
+    pipeline.check()
+    for path in arena.results.values():
+        path.unlink(missing_ok=True)
+    seeds = ", ".join(map(str, arena.seeds))
+    print_status(f"{', '.join(arena.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
+    if arena.at_once > 1 and arena.threads:
+        print_status(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
+    pipeline.run("arena", arena.at_once, arena.threads)
+    finish(arena, argv)
 
 
 if __name__ == "__main__":

@@ -43,19 +43,19 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.progress import print_status
 
     comparison = Comparison(args)
-    with comparison.pipeline as pipeline:
-        pipeline.check()
-        comparison.results.unlink(missing_ok=True)
-        starts = "" if args.start_minutes is None else f", {args.start_minutes:g} where others start"
-        print_status(
-            f"{', '.join(comparison.recipes)}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}"
-        )
-        if args.jobs > 1 and comparison.threads:
-            alone = comparison.recipe_set.common_start
-            first = f"; {alone} alone, with {comparison.start_threads}" if alone else ""
-            print_status(f"{args.jobs} at a time, with {comparison.threads} thread(s) each{first}")
-        pipeline.run("compare", comparison.at_once, comparison.threads)
-        comparison.finish(argv)
+    pipeline = comparison.pipeline
+    pipeline.check()
+    comparison.results.unlink(missing_ok=True)
+    starts = "" if args.start_minutes is None else f", {args.start_minutes:g} where others start"
+    print_status(
+        f"{', '.join(comparison.recipes)}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}"
+    )
+    if args.jobs > 1 and comparison.threads:
+        alone = comparison.recipe_set.common_start
+        first = f"; {alone} alone, with {comparison.start_threads}" if alone else ""
+        print_status(f"{args.jobs} at a time, with {comparison.threads} thread(s) each{first}")
+    pipeline.run("compare", comparison.at_once, comparison.threads)
+    comparison.finish(argv)
 
 
 if __name__ == "__main__":

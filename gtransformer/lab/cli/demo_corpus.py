@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.lab.demo.corpus import DEV_DOCUMENTS, DOCUMENTS, TEST_DOCUMENTS, write_corpus
+from gtransformer.lab.demo.corpus import write_corpus
+from gtransformer.lab.demo.shipped import DEV_DOCUMENTS, DOCUMENTS, TEST_DOCUMENTS
 
 
 def at_least(low: int) -> Callable[[str], int]:

@@ -1,8 +1,7 @@
 """Inspect a model while it translates a document: attention by sentence, gates, and source sentences attended to.
 
 ``gtransformer lab inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and
-inspection.json. For a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows its attention across a document
-of a prepared corpus, with the reference as translation.
+inspection.json.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.files import atomic_write, write_json
 from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options
-
-OF_CHECKPOINTS = ("input", "model", "split", "output", "document", "cpu", "user_dir")  # other options need a directory
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -33,15 +30,13 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         required=True,
         metavar="DIR",
-        help="directory of gtransformer export, or a checkpoint of a model reading its batch (FILE: prepared corpus)",
+        help="directory of gtransformer export",
     )
-    parser.add_argument("--split", default="test", help="split of the prepared corpus (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
     parser.add_argument(
         "--document", type=int, default=1, metavar="N", help="number of the document in the file (%(default)s)"
     )
     parser.add_argument("--translation", metavar="FILE", help="inspect this translation, line by line, not the model's")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write an HTML page with attention by word")
     parser.add_argument("--top", type=int, default=3, help="source sentences listed per sentence (%(default)s)")
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
@@ -52,31 +47,16 @@ def build_parser() -> argparse.ArgumentParser:
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Translate the document instance by instance, inspect each, write."""
-    parser = build_parser()
-    args = parser.parse_args(argv)
+    args = build_parser().parse_args(argv)
 
     from gtransformer.lab.analysis.attention_shown import HEADING
     from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
-    from gtransformer.lab.report.inspection import write_inspection
     from gtransformer.models.common.model import needs_of
     from gtransformer.translation.api import GTransformer
 
-    for option in ("document", "top"):
-        if getattr(args, option) < 1:
-            raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("lab inspect", argv)
-    if args.html:
-        check_output(args.html, [args.model, args.input, args.translation])
-    if args.model.is_file():
-        for option, value in vars(args).items():
-            if option not in OF_CHECKPOINTS and value != parser.get_default(option):
-                raise UserError(f"--{option.replace('_', '-')} needs a directory of gtransformer export; leave it out")
-        look_at_batch(args, origin)
-        return
-    if args.split != parser.get_default("split"):
-        raise UserError("--split is for a checkpoint and its prepared corpus; leave it out")
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None)
     if needs_of(model.engine.model).numbers:
         raise UserError(f"{args.model}: this model reads sentence numbers, which the inspection does not provide")
@@ -90,8 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     title = f"{Path(name).name}, document {args.document}"
     found = []
     remove_earlier(args.output)
-    by_word = args.html is not None
-    for one in inspect_document(model, document, given, options, args.output, title, args.top, by_word):
+    for one in inspect_document(model, document, given, options, args.output, title, args.top):
         print(one.table)
         found.append(one)
     with atomic_write(args.output / "sources.txt") as stream:
@@ -99,9 +78,6 @@ def main(argv: list[str] | None = None) -> None:
     results = [one.numbers for one in found]
     write_json(args.output / "inspection.json", {"version": 1, "instances": results, **origin})
     print(f"{args.output}: attention, gates, sources.txt, inspection.json")
-    if args.html:
-        write_inspection(args.html, found, title)
-        print(f"page: {args.html}")
 
 
 def remove_earlier(output: Path) -> None:
@@ -109,23 +85,6 @@ def remove_earlier(output: Path) -> None:
     for pattern in ("attention*.png", "gates*.png", "sources.txt", "inspection.json"):
         for path in output.glob(pattern):
             path.unlink()
-
-
-def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
-    """Write a model's attention across a document of a prepared corpus: figures, a table of gates, all numbers."""
-    from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, gate_table, to_json
-    from gtransformer.lab.analysis.batch_attention import look_across
-
-    prepared = Path(args.input)
-    found = look_across(prepared, args.model, args.split, args.document)
-    title = f"{prepared.resolve().name}, {args.split}, document {args.document}"
-    remove_earlier(args.output)
-    draw_attention(found, args.output / "attention.png", title)
-    if found.gates:
-        draw_gates(found, args.output / "gates.png", title)
-    print(f"{title}\n{gate_table(found)}")
-    write_json(args.output / "inspection.json", {"version": 1, "instances": [to_json(found)], **origin})
-    print(f"{args.output}: attention, gates, inspection.json")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Recipe
-from gtransformer.run.recipe_check import check_recipe
 
 OWN_OPTIONS = {  # recipe options that a comparison sets itself, and what they come from
     "train.log-format": "no option; curves are read from the log",
@@ -58,10 +57,6 @@ class Comparison(Planner):
         self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
         if args.start_minutes is not None and not self.recipe_set.starts:
             raise UserError(f"--start-minutes: none of {args.recipes} starts from another of them; leave it out")
-        for recipe in self.recipe_set.corpora.values():
-            check_recipe(recipe, ["prepare"])
-        for recipe in self.recipes.values():
-            check_recipe(recipe, ["train", "generate"])
         self.raw = corpus_directory(args.corpus)
         self.corpus = self.raw.resolve().name
         self.at_once, self.threads = shares(args.jobs)

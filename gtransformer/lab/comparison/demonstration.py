@@ -17,7 +17,7 @@ from gtransformer.evaluation.references import TOGETHER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
-from gtransformer.lab.demo.corpus import DOCUMENTS, ITEMS
+from gtransformer.lab.demo.shipped import DOCUMENTS, ITEMS, TEST_DOCUMENTS, unpack
 from gtransformer.lab.pipeline import Stage, print_done
 from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure, refuse_own
 from gtransformer.lab.progress import print_status, spoken
@@ -27,7 +27,6 @@ from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import runs_directory
 from gtransformer.run.recipe import Recipe, load_recipe
-from gtransformer.run.recipe_check import check_recipe
 
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 OWN_OPTIONS = {  # recipe options that the demonstration sets itself, and what they come from
@@ -48,6 +47,8 @@ class Demo(Planner):
     def __init__(self, args: argparse.Namespace):
         super().__init__(args.output or runs_directory() / "demonstration", "demonstration")
         check_counts(args, "documents", "test_documents", "max_update")
+        if args.documents > DOCUMENTS or args.test_documents > TEST_DOCUMENTS:
+            raise UserError(f"the corpus has {DOCUMENTS} training and {TEST_DOCUMENTS} test documents; give fewer")
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         refuse_own(args.set, OWN_OPTIONS | ({"train.max-update": "--max-update"} if args.max_update else {}))
         self.changes = [f"train.max-update={args.max_update}"] if args.max_update else []
@@ -59,8 +60,6 @@ class Demo(Planner):
         self.changes += args.set
         systems = list(RECIPES) if args.compare else ["gtransformer"]
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in systems}
-        for recipe in self.recipes.values():
-            check_recipe(recipe, ["prepare", "train", "generate"])
         train = self.recipes["gtransformer"].sections["train"]
         if "max-update" not in train:
             raise UserError("--set train.max-update=: the demonstration needs an end; give a number")
@@ -73,8 +72,7 @@ class Demo(Planner):
         cores = available_cores()
         self.at_once = len(systems) if cores > 1 and not torch.cuda.is_available() else 1
         self.threads = max(1, cores // self.at_once)
-        options = {"output": self.raw, **{key.replace("_", "-"): value for key, value in self.sizes.items()}}
-        self.add("corpus", self.sizes, [self.raw], partial(call_command, "lab.cli.demo_corpus", options))
+        self.add("corpus", self.sizes, [self.raw], partial(unpack, self.raw, **self.sizes))
         recipe, settings = RECIPES["gtransformer"][0], self.recipes["gtransformer"].options("prepare")
         self.add_corpus(recipe, self.raw, self.prepared, settings, ["corpus"], self.changes, "prepare")
         self.add_runs([self._run(name, recipe) for name, recipe in self.recipes.items()], by_step=True, wait=True)

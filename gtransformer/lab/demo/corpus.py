@@ -13,14 +13,13 @@ from gtransformer.files import atomic_write, sha256, write_json
 from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_set, variants
 from gtransformer.lab.demo.document import Letter, write_document
 from gtransformer.lab.demo.sentences import count_tokens
+from gtransformer.lab.demo.shipped import ITEMS
 
 PASSAGE = 3
 """Number of consecutive sentences in a passage; no passage is in two splits."""
-DOCUMENTS, DEV_DOCUMENTS, TEST_DOCUMENTS = 500, 16, 24  # default sizes of the splits
 VERSION = 2  # of the corpora; in 1, nine of ten test sentences were also in training
 _TRIES = 50
 SIDES = ("en", "de")
-ITEMS = "contrastive.json"  # of the test split
 
 
 def passages(document: Letter) -> set[tuple[str, ...]]:

@@ -12,12 +12,12 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.files import digest, read_json, read_lines, sha256
-from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
+from gtransformer.lab.demo.shipped import ITEMS as DEMO_ITEMS
 from gtransformer.lab.pipeline import Program
 from gtransformer.lab.planner import Planner, last_line
 from gtransformer.lab.studies.study import Data
-from gtransformer.preprocess.corpus import BENCHMARKS, find_splits, read_documents
+from gtransformer.preprocess.corpus import find_splits, read_documents
 from gtransformer.preprocess.formats import write_split
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
@@ -42,16 +42,14 @@ class Corpora(Planner):
         sizes: options of the demonstration corpus, as for demo_corpus; with ``items`` as for reach_corpus, with its set
             by distance.
         recipe: gives the section ``prepare`` and the languages.
-        items: files of contrastive items to score. The generated set has its own; so has the demonstration corpus if
-            ``sizes`` gives their number.
     """
 
     raw: Path  # set when it is found
     fingerprint: str  # of its files
+    items: Path | None = None  # contrastive items: the generated set has some, the demonstration corpus if asked for
 
-    def __init__(self, directory: Path, corpus: str, sizes: dict[str, int], recipe: Recipe, items: Sequence[Path] = ()):
+    def __init__(self, directory: Path, corpus: str, sizes: dict[str, int], recipe: Recipe):
         super().__init__(directory, "study")
-        self.items = [path.absolute() for path in items]
         self.corpus, self.options = corpus, recipe.preparing()
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
@@ -60,47 +58,25 @@ class Corpora(Planner):
         if corpus == DEMO:
             self.generated = self.directory / "corpora" / f"demo-{self.pipeline.identify(sizes)[:8]}"
             maker = "lab.cli.reach_corpus" if "items" in sizes else "lab.cli.demo_corpus"
-            own = self.generated / (Path(SET, ITEMS) if "items" in sizes else DEMO_ITEMS)
-            if not items and {"items", CONTRASTIVE_ITEMS} & sizes.keys():
-                self.items = [own]
+            if "items" in sizes:
+                self.items = self.generated / SET / ITEMS
+            elif CONTRASTIVE_ITEMS in sizes:
+                self.items = self.generated / DEMO_ITEMS
             work = partial(call_command, maker, {"output": self.generated, **sizes})
             self.add(self.generated.name, sizes, [self.generated], work)
 
     def begin(self) -> None:
         """Find or generate the raw corpus, and prepare it by the recipe."""
         self.pipeline.run("corpus")
-        self._read_raw()
-        self.prepared(self.base)
-
-    def look(self) -> str | None:
-        """Find the raw corpus without making anything; return a message if it does not exist yet.
-
-        Raises UserError for a directory that is not a corpus.
-        """
-        if self.corpus == DEMO and not self.pipeline.is_done(self.generated.name):
-            return "the demonstration corpus is not generated yet"
-        try:
-            self._read_raw()
-        except UserError as error:
-            if self.corpus not in BENCHMARKS:
-                raise
-            return str(error)
-        return None
-
-    def _read_raw(self) -> None:
         self.raw = self.generated if self.corpus == DEMO else corpus_directory(self.corpus)
         files = [path for pair in find_splits(self.raw, *self.pair).values() for path in pair]
         self.fingerprint = digest({path.name: sha256(path) for path in files})
+        self.prepared(self.base)
 
     def instances(self, data: Data) -> int:
         """Return the number of training instances of the length of ``data`` before sampling."""
-        self.prepared(replace(data, instances=None))
-        return self.known_instances(data)
-
-    def known_instances(self, data: Data) -> int | None:
-        """Return the same if they are already prepared, else None."""
-        manifest = self.folder(replace(data, instances=None)) / "manifest.json"
-        return read_json(manifest)["splits"]["train"]["instances"] if manifest.is_file() else None
+        manifest = self.prepared(replace(data, instances=None)) / "manifest.json"
+        return read_json(manifest)["splits"]["train"]["instances"]
 
     def folder(self, data: Data) -> Path:
         """Return the folder of prepared data."""
@@ -114,7 +90,7 @@ class Corpora(Planner):
 
     def contrastive_corpus(self) -> Path:
         """Return the prepared corpus of the contrastive items, made if needed."""
-        if self.corpus != DEMO or self.items != [self.generated / SET / ITEMS]:
+        if self.items != self.generated / SET / ITEMS:
             return self.prepared(self.base)
         after = [self.generated.name, self._stage(self.base)]
         name = self._preparing("set", self.generated / SET, self._derived(self.base), after)

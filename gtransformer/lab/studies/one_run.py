@@ -16,19 +16,16 @@ from gtransformer.errors import cli_main
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.analysis.attention_shown import to_json
-from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.curves import read_curve, read_series
-from gtransformer.lab.items.items import is_own_set
 from gtransformer.run.commands import call_command
-from gtransformer.run.paths import Corpus, model_file
+from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import Run
 from gtransformer.tasks.checkpoints import model_in
 from gtransformer.tasks.trained import import_user_dir
 
 ORDER, RESULT = "run.json", "result.json"
-CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # only in studies that need them
+CONTRASTIVE = "contrastive.json"  # only in studies that need it
 TRAINING = ("loss", "nll_loss")
 VALIDATION = ("valid_loss", "valid_nll_loss", "valid_word_nll_loss", "valid_entropy_*")
 
@@ -38,15 +35,11 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     order = read_json(directory / ORDER)
     run = ordered_run(directory, order)
     import_user_dir(run.recipe.training().get("user-dir"))
-    if not order.get("model_of"):
-        run.execute("train")
-    if order.get("translate", True):
-        run.execute("generate")
-        score_test(directory, run.prepared, run.recipe, order.get("metrics", ["bleu"]))
-    if order.get("contrastive"):
+    run.execute("train")
+    run.execute("generate")
+    score_test(directory, run.prepared, run.recipe, order["metrics"])
+    if order["contrastive"]:
         score_contrastive(run, **order["contrastive"])
-    if order.get("attention"):
-        write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
     write_json(directory / RESULT, result_of(run, order, argv))
     remove_checkpoints(directory)
 
@@ -55,18 +48,17 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     """Return the recipe's run for an order."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     prepared = (directory / order["prepared"]).resolve()
-    checkpoint = model_file(recipe, (directory / (order.get("model_of") or "")).resolve())
     start = order.get("pretrained")
     pretrained = model_in((directory / start / "checkpoints").resolve()) if start else None
     raw = Path(order["corpus"])
     return Run(
         recipe,
         order["recipe"],
-        Corpus(raw.name, raw),
+        raw,
         directory,
         prepared,
         None,
-        checkpoint,
+        model_file(recipe, directory.resolve()),
         "test",
         [],
         pretrained=pretrained,
@@ -78,19 +70,6 @@ def score_test(directory: Path, prepared: Path, recipe: Recipe, metrics: Sequenc
     output = directory / "test.scores.json"
     options = {"split": "test", "hypotheses": directory / "test.jsonl", "output": output, "metrics": metrics}
     call_command("score", str(prepared), recipe.options("score") | options)
-
-
-def add_scores(directory: Path, metrics: Sequence[str]) -> None:
-    """Score the translations of a finished run again if its result lacks one of ``metrics``: another study made it."""
-    result = read_json(directory / RESULT)
-    order = result.get("run", {})  # not run.json, which may be of an interrupted run
-    had = order.get("metrics", ["bleu"])
-    if set(metrics) <= set(had) or not (directory / "test.jsonl").is_file():
-        return
-    order["metrics"] = list(dict.fromkeys([*had, *metrics]))
-    recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
-    score_test(directory, (directory / order["prepared"]).resolve(), recipe, order["metrics"])
-    write_json(directory / RESULT, result | scores_of(directory))
 
 
 def scores_of(directory: Path) -> dict[str, Any]:
@@ -107,38 +86,26 @@ def scores_of(directory: Path) -> dict[str, Any]:
     return {"reference": reference, "scores": scores, "counts": counts}
 
 
-def score_contrastive(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
-    """Score the model on contrastive items over a prepared corpus; its choices go to contrastive.json.
-
-    Args:
-        how: options of the command: ``batch_sentences`` (sentences per batch, the item last; as in translation), or
-            ContraPro's ``documents`` and ``context``.
-    """
-    own = len(items) == 1 and is_own_set(Path(items[0]))
-    command = "lab.cli.items" if own else "contrastive"
-    how = {key.replace("_", "-"): value for key, value in how.items()}
-    options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE, **how}
-    call_command(command, str((run.directory / prepared).resolve()), options)
+def score_contrastive(run: Run, prepared: str, items: str) -> None:
+    """Score the model on contrastive items over a prepared corpus; its choices go to contrastive.json."""
+    options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
+    call_command("lab.cli.items", str((run.directory / prepared).resolve()), options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """Return the results of the stages; training curves and seconds are those of the model that translated.
-
-    A model that does not translate has no scores.
-    """
-    scores, seconds = {"reference": None, "scores": {}, "counts": None}, None
-    if order.get("translate", True):
-        scores = scores_of(run.directory)
-        seconds = read_json(run.directory / "generate.test.json")["seconds"]
-    log = run.checkpoint.parent.parent / "train.log"
+    """Return the results of the stages."""
+    log = run.directory / "train.log"
     training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
     return {
         "version": 1,
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
-        **scores,
+        **scores_of(run.directory),
         "curves": training | read_series(log, VALIDATION),  # losses and entropies over updates, in bits
-        "seconds": {"train": read_curve(log).seconds, "generate": seconds},
+        "seconds": {
+            "train": read_curve(log).seconds,
+            "generate": read_json(run.directory / "generate.test.json")["seconds"],
+        },
         "device": device_name(),
         **provenance("python -m gtransformer.lab.studies.one_run", argv),
     }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import lzma
 import os
-import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,23 +16,21 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import RAW as TEXT
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.score import score_translations
-from gtransformer.files import atomic_write, read_json, write_json
+from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.pipeline import Program, Stage, shares
 from gtransformer.lab.planner import batch_status, training_status
 from gtransformer.lab.progress import print_status, spoken
 from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
-from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, add_scores, remove_checkpoints
+from gtransformer.lab.studies.one_run import CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
-from gtransformer.lab.studies.questions import Questions, content
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import load_recipe
-from gtransformer.run.recipe_check import check_recipe
 
 # Options for the training log that a study reads; the paper's figures also need entropies.
 REQUIRED_CHANGES = ("train.log-format=json",)
@@ -42,8 +38,7 @@ ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # for miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
 TRANSLATION = "test.txt"  # plain text, a line <d> before each document
-TOGETHER = "generate.batch-sentences="  # sentences translated as one batch; the last one is a contrastive item
-CONTRASTIVE_KEY, ATTENTION_KEY = "contrastive", "batch_attention"  # of a run in a study's result
+CONTRASTIVE_KEY = "contrastive"  # of a run in a study's result
 MORE_OF_PANELS = ("quantity", "by", "baseline")  # keys of some panels
 
 
@@ -59,35 +54,25 @@ class Runner:
     corpora: Corpora
     jobs: int
     keep_checkpoints: bool = False
-    questions: Questions = Questions()
 
     def folder(self, run: StudyRun) -> Path:
         """Return the folder of a run; its name identifies everything that affects the result."""
         return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
 
     def users(self, run: StudyRun) -> list[StudyRun]:
-        """Return the runs that translate with a run's model, in any pass, or start from it."""
-        return [other for other in self.study.runs() if run in (other.needed, other.first)]
+        """Return the runs that start from a run's model."""
+        return [other for other in self.study.runs() if run == other.needed]
 
     def is_done(self, run: StudyRun) -> bool:
         """Return whether a run has its result and, if unfinished runs need it, its model."""
         return all(path.is_file() for path in self.outputs(run))
 
-    def has_result(self, run: StudyRun) -> bool:
-        """Return whether a run has its result, with or without its model."""
-        return all(path.is_file() for path in self.results(run))
-
-    def results(self, run: StudyRun) -> list[Path]:
-        """Return the files of a run's result."""
-        folder = self.folder(run)
-        choices = [folder / CONTRASTIVE] if self.corpora.items else []
-        attention = [folder / ATTENTION] if run in self.study.looked_at() else []
-        return [folder / RESULT, *choices, *attention]
-
     def outputs(self, run: StudyRun) -> list[Path]:
         """Return the files that a run must write: its result and, if unfinished runs need it, its model."""
+        folder = self.folder(run)
         needs_model = not all(map(self.is_done, self.users(run)))
-        return [*self.results(run), *([model_file(run.settings(), self.folder(run))] if needs_model else [])]
+        choices = [folder / CONTRASTIVE] if self.corpora.items else []
+        return [folder / RESULT, *choices, *([model_file(run.settings(), folder)] if needs_model else [])]
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Run the unfinished runs, several at a time; return the reasons of failures by run name."""
@@ -95,15 +80,12 @@ class Runner:
         for run in runs:
             if run not in todo:
                 remove_checkpoints(self.folder(run))  # of a run that was interrupted after its result
-                self.data(run)  # makes truncated files again
-                add_scores(self.folder(run), self.metrics(run))
         print_status(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
         left, failures = iter(range(len(todo) - 1, -1, -1)), {}
 
         def finished(stage: Stage, seconds: float) -> None:
-            score = read_json(stage.outputs[0])["scores"].get("d_bleu")
-            done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
-            print_status(f"{stage.name}: {done}, {spoken(seconds)}; {next(left)} to go")
+            score = read_json(stage.outputs[0])["scores"]["d_bleu"]["score"]
+            print_status(f"{stage.name}: d-BLEU {score:.2f}, {spoken(seconds)}; {next(left)} to go")
 
         def failed(stage: Stage, reason: str) -> None:
             failures[stage.name] = reason
@@ -118,53 +100,6 @@ class Runner:
         pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
         return failures
 
-    def check_items(self, runs: Sequence[StudyRun]) -> None:
-        """Raise UserError for a run with a result on other contrastive items than this study's."""
-        for run in filter(self.has_result, runs):
-            self.questions.check_contrastive(self.folder(run), run.settings(), self.corpora.items)
-
-    def take(self, path: Path) -> int:
-        """Take runs that are finished in a study's result, with their translations beside it; return how many.
-
-        Raises UserError if it is not a study's result, its translations are missing, or it has no run of this study.
-        """
-        result, texts = read_json(path), path.with_suffix(".tar.xz")
-        theirs = result.get("runs") if isinstance(result, dict) and "panels" in result else None
-        if not theirs:
-            raise UserError(f"{path}: not a study's result; give its FIGURE.json")
-        runs = {self.folder(run).name: run for run in self.study.runs()}
-        shared = [
-            name for name in runs if name in theirs and (not self.corpora.items or CONTRASTIVE_KEY in theirs[name])
-        ]
-        if not shared:
-            raise UserError(
-                f"{path}: none of its runs is one of {self.study.figure}: it has other settings, another corpus or no "
-                "contrastive items; leave it out"
-            )
-        new = [name for name in shared if not self.has_result(runs[name])]
-        try:
-            with tarfile.open(texts) as packed:
-                for name in new:
-                    self._take(runs[name], theirs[name], packed)
-        except (OSError, EOFError, KeyError, UnicodeDecodeError, lzma.LZMAError, tarfile.TarError) as error:
-            raise UserError(
-                f"{texts}: must hold the translations of {path.name}, but cannot be read: {error}"
-            ) from None
-        return len(new)
-
-    def _take(self, run: StudyRun, result: Mapping[str, Any], packed: tarfile.TarFile) -> None:
-        folder, own = self.folder(run), dict(result)
-        folder.mkdir(parents=True, exist_ok=True)
-        if run.translate:
-            text = packed.extractfile(f"{folder.name}.txt").read().decode()
-            with atomic_write(folder / TRANSLATION) as stream:
-                stream.write(text)
-        for key, file in ((CONTRASTIVE_KEY, CONTRASTIVE), (ATTENTION_KEY, ATTENTION)):
-            if key in own:
-                write_json(folder / file, own.pop(key))
-        write_json(folder / ORDER, own["run"])
-        write_json(folder / RESULT, own)  # last, so that nothing half-written is taken for a result
-
     def data(self, run: StudyRun) -> tuple[Path, list[str]]:
         """Return the prepared directory of a run, made if needed, and the changes of its recipe to read it."""
         if run.settings().sections["task"].get("instances"):  # grouped by the recipe, whatever the corpus has
@@ -174,7 +109,6 @@ class Runner:
     def order(self, run: StudyRun) -> dict[str, Any]:
         """Return the order of a run."""
         folder, (prepared, loading) = self.folder(run), self.data(run)
-        of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
         return {
             "name": folder.name,
             "recipe": run.recipe,
@@ -184,32 +118,18 @@ class Runner:
             "corpus": self.corpora.corpus,
             "prepared": os.path.relpath(prepared, folder),
             "loading": loading,
-            "model_of": of[run.needed] if run.decoding else None,
-            "pretrained": of.get(run.first if run.decoding else run.needed),
-            "metrics": self.metrics(run),
-            "contrastive": self.items(run, folder),
-            "items_sha256": content(self.corpora.items),
-            "attention": run in self.study.looked_at(),
-            "translate": run.translate,
+            "pretrained": os.path.relpath(self.folder(run.needed), folder) if run.needed else None,
+            "metrics": ["bleu", *(["ter"] if self.study.is_table else [])],  # TER of failed models takes hours
+            "contrastive": self.items(folder),
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
 
-    def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
-        """Return the contrastive items for a run's model, their corpus, and the sizes of batch and context."""
+    def items(self, folder: Path) -> dict[str, str] | None:
+        """Return the contrastive items for a model, and their corpus."""
         if not self.corpora.items:
             return None
-        order = {
-            "prepared": os.path.relpath(self.corpora.contrastive_corpus(), folder),
-            "items": list(map(str, self.corpora.items)),
-        }
-        together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
-        size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
-        return order | size | self.questions.options(run.settings())
-
-    def metrics(self, run: StudyRun) -> list[str]:
-        """Return the metrics of a run."""
-        # TER takes hours on long, unaligned translations of failed models; the paper's figures do not need it.
-        return ["bleu", *(["ter"] if self.study.is_table else [])]
+        prepared = os.path.relpath(self.corpora.contrastive_corpus(), folder)
+        return {"prepared": prepared, "items": str(self.corpora.items)}
 
     def stage(self, run: StudyRun) -> Stage:
         """Return the stage of a run, whose program reads its order."""
@@ -250,7 +170,7 @@ class Runner:
 
         With the generated corpus the reference is in it as well; a user's corpus may not be passed on.
         """
-        folders = [self.folder(run) for run in self.study.runs() if run.translate]
+        folders = [self.folder(run) for run in self.study.runs()]
         texts = {f"{one.name}.txt": one / TRANSLATION for one in folders if one.name not in failures}
         if self.corpora.corpus == DEMO:
             texts[REFERENCE] = self.reference()
@@ -287,13 +207,11 @@ def _status(folder: Path, updates: Any) -> str | None:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return the result of a run, with contrastive accuracies and attention across a batch if it has them."""
+    """Return the result of a run, with contrastive accuracies if it has them."""
     result = read_json(folder / RESULT)
     if (folder / CONTRASTIVE).is_file():
         choices = read_json(folder / CONTRASTIVE)
         result[CONTRASTIVE_KEY] = {key: choices[key] for key in choices if key == "total" or key.startswith("by_")}
-    if (folder / ATTENTION).is_file():
-        result[ATTENTION_KEY] = read_json(folder / ATTENTION)
     return result
 
 
@@ -301,91 +219,43 @@ def make_study(args: argparse.Namespace) -> Study:
     """Return the study adapted to this machine. Raises UserError for errors that are visible before anything runs."""
     check_changes(args.set, "--set ")
     given = load_study(args.figure, args.miniature)
-    changes = [*REQUIRED_CHANGES, *([ENTROPY] if given.entropy and not given.is_table else [])]
+    changes = [*REQUIRED_CHANGES, *([] if given.is_table else [ENTROPY])]
     if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
-    runs = study.runs()
-    sharing, *others = (load_recipe(name, study.changes) for name in dict.fromkeys(run.recipe for run in runs))
+    sharing, *others = (load_recipe(name, study.changes) for name in dict.fromkeys(run.recipe for run in study.runs()))
     for recipe in others:
         if recipe.preparing() != sharing.preparing():
             raise UserError(
                 f"{study.figure}: recipes '{sharing.name}' and '{recipe.name}' prepare the corpus differently, but the "
                 "systems of a study share it; set the option for both with --set prepare.OPTION=VALUE"
             )
-    check_recipe(sharing, ["prepare"])
-    alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # irrelevant here
-    for run in dict.fromkeys(replace(run, **alike) for run in runs):
-        settings = run.settings()
-        check_recipe(settings, ["train", "generate", "score"] if run.translate else ["train"])
-        train = settings.sections["train"]
-        epochs = train.get("max-epoch")
-        if isinstance(epochs, int) and 0 < epochs < train.get("validate-interval", 1):
-            raise UserError(
-                f"{study.figure}: train.max-epoch is {epochs}, but training validates by updates here and would end "
-                "without a validation; set train.max-update or train.stop-time-hours instead"
-            )
     return study
 
 
-def show(runner: Runner) -> None:
-    """Print the runs and their state, as far as known without making anything."""
-    study, corpora = runner.study, runner.corpora
-    missing = corpora.look()
-    notes = [f"{missing} (the runs' state is unknown before)"] if missing else study.limit(corpora.known_instances)
-    drawn = [run for run in study.runs() if run.data.instances]
-    if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
-        notes.append("points larger than the corpus will be left out; instances are counted in preparation")
-    for note in notes:
-        print_status(note)
-    for run in study.runs():
-        done = missing is None and runner.is_done(run)
-        print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
-
-
-def make_figure(
-    runner: Runner,
-    argv: Sequence[str] | None,
-    allow_missing: bool = False,
-    only_finished: bool = False,
-    earlier: Sequence[Path] = (),
-) -> None:
+def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool = False) -> None:
     """Run the study: data, runs, result, and figure if any.
-
-    Args:
-        only_finished: without further runs.
-        earlier: results of studies whose finished runs are taken.
 
     Raises UserError if runs fail, unless that is allowed, or if there is no run to show.
     """
     study, corpora = runner.study, runner.corpora
-    if allow_missing and only_finished:
-        raise UserError("--only-finished runs nothing, so that nothing can fail; leave --allow-missing out")
     corpora.begin()
     for note in study.limit(corpora.instances):
         print_status(note)
     runs = study.runs()
     if not runs:
         raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
-    for path in earlier:
-        print_status(f"{path}: {runner.take(path)} finished runs taken")
     path = corpora.directory / f"{study.figure}.json"
     translations, picture = path.with_suffix(".tar.xz"), path.with_suffix(".png")
-    runner.check_items(runs)
-    if only_finished:
-        failures = {runner.folder(run).name: "not run" for run in runs if not runner.has_result(run)}
-        if len(failures) == len(runs):
-            raise UserError(f"{study.figure}: no run in {corpora.directory} is finished; leave --only-finished out")
     for old in (path, translations, picture):
         old.unlink(missing_ok=True)
-    if not only_finished:
-        failures = runner.run(runs)
-        if failures and not (allow_missing and len(failures) < len(runs)):
-            logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
-            raise UserError(
-                f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command resumes "
-                "them; --allow-missing makes the figure or table without those that fail again"
-            )
+    failures = runner.run(runs)
+    if failures and not (allow_missing and len(failures) < len(runs)):
+        logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
+        raise UserError(
+            f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command resumes "
+            "them; --allow-missing makes the figure or table without those that fail again"
+        )
     result = runner.collect(failures) | {"device": device_name(), **provenance("lab study", argv)}
     runner.pack_translations(failures, translations)
     if not study.is_table:

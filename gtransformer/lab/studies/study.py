@@ -13,7 +13,7 @@ from gtransformer.run.dependencies import start_of
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import FIRST_PASS, START
 
-SCORES, CURVES, TABLE, ACCURACY, ATTENTION = "scores", "curves", "table", "accuracy", "attention"  # kinds of panels
+SCORES, CURVES, TABLE, ACCURACY = "scores", "curves", "table", "accuracy"  # kinds of panels
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,13 @@ class Data:
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A training, or another translation by a trained model: a recipe with changes, data, and a seed.
+    """A training: a recipe with changes, data, and a seed.
 
     Attributes:
         changes: changes of all runs of a study, ``SECTION.OPTION=VALUE``.
         model: an architecture other than the recipe's.
         training: further changes of this run.
-        decoding: changes in translation; the model is that of the same run without them.
         start_data, start_seed: data and seed of the start model; None: the same.
-        translate: whether its model translates and is scored.
     """
 
     recipe: str
@@ -63,16 +61,14 @@ class StudyRun:
     seed: int
     model: str | None = None
     training: tuple[str, ...] = ()
-    decoding: tuple[str, ...] = ()
     start_data: Data | None = None
     start_seed: int | None = None
-    translate: bool = True
 
     @property
     def all_changes(self) -> list[str]:
         """All changes of its recipe."""
         model = [f"train.arch={self.model}"] if self.model else []
-        return [*self.changes, *model, *self.training, *self.decoding, f"train.seed={self.seed}"]
+        return [*self.changes, *model, *self.training, f"train.seed={self.seed}"]
 
     def settings(self) -> Recipe:
         """Return the recipe with all changes. Raises UserError for an invalid change."""
@@ -80,14 +76,12 @@ class StudyRun:
 
     @cached_property
     def needed(self) -> StudyRun | None:
-        """The run whose model this one translates with, or starts training from; None: no start model."""
-        if self.decoding:
-            return replace(self, decoding=())
+        """The run whose model this one starts training from; None: no start model."""
         start = start_of(self.recipe)
         if start is None:
             return None
         data, seed = self.start_data or self.data, self.seed if self.start_seed is None else self.start_seed
-        own = {"model": None, "training": (), "start_data": None, "translate": True}
+        own = {"model": None, "training": (), "start_data": None}
         return replace(self, recipe=start, data=data, seed=seed, **own)
 
     @cached_property
@@ -95,7 +89,7 @@ class StudyRun:
         """The run whose model makes the first pass; None: no first pass."""
         if self.settings().sections["generate"].get(FIRST_PASS) != START:
             return None
-        return self.needed.needed if self.decoding else self.needed
+        return self.needed
 
     @property
     def with_needed(self) -> list[StudyRun]:
@@ -106,7 +100,7 @@ class StudyRun:
     def label(self) -> str:
         """A short label: recipe, model, changes, data (its own, then the start's) and seed."""
         recipe = Path(self.recipe).stem if self.recipe.endswith((".yaml", ".yml")) else self.recipe
-        values = (change.partition("=")[2] for change in (*self.training, *self.decoding))
+        values = (change.partition("=")[2] for change in self.training)
         parts = [recipe, *filter(None, [self.model]), *values]
         name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
         start = f"-after-{self.start_data.name}" if self.start_data else ""
@@ -119,10 +113,8 @@ class StudyRun:
         Studies with the same run share it by its name; other settings are another run.
         """
         needed = [self.needed.name(corpus)] if self.needed else []
-        more, recipe = [] if self.translate else ["not translated"], self.settings()
-        if recipe.devices != load_recipe(self.recipe).devices:  # only then: earlier versions left it out
-            more.append(f"{recipe.devices} devices")
-        everything = [corpus, self.data.settings, recipe.sections, *needed, *more]
+        recipe = self.settings()
+        everything = [corpus, self.data.settings, recipe.sections, recipe.devices, *needed]
         return f"{self.label}-{digest(everything)[:8]}"
 
 
@@ -130,7 +122,7 @@ class StudyRun:
 class Line:
     """The runs of one point, row, or line of curves, one per seed; see ``plan.LineSettings``.
 
-    ``x``: a point's position on the axis. For attention, ``curve`` is the side.
+    ``x``: a point's position on the axis.
     """
 
     system: str
@@ -171,7 +163,6 @@ class Study:
     length: int
     corpus: dict[str, int]
     panels: list[Panel] = field(default_factory=list)
-    entropy: bool = True
     start_seed: int | None = None
 
     @property
@@ -190,21 +181,14 @@ class Study:
         order = {seed: number for number, seed in enumerate(self.seeds)}  # a start's seed may be another one
         return sorted(found, key=lambda run: order.get(run.seed, -1))
 
-    def looked_at(self) -> list[StudyRun]:
-        """Return the runs whose attention across a batch is shown."""
-        return [run for panel in self.panels if panel.kind == ATTENTION for line in panel.lines for run in line.runs]
-
-    def limit(self, instances: Callable[[Data], int | None]) -> list[str]:
-        """Drop points with more training instances than ``instances``; return a message for each.
-
-        If ``instances`` is None (unknown), nothing is dropped.
-        """
+    def limit(self, instances: Callable[[Data], int]) -> list[str]:
+        """Drop points with more training instances than ``instances``; return a message for each."""
         notes = []
         for panel in self.panels:
             for line in list(panel.lines):
                 most = max((run.data for run in line.runs[0].with_needed), key=lambda data: data.instances or 0)
-                there = instances(most) if most.instances else None
-                if there is not None and most.instances > there:
+                there = instances(most) if most.instances else 0
+                if most.instances and most.instances > there:
                     panel.lines.remove(line)
                     notes.append(f"{panel.title}: {most.instances} instances left out, the corpus has {there}")
         return list(dict.fromkeys(notes))

@@ -8,21 +8,20 @@ from typing import Any
 
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.records import shown_difference, shown_interval, spread, with_interval
-from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, SCORES, TABLE
+from gtransformer.lab.studies.study import ACCURACY, CURVES, SCORES, TABLE
 from gtransformer.run.recipe import AVERAGED
 
 CHOICES = "accuracy"  # key: accuracy of contrastive choices
 BEST = "best_update"  # key: update of the lowest validation loss, whose model is used
 WORDS = "word_perplexity"  # key: that model's perplexity of the validation set's words
 FURTHER_SCORES = {  # of tables, if computed
-    "s_bleu_lc": "s-BLEU lower-cased",
     "ter": "TER",
     CHOICES: "accuracy",
     WORDS: "perplexity of words",
     BEST: "updates",
 }
 DIGITS = {WORDS: 3, BEST: 0}  # decimal places; others have two
-WITH_SIGNATURE = ("s_bleu_lc", "ter")  # those with a signature
+WITH_SIGNATURE = ("ter",)  # those with a signature
 Test = Callable[[str, list[str], list[str]], dict[str, Any]]
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
@@ -86,8 +85,6 @@ def _differences(line: dict, base: dict, places: dict[int, tuple[int, int]], tes
 
 def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     runs = [results[name] for name in line["runs"]]
-    if panel["kind"] == ATTENTION:
-        return {}
     if panel["kind"] == CURVES:
         values = [[value for _, value in run["curves"].get(line["curve"], [])] for run in runs]
         if not all(values):
@@ -100,7 +97,7 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
     numbers = {
         SCORE: _over_seeds(runs, SCORE),
         "s_bleu": _over_seeds(runs, "s_bleu"),
-        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # None if the model does not translate
+        "signature": runs[0]["scores"][SCORE]["signature"],
     }
     for key in (
         FURTHER_SCORES if panel["kind"] == TABLE else [key for key in FURTHER_SCORES if key == panel.get("quantity")]
@@ -135,7 +132,7 @@ def is_average(run: Mapping[str, Any]) -> bool:
 def table(result: Mapping[str, Any]) -> str:
     """Return a line for each point, row or line of every panel, and the signatures of the scores."""
     blocks, signatures = [], set()
-    for panel in filter(lambda panel: panel["lines"] and panel["kind"] != ATTENTION, result["panels"]):
+    for panel in filter(lambda panel: panel["lines"], result["panels"]):
         more = [
             key for key in FURTHER_SCORES if panel["kind"] != ACCURACY and any(key in line for line in panel["lines"])
         ]
@@ -150,7 +147,7 @@ def table(result: Mapping[str, Any]) -> str:
             if panel["kind"] == ACCURACY:
                 rows.append([line["label"], *map(shown, (line[CHOICES], *((line["by"] or {}).get(k) for k in kinds)))])
                 continue
-            signatures |= {f"BLEU: {line['signature']}"} if line["signature"] else set()
+            signatures.add(f"BLEU: {line['signature']}")
             signatures |= {
                 f"{FURTHER_SCORES[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line
             }

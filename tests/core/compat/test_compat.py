@@ -25,8 +25,6 @@ from tests.saved_model import training_arguments
 @pytest.mark.parametrize(
     ("owner", "name", "value", "named"),
     [
-        (sys, "version_info", (3, 10, 0), "this is 3.10"),
-        (sys, "version_info", (3, 14, 0), "this is 3.14"),
         (torch, "__version__", "2.5.1+cpu", "found 2.5.1"),
         (compat, "_is_installed", lambda name: True, "pip uninstall -y fairseq"),
     ],
@@ -35,12 +33,6 @@ def test_platforms_that_cannot_be_used(monkeypatch, owner, name, value, named):
     compat.check()  # this one can
     monkeypatch.setattr(owner, name, value)
     with pytest.raises(ImportError, match=named):
-        compat.check()
-
-
-def test_fairseq_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "fairseq.models", None)
-    with pytest.raises(ImportError, match="pip install"):
         compat.check()
 
 

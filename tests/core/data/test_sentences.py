@@ -116,11 +116,6 @@ def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepen
         assert np.bincount(found[0], found[2]).tolist() == [len(mapped[i]) for i in range(len(stored))]
 
 
-def test_nothing_stored():
-    view = Sentences(side([]), side([]), "x", instance_index([], documents=0))
-    assert len(view) == 0 and view.runs() == []
-
-
 @pytest.mark.parametrize(
     ("source", "target", "given", "message"),
     [

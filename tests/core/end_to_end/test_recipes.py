@@ -1,7 +1,7 @@
 """Recipes as gtransformer run drives them, on a few short documents with a tiny model.
 
-One recipe of each kind goes from text to scores; of every other one the training command is given to fairseq's own
-parser, and its model is built. The stages run in this process (tests/in_process.py);
+One recipe of each kind goes from text to scores; all are parsed, and models of each kind built, in
+tests/core/run/test_recipe.py. The stages run in this process (tests/in_process.py);
 test_run.py beside it has them in processes of their own. Whatever a recipe takes from another (prepared corpus,
 dictionary, checkpoint) is made first, by that recipe.
 """
@@ -10,26 +10,19 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from fairseq import options as fairseq_options
-from fairseq import tasks
-from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
-from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.run import main
 from gtransformer.lab.demo.corpus import SIDES, write_splits
 from gtransformer.run import stage as stages
 from gtransformer.run.commands import without_half_precision
 from gtransformer.run.paths import RUNS
-from gtransformer.run.recipe import Options, load_recipe, recipe_names
+from gtransformer.run.recipe import Options, load_recipe
 from tests.bert import save_bert, skip_without_transformers
 from tests.core.models import fairseq_models
 from tests.in_process import run_module
@@ -39,14 +32,10 @@ pytestmark = pytest.mark.slow
 DOCUMENTS = {"train": 16, "dev": 2, "test": 2}
 SENTENCES = 5  # of the beginning of each document of the demonstration corpus
 UPDATES = 2
-# A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
-# sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; BERT's pieces and
-# parameters; concatenation, trained and translated on other instances; LST attention on parts of documents; windows,
-# sentence by sentence. mBART is in test_pretrained_corpora.py, context beside the sentence in test_two_steps_recipe.py.
-KINDS = [
-    "base", "doc_base", "sent_base", "doc_base_finetune", "bert", "concatenation/small_two", "lst/small",
-    "window/small",
-]  # fmt: skip
+# A recipe of each kind, for what it alone has of what runs: the model from scratch; fine-tuned from another recipe's
+# model at two rates; BERT's pieces and parameters; concatenation, translated on other instances; windows.
+# mBART is in test_pretrained_corpora.py, context beside the sentence in test_two_steps_recipe.py.
+KINDS = ["base", "doc_base_finetune", "bert", "concatenation/small_two", "window/small"]
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
     "prepare": {"workers": 1},
@@ -60,7 +49,6 @@ SMALLER: dict[str, Options] = {
     },
     "generate": {"beam": 2, "max-len-a": 0, "max-len-b": 3, "max-tokens": 300, "num-workers": 0},
 }
-MBART = {"encoder_normalize_before": True, "decoder_normalize_before": True, "layernorm_embedding": True}
 
 
 class Workshop:
@@ -84,9 +72,6 @@ class Workshop:
         recipe = load_recipe(name)
         changes = {section: dict(options) for section, options in SMALLER.items()}
         pretrained = self.root / "pretrained"
-        if "sentencepiece" in recipe.sections["prepare"]:
-            changes["prepare"] |= {"sentencepiece": pretrained / "spm.model", "dictionary": pretrained / "dict.txt"}
-            changes["train"]["finetune-from-model"] = pretrained / "model.pt"
         if "bert" in recipe.sections["prepare"]:
             changes["prepare"]["bert"] = changes["train"]["bert-checkpoint"] = pretrained / "bert"
             changes["train"]["encoder-layers"] = 2
@@ -125,31 +110,14 @@ class Workshop:
         return line
 
     def make_pretrained_pieces(self, options: Options) -> None:
-        """The SentencePiece model and dictionary of a small mBART, or a small BERT with its wordpieces."""
+        """A small BERT with its wordpieces."""
         folder = self.root / "pretrained"
         folder.mkdir(exist_ok=True)
         texts = [self.corpus / f"concatenated_en2de_train_{side}.txt" for side in SIDES]
-        if "sentencepiece" in options and not (folder / "dict.txt").exists():
-            SentencePieceTrainer.train(
-                input=",".join(map(str, texts)), model_prefix=str(folder / "spm"), vocab_size=120,
-                hard_vocab_limit=False, minloglevel=2,
-            )  # fmt: skip
-            pieces = [line.split("\t")[0] for line in (folder / "spm.vocab").read_text().splitlines()][3:]
-            (folder / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces))
         if "bert" in options:
             skip_without_transformers()
             words = sorted({word.strip(".,!?").lower() for word in texts[0].read_text().split()} - {"<d>", ""})
             save_bert(folder / "bert", [*words, ".", ",", "!", "?"], max_position_embeddings=512)
-
-    def make_mbart(self, name: str) -> None:
-        """A checkpoint of fairseq's own mBART over the dictionary of the prepared corpus."""
-        path = self.root / "pretrained" / "model.pt"
-        if path.exists():
-            return
-        source = load_recipe(name).sections["task"]["source-lang"]
-        dictionary = Dictionary.load(str(self.prepared(name) / "bin" / f"dict.{source}.txt"))
-        model = fairseq_models.build(dictionary, "mbart_large", **MBART)
-        torch.save(fairseq_models.checkpoint(model, fairseq_models.settings("mbart_large", **MBART)), path)
 
 
 def write_corpus(folder: Path) -> None:
@@ -231,59 +199,6 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     assert list(scores) == ["raw", "release"], "whatever cuts the corpus: BPE, BERT's pieces on the source side"
     for one in scores.values():
         assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]
-
-
-# Options of training that make another model or start.
-SPECIAL = {
-    "sentence-model", "continue-once", "context-gate", "context-attention", "no-language-locality", "positions",
-    "no-translation-locality", "neutral-gates", "trained-parameters", "batch-attention-in", "group-attention",
-}  # fmt: skip
-
-
-def one_of_each_kind() -> list[str]:
-    """Recipes that differ in more than sizes and ablations; all are parsed in tests/core/run/test_recipe.py."""
-    found: dict[tuple, str] = {}
-    for name in [*KINDS, *sorted(recipe_names())]:
-        recipe = load_recipe(name)
-        task, train = recipe.sections["task"], recipe.sections["train"]
-        system = str(train.get("arch")).rpartition("_")[0]
-        special = {name: train[name] for name in sorted(SPECIAL & train.keys())}
-        kind = bool(recipe.averaged), bool(recipe.pretrained_from), str(special), task.get("instances")
-        found.setdefault((system, *kind, task.get("doc-mode"), "sentencepiece" in recipe.sections["prepare"]), name)
-    return [name for name in found.values() if name not in KINDS]
-
-
-@pytest.mark.parametrize("name", one_of_each_kind())
-def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, monkeypatch) -> None:
-    """What fairseq-train makes of the command that the driver gives it; the model can be built of it."""
-    recipe = load_recipe(name)
-    data = "mbart" if "sentencepiece" in recipe.sections["prepare"] else "base"
-    workshop.run(data, "prepare")
-    if data == "mbart":
-        workshop.make_mbart(name)
-    line = [*workshop.line(name, "train"), "--prepared", str(workshop.prepared(data)), "--output", str(tmp_path)]
-    if recipe.pretrained_from:
-        workshop.run("sent_base", "train")
-        model = workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt"
-        line += ["--set", f"train.finetune-from-model={model}"]
-    goes_on = {"continue-once": str(model)} if "continue-once" in recipe.sections["train"] else {}
-    if "sentence-model" in recipe.sections["train"]:  # of this package or of fairseq alone
-        workshop.run("sent_base", "train")
-        monkeypatch.chdir(workshop.root)
-        model = Path(str(recipe.sections["train"]["sentence-model"]))
-        model.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt", model)
-    commands: list[list[str]] = []
-    monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
-    assert main(line) == 0
-    (_, dash_m, program, *arguments), *averaging = commands
-    assert len(averaging) == bool(recipe.averaged)
-    assert (dash_m, program) == ("-m", "fairseq_cli.train")
-    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
-    configuration = convert_namespace_to_omegaconf(parsed)
-    check_options(workshop, name, OmegaConf.to_container(configuration), goes_on)
-    model = tasks.setup_task(configuration.task).build_model(configuration.model)
-    assert sum(parameter.numel() for parameter in model.parameters()) > 1000
 
 
 def test_fine_tuning_starts_from_the_sentence_transformer(workshop: Workshop) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics import BLEU
 
-from gtransformer.cli.postprocess import main as postprocess
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import ReleaseText
@@ -91,10 +90,6 @@ def test_text_comes_back(raw, own, tmp_path):
     for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
         cut = TextEncoder(own, lang)(lines)
         assert postprocessor_for(own, lang).plain_lines(cut) == lines
-        (tmp_path / "cut").write_text("".join(f"{line}\n" for line in cut), encoding="utf-8")
-        call = ["--lang", lang, "--prepared", str(own), "--input", str(tmp_path / "cut"), "--output"]
-        assert postprocess([*call, str(tmp_path / "plain")]) == 0
-        assert (tmp_path / "plain").read_text(encoding="utf-8").splitlines() == lines
 
 
 def test_the_releases_text_has_no_marks_of_ours(own):

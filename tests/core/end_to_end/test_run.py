@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gtransformer.work import take_lock
-from tests.processes import run_group, start
+from tests.processes import run_group
 
 ROOT = Path(__file__).resolve().parents[3]
 ANIMALS = {"dog": "Hund", "cat": "Katze", "horse": "Pferd", "cow": "Kuh", "bird": "Vogel", "fish": "Fisch"}
@@ -87,24 +85,3 @@ def test_finished_training_is_not_repeated_and_a_longer_one_goes_on(corpus: Path
     assert longer.returncode == 0, longer.stdout[-3000:]
     assert "@ 10 updates" in longer.stdout.split("Loaded checkpoint")[1]
     assert "Stopping training due to num_updates: 12" in longer.stdout
-
-
-def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path):
-    """SIGTERM to the driver, not to its group: the training ends too, and the same command goes on."""
-    arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
-    changes = ["--set", "train.max-update=100000", "--set", "train.save-interval-updates=5"]
-    command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), *changes]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    try:
-        seen = ""
-        while "Saved checkpoint" not in seen and (line := process.stdout.readline()):
-            seen += line
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
-    assert f"[train] kept of this stage: {tmp_path}/checkpoints/checkpoint_last.pt" in output
-    take_lock(tmp_path / ".train.lock", tmp_path, "the training is still there", patience=10).close()
-    assert not (tmp_path / "train.json").exists()

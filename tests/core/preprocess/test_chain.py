@@ -7,7 +7,6 @@ import json
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from gtransformer.cli.postprocess import main
 from gtransformer.errors import UserError
 from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 
@@ -57,12 +56,3 @@ def test_back_to_plain_text():
     lines = ["it 's AT & T &amp; < b >", "a b@@ c .", "", '" x "', "( y"]
     assert english.plain_lines(lines)[0] == "It's AT & T &amp; < b >"
     assert english.plain_lines(lines) == [text for line in lines for text in english.plain_lines([line])]
-
-
-def test_command_of_the_way_back(write, tmp_path, capsys):
-    source = write("in", "<d>\nein Haus@@ boot .\n<d>\nja !\n")
-    assert main(["--lang", "de", "--input", str(source), "--output", str(tmp_path / "out")]) == 0
-    assert (tmp_path / "out").read_text() == "<d>\nEin Hausboot.\n<d>\nJa!\n"
-    source = write("in", "<s> ein Haus@@ boot . </s> <s> ja ! </s>\n")
-    assert main(["--lang", "de", "--input", str(source), "--instances", "--workers", "1"]) == 0
-    assert capsys.readouterr().out == "Ein Hausboot.\nJa!\n"

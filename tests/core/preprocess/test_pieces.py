@@ -10,7 +10,6 @@ from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.lab.analysis.cxmi import spans
-from gtransformer.lab.analysis.words import side_of
 from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
@@ -71,7 +70,6 @@ def test_words_for_show_are_the_texts(model: Path):
     cut = SentencePieces(model)([text])[0].split()
     assert any(piece.startswith("<0x") for piece in cut)
     assert [word for word, _, _ in spans(cut, True)] == text.split()
-    assert side_of(cut, [0] * len(cut), (), True).words == text.split()
     assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
+
+from fairseq import options as fairseq_options
 
 from gtransformer.cli import run as command
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.files import write_json
+from gtransformer.run.commands import to_arguments
+from gtransformer.run.recipe import Recipe
 from gtransformer.run.run import Run, make_run
+from gtransformer.tasks.trained import import_user_dir
 
 PAIR = ("en", "de")
 
@@ -66,3 +72,10 @@ class Stages:
     def given(self, option: str) -> str:
         """What the last command has behind an option."""
         return self.commands[-1][self.commands[-1].index(option) + 1]
+
+
+def parse_training(recipe: Recipe) -> argparse.Namespace:
+    """What fairseq's own parser makes of a recipe's options of training; SystemExit if it refuses one."""
+    import_user_dir(recipe.training().get("user-dir"))
+    arguments = ["data", *to_arguments(recipe.training())]
+    return fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)

@@ -76,13 +76,6 @@ def test_forced_tokens_are_free_and_a_forced_end_is_not(dictionary, documents):
 
 
 @torch.no_grad()
-def test_a_sentence_with_words_has_room_for_one(dictionary, documents):
-    (document,) = documents(random.Random(5), [[2, 0, 1]])
-    translate = Translator(dictionary, [tiny_model(dictionary, 3)], beam=2, max_len_a=0.1, max_len_b=0)
-    assert [len(words) for words in translate.sentences(translate([document])[0][0])] == [1, 0, 1]
-
-
-@torch.no_grad()
 def test_ensemble_averages_probabilities(dictionary, documents):
     batch = documents(random.Random(7), [[2, 3], [1]])
     models = [tiny_model(dictionary, seed).double() for seed in (5, 6)]

@@ -34,23 +34,6 @@ def test_too_many_sentences():
         within_positions(LIMITS, SENTENCES, 8)
 
 
-def test_generation_with_learned_positions(dictionary):
-    """Without the rule, this untrained model would run on beyond its last position."""
-    positions = {"decoder_learned_pos": True, "max_target_positions": 24, "share_all_embeddings": False}
-    model = tiny_model(dictionary, **positions)
-    assert model.max_positions() == (1_000_000, 24)
-    with torch.no_grad():
-        # The first dimension is constant and speaks against </s>: sentences end where they must.
-        model.decoder.layers[-1].final_layer_norm.weight[0], model.decoder.layers[-1].final_layer_norm.bias[0] = 0, 10
-        model.decoder.output_projection.weight[:, 0] = 0
-        model.decoder.output_projection.weight[dictionary.eos(), 0] = -10
-    documents = [random_document(random.Random(1), dictionary, [3, 2, 4])]
-    generator = tiny_task(dictionary).build_generator([model], Namespace(beam=2, max_len_a=2.0, max_len_b=30))
-    sample = {"net_input": {"src_tokens": pad_batch(documents, dictionary.pad(), left=True), "src_lengths": None}}
-    best = generator.generate([model], sample)[0][0]["tokens"]
-    assert best.eq(dictionary.eos()).sum() == 3 and len(best) <= 24
-
-
 @pytest.mark.parametrize(("source", "target"), [(30, 24), (20, 40), (1_000_000, 25)])
 def test_the_longest_source_fits_whatever_its_sentences_are(dictionary, source, target):
     """Of one word each, so that the translation has the most marks; and of one long sentence."""

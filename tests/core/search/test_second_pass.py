@@ -124,19 +124,6 @@ def test_padding_changes_nothing(dictionary, name):
     assert tokens_of(translated(dictionary, [model], batch, left=False, extra=3)) == expected
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["C", "I", "none"])
-def test_a_batch_of_one_and_no_later_sentence(dictionary, name):
-    """A sentence alone; and the first sentences of a batch that only the decoder reads: later ones do not matter."""
-    model, batch = system(dictionary, name), document(dictionary)
-    whole = tokens_of(translated(dictionary, [model], batch))
-    alone = [tokens_of(translated(dictionary, [model], batch, slice(i, i + 1)))[0] for i in range(6)]
-    assert (alone == whole) == (name == "none")
-    assert all(len(nbest) == SEARCH["beam"] for nbest in alone)
-    if name != "C":  # whose encoder reads later sentences of the source
-        assert tokens_of(translated(dictionary, [model], batch, slice(0, 4))) == whole[:4]
-
-
 def test_models_that_cannot_be(dictionary):
     alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
     with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):

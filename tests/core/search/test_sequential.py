@@ -176,20 +176,6 @@ def test_one_window_is_the_full_document(dictionary, documents, name):
     assert_same([[one] for one in found], [one[:1] for one in full])
 
 
-def test_learned_positions_are_not_exceeded(dictionary, documents):
-    """Windows must fit, documents need not; what is forced takes its positions of what is new."""
-    options = {"encoder_learned_pos": True, "decoder_learned_pos": True}
-    sizes = {"max_source_positions": 16, "max_target_positions": 16}
-    model = tiny_model(dictionary, 1, **options, **sizes).double()
-    batch = documents(random.Random(37), [[3] * 8, [6, 2, 2]])
-    found = translated(dictionary, [model], Strategy(SLIDING, tokens=14), batch, max_len_a=2, max_len_b=3)
-    assert [one["tokens"].eq(dictionary.eos()).sum().item() for one in found] == [8, 3]
-    with pytest.raises(
-        UserError, match="20 source tokens from sentence 1 of a document on: the model takes 16 at once; give a smaller"
-    ):
-        translated(dictionary, [model], Strategy(SLIDING, tokens=20), batch)
-
-
 def test_searches_that_cannot_be(dictionary):
     with pytest.raises(UserError, match="--strategy sequential makes one translation"):
         translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], nbest=2)

@@ -97,18 +97,8 @@ def test_the_command(saved: Path, capsys):
     by_name = saved / "named.pt"
     main([*(str(saved / f"{name}.pt") for name in ("checkpoint_3_10", "checkpoint10")), "-o", str(by_name)])
     assert torch.load(by_name)["model"]["norm"].equal(torch.load(output)["model"]["norm"])
-    for arguments, message in (
-        ([str(saved)], "a directory; give the number of its checkpoints"),
-        ([str(saved), "--last", "0"], "--last 0: give at least 1"),
-        ([str(saved / "checkpoint1.pt"), "--or-fewer"], "--or-fewer goes with --last N"),
-        ([str(saved), str(saved), "--last", "2"], "and a single folder"),
-        ([str(saved / "checkpoint9.pt")], "cannot be read as a checkpoint"),
-    ):
-        assert main([*arguments, "--output", str(output)]) == 1
-        error = capsys.readouterr().err
-        assert message in error and error.count("\n") == 1, error
-    assert main([str(output), "--output", str(output)]) == 1
-    assert "is read, and the results would replace it" in capsys.readouterr().err
+    assert main([str(saved), "--last", "0", "--output", str(output)]) == 1
+    assert "--last 0: give at least 1" in capsys.readouterr().err
 
 
 def test_the_model_of_a_training(saved: Path):

@@ -15,7 +15,6 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.tasks.generation import check_alone
 from tests.core.models.batch_documents import made
-from tests.core.search.conftest import Translator
 from tests.core.tasks.loaded import load
 from tests.core.tasks.test_document_batches import DOCFLAT, iterator
 from tests.core.tasks.test_instance_schemes import Optimizer
@@ -123,13 +122,3 @@ def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
             task.build_generator([model], Namespace(score_reference=True))
             with pytest.raises(UserError, match="here: the model reads consecutive sentences of a document as one"):
                 check_alone(model, "here")
-
-
-@pytest.mark.parametrize("first", [(), ((InstanceTransformerModel, DocumentModelConfig),)])
-def test_lines_that_are_typed_are_no_batch(dictionary, first):
-    models = [made(dictionary, *kinds) for kinds in (*first, (MbeModel, MbeConfig))]
-    translate = Translator(dictionary, models, DOCFLAT)
-    with pytest.raises(
-        UserError, match="typed or handed in: the model reads consecutive sentences of a document as on"
-    ):
-        translate([[dictionary.bos(), dictionary.eos()]])

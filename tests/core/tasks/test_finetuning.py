@@ -87,12 +87,6 @@ def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, copied
     assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(names)
 
 
-def test_without_the_option_nothing_changes(prepared, tmp_path, on_gpu):
-    model, cfg = build(prepared, tmp_path, "--fp16")
-    assert cfg.optimizer._name == "adam" and not cfg.common.fp16_no_flatten_grads
-    assert not any(hasattr(parameter, "param_group") for parameter in model.parameters())
-
-
 def test_two_rates_refused(prepared, tmp_path):
     with pytest.raises(UserError, match="--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"):
         build(prepared, tmp_path, "--doc-double-lr", "--optimizer=sgd")
@@ -107,8 +101,6 @@ LOADED = ["--load-partial", "--finetune-from-model"]
     [
         (LOADED, *HEADS),
         (LOADED, ["--decoder-normalize-before"], "trained with --decoder-normalize-before False, this model has True"),
-        (LOADED, ["--activation-fn=gelu"], "trained with --activation-fn relu, this model has gelu"),
-        (LOADED, ["--no-scale-embedding"], "trained with --no-scale-embedding False, this model has True"),
         (["--finetune-from-model"], *HEADS),
         (["--load-partial", "--reset-optimizer", "--restore-file"], *HEADS),
     ],

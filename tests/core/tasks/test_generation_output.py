@@ -5,7 +5,7 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.tasks.generation import TranslationWriter, split_sentences
+from gtransformer.tasks.generation import split_sentences
 from tests.core.tasks.loaded import load
 from tests.support import tiny_model
 
@@ -59,12 +59,3 @@ def test_split_sentences(dictionary):
     assert split_sentences([de, s, w, e, dictionary.pad()], dictionary, skip) == ["w1"]
     assert split_sentences([], dictionary, skip) == []
     assert split_sentences([s, dictionary.unk(), e], dictionary, skip) == ["<unk>"]
-
-
-def test_writer_keeps_text_readable(tmp_path):
-    writer = TranslationWriter(tmp_path / "u", 2, None)
-    writer.add(1, [{"score": -1.0, "sentences": ["sch\u00f6n"]}], 1)
-    assert not (tmp_path / "u.jsonl").exists()
-    writer.add(0, [{"score": -2.0, "sentences": ["\u2028"]}], 1)
-    text = (tmp_path / "u.jsonl").read_text(encoding="utf-8")
-    assert "sch\u00f6n" in text and text.count("\n") == 2 and text.index('"id": 0') < text.index('"id": 1')

@@ -10,10 +10,9 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import parts
 from gtransformer.errors import UserError
-from tests.core.tasks.loaded import LEN48, documents, epochs, iterator, load, read, sentences_of, setup
+from tests.core.tasks.loaded import documents, iterator, load, sentences_of, setup
 from tests.support import tiny_config, tiny_model
 
 pytestmark = pytest.mark.slow
@@ -49,36 +48,6 @@ def test_instances_are_what_their_places_say(kind, split):
     assert taken == sorted(source)
 
 
-@pytest.mark.parametrize("order", ["size", "document"])
-def test_epochs_with_workers(order):
-    """Word dropout changes with the epoch, batches are shuffled, and nothing is lost or doubled."""
-    options = {"instances": "sliding", "context_sentences": 1, "batch_order": order}
-    task, dataset = load(doc_noise_mask=0.5, doc_noise_epochs=3, **options)
-    found = epochs(iterator(task, dataset, workers=2), 3)
-    spans = dataset.spans()
-    inputs = []
-    for epoch in found:
-        assert sorted(n for ids, *_ in epoch for n in ids) == list(range(len(dataset)))
-        if order == "document":
-            for ids, *_ in epoch:
-                assert len({spans[n].document for n in ids}) == 1 and ids == list(range(ids[0], ids[0] + len(ids)))
-        inputs.append({n: row for ids, _, rows, _ in epoch for n, row in zip(ids, rows, strict=True)})
-    mask = task.tgt_dict.index("<mask>")
-    assert [any(mask in row for row in epoch.values()) for epoch in inputs] == [True, True, False]
-    assert inputs[0] != inputs[1]
-    assert [ids for ids, *_ in found[0]] != [ids for ids, *_ in found[1]]
-    alone = iterator(*load(doc_noise_mask=0.5, doc_noise_epochs=3, **options))
-    assert found == epochs(alone, 3)
-
-
-def test_stored_instances_in_the_order_of_documents():
-    task, dataset = load(batch_order="document")
-    document = [row[0] for row in InstanceIndex.load(LEN48 / "bin" / "train.en-de.instances.json").instances]
-    found = [read(batch)[0] for batch in iterator(task, dataset).next_epoch_itr(shuffle=False)]
-    assert [n for ids in found for n in ids] == list(range(len(dataset)))
-    assert all(len({document[n] for n in ids}) == 1 for ids in found) and any(len(ids) > 1 for ids in found)
-
-
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_without_an_instance_index_an_instance_is_the_document(corpus, kind):
     """The release's files: an instance can be cut, and is never joined with another."""
@@ -93,13 +62,6 @@ def test_without_an_instance_index_an_instance_is_the_document(corpus, kind):
     assert [found[number] for number in range(6)] == stored
     if kind == "greedy":
         assert len(dataset) == 6
-
-
-def test_without_a_target(corpus):
-    folder = corpus(sides=("en",), test=3)
-    task, dataset = load("test", folder, instances="sliding", context_sentences=1, context_loss="off")
-    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
-    assert batch["target"] is None and "context_tokens" not in batch and len(dataset) > 3
 
 
 def test_sets_that_are_combined(corpus):

@@ -14,9 +14,6 @@ from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.batch_readers.docflat import NONE, SIDES
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.tasks.generation import as_read
-from gtransformer.translation.api import GTransformer
-from gtransformer.translation.export import Sources, export
-from tests import saved_model as saved
 from tests.core.tasks.loaded import documents, iterator, sentences_of, setup
 from tests.support import tiny_config
 
@@ -65,13 +62,6 @@ def test_whole_instances_and_others_come_with_their_numbers(kind, order):
     assert max(numbers) > 2
 
 
-def test_other_models_are_not_told():
-    """The instance index need not be read for them."""
-    task = setup()
-    task.load_dataset("train")
-    assert "first_sentence" not in next(iterator(task, task.dataset("train")).next_epoch_itr(shuffle=True))
-
-
 def seen(model, monkeypatch) -> list[tuple[int, torch.Tensor]]:
     """What its encoder will have been given: the number of each instance's first sentence, and the instance."""
     found, forward = [], model.encoder.forward
@@ -105,19 +95,3 @@ def test_windows_of_a_document_have_the_numbers_of_theirs(strategy, monkeypatch)
 def test_sides_of_unequal_numbers_are_refused():
     with pytest.raises(UserError, match="--target-context-sentences 0: "):
         with_model(instances="current", context_sentences=2)
-
-
-def test_text_is_translated_with_numbers(tmp_path, monkeypatch):
-    prepared = saved.make_prepared(tmp_path / "prepared")
-    monkeypatch.setattr(saved, "SIZES", [*saved.SIZES[2:-8], "--dropout", "0", "--arch", "numbers_alone"])
-    checkpoint = saved.make_checkpoint(prepared, tmp_path / "checkpoint.pt")
-    export(Sources(prepared, checkpoint), tmp_path / "model", saved.SHORT, {})
-    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
-    text = [f"The old {' '.join(['dog'] * n)} sleeps near Mary." for n in range(1, 16)]
-    found = seen(model.engine.model, monkeypatch)
-    several = model.translate([text, text[:2]])
-    encoded = [model.engine.instance_tokens([one]).tolist() for one in model.chain.encode(text)]
-    for first, tokens in found:
-        tokens = tokens[tokens.ne(model.engine.source.pad())].tolist()
-        assert tokens[: len(encoded[first - 1])] == encoded[first - 1]
-    assert len({first for first, _ in found}) > 2 and [len(one) for one in several] == [15, 2]

@@ -53,17 +53,6 @@ def test_typed_instances_without_bos_are_one_sentence(corpus, dictionary, caplog
     assert [one.getMessage()[:30] for one in caplog.records].count("the input line 'w1 w2 ...' does"[:30]) == 2
 
 
-def test_word_dropout_in_training_only(corpus, dictionary):
-    task = setup(corpus(train=4, valid=4), doc_noise_mask=0.9, doc_noise_epochs=2)
-    mask = dictionary.index("<mask>")
-    for split, noisy in (("train", True), ("valid", False)):
-        task.load_dataset(split)
-        dataset = task.dataset(split)
-        assert any((dataset[i]["source"] == mask).any() for i in range(4)) is noisy
-    task.dataset("train").set_epoch(3)
-    assert not any((task.dataset("train")[i]["source"] == mask).any() for i in range(4))
-
-
 @pytest.mark.parametrize(
     ("given", "direction"),
     [({}, ("en", "de")), ({"source_lang": "de"}, ("de", "en")), ({"target_lang": "en"}, ("de", "en"))],

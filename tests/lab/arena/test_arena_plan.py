@@ -16,7 +16,7 @@ from gtransformer.lab.arena.budget import budget_words, measure_epoch, updates_o
 from gtransformer.lab.cli import arena as command
 from gtransformer.lab.cli.arena import build_parser
 from gtransformer.run.recipe import load_recipe
-from gtransformer.run.recipe_check import check_recipe
+from tests.core.run.locations import parse_training
 from tests.pretended import changes, pretend
 from tests.support import ROOT
 
@@ -131,8 +131,6 @@ def test_other_terms_do_not_overwrite_a_model(tmp_path: Path, options):
         (["--systems", "cpu_small_finetune"], "'cpu_small_finetune'"),
         (["--set", "train.seed=3"], "--seeds"),
         (["--set", "train.max_update=3"], "--updates"),
-        (["--set", "train.window=x"], "'start', stage train"),
-        (["--set", "generate.strategy=sequential"], "'sentences', stage generate"),
         (["--updates", 5, "--minutes", 3], "--minutes"),
         (["--minutes", "nan"], "--minutes"),
         (["--tokens", -3], "--tokens"),
@@ -168,7 +166,7 @@ def test_minutes_are_each_systems_own_and_no_schedule_ends(tmp_path: Path):
     for run in ("sentences-1", "lst-1"):
         given = changes(stages[f"train-{run}"])
         recipe = load_recipe("arena/lst", given[:-1])  # the last names the start
-        check_recipe(recipe, ["train"])
+        parse_training(recipe)
         options = recipe.options("train")
         assert stages[f"train-{run}"].budget == 30 and options["stop-time-hours"] == 0.5
         assert options["lr-scheduler"] == "inverse_sqrt" and not {"max-update", "total-num-update"} & options.keys()

@@ -173,16 +173,6 @@ def test_a_refused_comparison_keeps_its_result(corpus: Path, tmp_path: Path, cap
     assert result.read_text() == "{}" and (folder / "checkpoints" / "checkpoint_last.pt").exists()
 
 
-def test_a_fine_tuned_model_is_trained_again_when_its_start_is_trained_on(corpus: Path, tmp_path: Path):
-    two = "cpu_small_sent,cpu_small_finetune"
-    pretend(comparison(corpus, tmp_path / "out", recipes=two).pipeline)
-    old = [tmp_path / "out" / "runs" / name / "old.log" for name in two.split(",")]
-    for path in old:
-        path.write_text("")
-    pretend(comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two).pipeline)
-    assert [path.exists() for path in old] == [True, False]
-
-
 def test_a_model_depends_on_devices_and_on_files_from_outside(corpus: Path, tmp_path: Path):
     model = tmp_path / "model.pt"
     model.write_text("one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from gtransformer.lab.cli.demo_corpus import main
 from gtransformer.lab.demo.corpus import PASSAGE
 from gtransformer.lab.demo.document import write_document
 from gtransformer.lab.demo.sentences import count_tokens
+from gtransformer.lab.demo.shipped import unpack
 from gtransformer.lab.demo.words import NOUNS
 from tests.support import ROOT
 
@@ -46,6 +48,20 @@ def test_same_seed_same_bytes_and_another_seed_another_corpus(tmp_path):
     assert small(tmp_path / "b") == first
     other = small(tmp_path / "c", "--seed", "2")
     assert all(other[name] != first[name] for name in first)
+
+
+def test_the_shipped_corpus_is_what_the_generator_writes(tmp_path):
+    """A demonstration with fewer documents reads the first ones."""
+    assert main(["--output", str(tmp_path / "written")]) == 0
+    unpack(tmp_path / "shipped")
+    assert checksums(tmp_path / "shipped") == checksums(tmp_path / "written")
+    unpack(tmp_path / "fewer", documents=3, test_documents=2)
+    for split, count in (("train", 3), ("dev", 16), ("test", 2)):
+        name = f"concatenated_en2de_{split}_de.txt"
+        whole, part = ((tmp_path / folder / name).read_text() for folder in ("shipped", "fewer"))
+        assert part.count("<d>\n") == count and whole.startswith(part)
+    items = json.loads((tmp_path / "fewer" / "contrastive.json").read_text())["items"]
+    assert items and all(item["document"] < 2 for item in items)
 
 
 def test_bytes_do_not_depend_on_hash_order(tmp_path):

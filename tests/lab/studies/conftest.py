@@ -39,7 +39,6 @@ description: a table
 miniature:
   seeds: [2, 3]
   start-seed: 1
-  entropy: false
   corpus: {documents: 2, items: 3}
   systems: {start: {name: Start, recipe: arena/start}, plain: {name: Plain, recipe: arena/pseudo_documents},
             flat: {name: Flat, recipe: arena/docflat}}
@@ -47,17 +46,13 @@ miniature:
   panels:
     - title: Table
       kind: table
-      columns: system, search
+      columns: system
       rows:
         - {system: plain, label: plain}
-        - {system: plain, label: beam, decoding: {generate.beam: 7}}
         - {system: plain, label: few after all, instances: 5, start-instances: all}
         - {system: flat, label: one before, training: {task.context-sentences: 1}}
-        - {system: flat, label: mute, training: {train.arch: abd_mini, train.context-gate: null}, translate: false}
     - {title: by kind, kind: accuracy, columns: system, by: distance, baseline: plain, rows: [
         {system: plain, label: plain}, {system: flat, label: flat}]}
-    - {title: look, kind: attention, system: flat, side: encoder}
-    - {title: size, kind: scores, quantity: accuracy, systems: [flat], axis: task.context-sentences, values: [1, 3]}
 """
 
 
@@ -101,8 +96,8 @@ def prepared(study: Study, directory: Path, recipe: str = "arena/start") -> Prep
     return corpora
 
 
-# Stands in for a run: fails if the file "fail" names it, or without the models that it is ordered to use; else a
-# training leaves its model, and all a result with the seed as its score.
+# Stands in for a run: fails if the file "fail" names it, or without the model that it starts from; else leaves its
+# model, and a result with the seed as its score.
 PROGRAM = """
 import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
@@ -113,15 +108,12 @@ fail = folder.parent.parent / "fail"
 if fail.is_file() and folder.name in fail.read_text():
     sys.exit("error: out of memory")
 model = "checkpoints/checkpoint_best.pt"
-for needed in filter(None, (order["model_of"], order["pretrained"])):
-    assert (folder / needed / model).is_file()
-if not order["model_of"]:
-    (folder / model).parent.mkdir(exist_ok=True)
-    (folder / model).write_text("model")
+if order["pretrained"]:
+    assert (folder / order["pretrained"] / model).is_file()
+(folder / model).parent.mkdir(exist_ok=True)
+(folder / model).write_text("model")
 if order["contrastive"]:
     (folder / "contrastive.json").write_text('{"total": {"accuracy": 50.0}, "by_distance": {"1": {"accuracy": 60.0}}}')
-if order["attention"]:
-    (folder / "batch_attention.json").write_text("{}")
 (folder / "test.txt").write_text("<d>" + chr(10) + order["name"] + chr(10))
 scores = {key: {"score": float(order["seed"]), "signature": "s"} for key in ("d_bleu", "ter")}
 curves = {"valid_loss": [[10, 8.0], [20, 3.0]]}
@@ -149,13 +141,12 @@ def runner(write, tmp_path: Path):
     """Of FIGURE's eight runs: two systems, lengths and seeds."""
     study = load_study(write(), miniature=True)
     corpora = prepared(study, tmp_path / "out", "demo")
-    with corpora.pipeline:
-        yield QuickRunner(study, corpora, jobs=2)
+    corpora.directory.mkdir()
+    return QuickRunner(study, corpora, jobs=2)
 
 
 @pytest.fixture
 def table_runner(table, tmp_path: Path):
     """Of TABLE's runs."""
     corpora = prepared(table, tmp_path / "out")
-    with corpora.pipeline:
-        yield QuickRunner(table, corpora, jobs=2)
+    return QuickRunner(table, corpora, jobs=2)

@@ -42,10 +42,9 @@ def prepare(tmp_path, monkeypatch):
     def preparer(*changes: str):
         commands.clear()
         corpora = Corpora(tmp_path / "out", str(raw), {}, load_recipe("demo", list(changes)))
-        with corpora.pipeline:
-            corpora.begin()
-            folders = [corpora.prepared(data) for data in WANTED]
-            assert corpora.instances(Data(64, 5)) == corpora.known_instances(Data(64, 5)) == 9
+        corpora.begin()
+        folders = [corpora.prepared(data) for data in WANTED]
+        assert corpora.instances(Data(64, 5)) == 9
         return list(commands), folders
 
     return preparer
@@ -76,28 +75,26 @@ def test_lengths_share_a_corpus(prepare, tmp_path, change):
     prepare()
     recipe = load_recipe("demo", [change] if change else [])
     corpora = Corpora(tmp_path / "out", str(tmp_path / "raw"), {}, recipe)
-    with corpora.pipeline:
-        corpora.begin()
-        grouped = [] if change else ["task.instances=greedy", "task.instance-tokens=64"]
-        for documents in (None, 768):
-            whole, short = Data(512, None, documents), Data(64, None, documents)
-            assert corpora.read(whole) == (corpora.prepared(whole), [])
-            assert corpora.read(short) == (corpora.prepared(short if change else whole), grouped)
-        assert corpora.read(Data(64, 5)) == (corpora.prepared(Data(64, 5)), [])
+    corpora.begin()
+    grouped = [] if change else ["task.instances=greedy", "task.instance-tokens=64"]
+    for documents in (None, 768):
+        whole, short = Data(512, None, documents), Data(64, None, documents)
+        assert corpora.read(whole) == (corpora.prepared(whole), [])
+        assert corpora.read(short) == (corpora.prepared(short if change else whole), grouped)
+    assert corpora.read(Data(64, 5)) == (corpora.prepared(Data(64, 5)), [])
 
 
 def test_items_of_the_generated_corpus(tmp_path: Path):
-    """A set that shows reach, or the demonstration's own where the study says how many; given ones come first."""
-    recipe, given = load_recipe("arena/start"), tmp_path / "a.json"
+    """A set that shows reach, or the demonstration's own where the study says how many."""
+    recipe = load_recipe("arena/start")
     for sizes, name, maker in (
         ({"items": 3}, "set/contrastive_reach.json", "reach_corpus"),
         ({"contrastive-items": 3}, "contrastive.json", "demo_corpus"),
         ({"documents": 2}, None, "demo_corpus"),
     ):
         corpora = Corpora(tmp_path, "demo", sizes, recipe)
-        assert corpora.items == ([corpora.generated / name] if name else [])
+        assert corpora.items == (corpora.generated / name if name else None)
         assert corpora.pipeline.stages[corpora.generated.name].work.args[0].endswith(maker)
-        assert Corpora(tmp_path, "demo", sizes, recipe, [given]).items == [given]
 
 
 # Two documents; instances of at most 9 tokens: two and one sentence, then one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.lab.report.pages.colours import FAMILIES, OTHERS, SYSTEMS, SYSTEMS_PER_PANEL, families, system_looks
+from gtransformer.lab.analysis.colours import FAMILIES, OTHERS, SYSTEMS, SYSTEMS_PER_PANEL, families, system_looks
 
 
 def test_every_system_has_a_look_of_its_own_that_can_be_told_without_colour():

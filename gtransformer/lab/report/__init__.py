@@ -1,1 +1,0 @@
-"""Pages of results: the table of exp_logs/, and results next to the papers' numbers."""

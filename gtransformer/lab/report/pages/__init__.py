@@ -1,1 +1,0 @@
-"""Self-contained HTML pages: comparison of systems, and inspection of a model."""

@@ -110,7 +110,7 @@ def clean_files(
     """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
     With ``sentence_pairs`` each sentence of files without documents becomes a document. ``every_line``: see
-    ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
+    ``clean_documents``. Raises UserError as ``corpus.read_documents`` does, and if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
 

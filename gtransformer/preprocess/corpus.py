@@ -32,6 +32,7 @@ _OTHER_FORMAT = re.compile(
 )
 
 Pair = tuple[str, str]
+EMPTY = "the document that begins here is empty; remove this line"
 
 
 def fault(path: str | Path, line: int, what: str) -> UserError:
@@ -139,57 +140,52 @@ def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 
 
-def read_pairs(
+def read_documents(
     source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
-) -> Iterator[Pair]:
-    """Yield the aligned lines of two files; the pair ``("<d>", "<d>")`` comes before each document.
+) -> Iterator[list[Pair]]:
+    """Yield the documents of two files that are aligned by line, as lists of (source, target) sentences.
 
     In files that do not begin with ``<d>``, lines that are blank on both sides separate documents; there must be some.
     With ``sentence_pairs`` each sentence of such files is a document. ``raw``: refuse files that are not plain text.
 
     Raises UserError with file and line if: the files have unequal numbers of lines; documents are not marked; a
     document is empty; ``<d>`` or a separating blank line is on one side only; a sentence contains ``<d>``, ``<s>`` or
-    ``</s>``; a line is markup; bytes are not UTF-8; a file is missing or empty. Symbols such as ``[en]`` or ``<mask>``
-    may occur: tokenising splits them (``tokenise.disarm``), so they cannot be mistaken for the model's own.
+    ``</s>``; a file is of another format, not UTF-8, missing or empty. Symbols such as ``[en]`` or ``<mask>`` may
+    occur: tokenising splits them (``tokenise.disarm``), so they cannot be mistaken for the model's own.
     """
-    number, opened, borders, inside, documents = 0, 0, "", False, 0
-    half_empty: tuple[str | Path, str | Path, int] | None = None  # first line with one blank side: that file, the other
+    borders = document_borders(source, sentence_pairs)
     read = text_lines if raw else read_lines
+    document: list[Pair] = []
+    documents = 0
+    opened = 0  # line of the last <d>
     for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
-        marks = [line is not None and is_document_mark(line) for line in (left, right)]
-        if left is None or right is None or (marks[0] != marks[1] and borders):
-            raise _misaligned((source, target), number, (left, right))
-        blank = is_blank(left), is_blank(right)
-        if not borders:
-            if all(blank) and not sentence_pairs:
-                continue
-            if marks[0] != marks[1]:
-                has, lacks = (source, target) if marks[0] else (target, source)
-                raise fault(lacks, number, f"the file must begin with {DOCUMENT}, as {has} does; put that line there")
-            borders = MARKED if marks[0] else SINGLE if sentence_pairs else BLANK
-        if marks[0]:
-            if borders != MARKED:
-                raise fault(source, number, f"{DOCUMENT}, but the file does not begin with one; put it there")
-            if opened and number == opened + 1:
-                raise _empty(source, opened)
+        if left is None or right is None:
+            short, longer = (source, target) if left is None else (target, source)
+            raise fault(short, number - 1, f"the file ends here, but {longer} is longer; sides must be aligned by line")
+        is_border = _is_border((source, target), number, (left, right), borders)
+        if is_border and borders == MARKED:
+            if opened and not document:
+                raise fault(source, opened, EMPTY)
             opened = number
-            yield DOCUMENT, DOCUMENT
+        if document and (is_border or borders == SINGLE):
+            documents += 1
+            yield document
+            document = []
+        if is_border:
             continue
-        if borders == BLANK:
-            if all(blank):
-                inside = False
-                continue
-            if any(blank):
-                half_empty = half_empty or (*((source, target) if blank[0] else (target, source)), number)
-            if not inside:
-                inside, documents = True, documents + 1
-                yield DOCUMENT, DOCUMENT
+        if borders == MARKED and not opened:  # in the source nothing but blank lines
+            if not is_blank(right):
+                raise fault(target, number, f"text before the first {DOCUMENT}; sides must be aligned by line")
+            continue
         for path, line in ((source, left), (target, right)):
             check_reserved(path, f"line {number}", line)
-        if borders == SINGLE:
-            yield DOCUMENT, DOCUMENT
-        yield left, right
-    if not borders:
+        document.append((left, right))
+    if document:
+        documents += 1
+        yield document
+    elif opened:
+        raise fault(source, opened, EMPTY)
+    if not documents:
         raise fault(source, 1, f"the file is empty; it must begin with a line {DOCUMENT}")
     if borders == BLANK and documents == 1:
         raise fault(
@@ -198,44 +194,21 @@ def read_pairs(
             f"documents are not marked; put a line {DOCUMENT} before each, or a blank line between them on both sides, "
             "or give --sentence-pairs if the sentences belong to no documents",
         )
-    if borders == BLANK and half_empty:
-        path, other, number = half_empty
-        raise fault(
-            path,
-            number,
-            f"blank, but {other} has text there; documents are separated by lines that are blank on both sides; if "
-            f"blank lines are empty sentences, put a line {DOCUMENT} before each document",
-        )
-    if number == opened:
-        raise _empty(source, opened)
 
 
-def _empty(path: str | Path, line: int) -> UserError:
-    return fault(path, line, "the document that begins here is empty; remove this line")
-
-
-def _misaligned(paths: Sequence[str | Path], number: int, lines: Sequence[str | None]) -> UserError:
-    """Return the error for line ``number``: one file ends before it (None), or only one has ``<d>`` there."""
-    if None in lines:
-        short, longer = paths if lines[0] is None else paths[::-1]
-        return fault(short, number - 1, f"the file ends here, but {longer} is longer; sides must be aligned by line")
-    has, lacks = paths if is_document_mark(lines[0]) else paths[::-1]
-    return fault(lacks, number, f"a sentence, but {has} has {DOCUMENT} there; sides must be aligned line by line")
-
-
-def read_documents(
-    source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
-) -> Iterator[list[Pair]]:
-    """Yield documents as lists of (source, target) sentences. Arguments and errors are those of ``read_pairs``."""
-    document: list[Pair] = []
-    for pair in read_pairs(source, target, sentence_pairs, raw):
-        if pair[0] == DOCUMENT:
-            if document:
-                yield document
-            document = []
-        else:
-            document.append(pair)
-    yield document
+def _is_border(paths: tuple[str | Path, str | Path], number: int, pair: Pair, borders: str) -> bool:
+    """Return whether a line separates documents. Raise UserError if it does on one side only."""
+    if borders == SINGLE:
+        return False
+    test = is_document_mark if borders == MARKED else is_blank
+    left, right = test(pair[0]), test(pair[1])
+    if left != right:
+        has, lacks = paths if left else paths[::-1]
+        if borders == MARKED:
+            raise fault(lacks, number, f"a sentence, but {has} has {DOCUMENT} here; sides must be aligned by line")
+        what = f"if blank lines are empty sentences, put a line {DOCUMENT} before each document"
+        raise fault(has, number, f"blank, which separates documents, but {lacks} has text here; {what}")
+    return left
 
 
 def document_lines(documents: Iterable[Iterable[str]]) -> Iterator[str]:

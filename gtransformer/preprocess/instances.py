@@ -116,7 +116,7 @@ def write_instances(
 
     ``source`` and ``target`` are BPE text in the raw corpus format. ``max_tokens`` and so on: see
     ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError as
-    ``corpus.read_pairs`` does, and if no instance is left.
+    ``corpus.read_documents`` does, and if no instance is left.
     """
     output = Path(output)
     report = InstanceReport()

@@ -40,7 +40,7 @@ ROWS = [
     (TRANSLATE.replace("/text", "/none"), {}, "{place}/none"),
     (TRANSLATE.replace("/model", "/none"), {}, "{place}/none"),
     (TRANSLATE, {"text": b"The dog.\nThe h\xffuse.\n"}, "line 2"),
-    (TRANSLATE.replace("/out", "/text"), {}, "same file"),
+    (TRANSLATE.replace("/out", "/text"), {}, "is read"),
     (TRANSLATE, {"model/manifest.json": "{"}, "manifest.json"),
     (f"{TRANSLATE} --beam 0", {}, "--beam 0"),
     (f"{TRANSLATE} --strategy sequential --sentence-rule off", {}, "--sentence-rule off"),

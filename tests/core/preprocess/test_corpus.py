@@ -52,7 +52,7 @@ def test_sentence_pairs_without_documents(write):
     assert list(read_documents(*plain, sentence_pairs=True)) == [[("a", "A")], [("b", "B")]]
     assert list(read_documents(*marked, sentence_pairs=True)) == list(read_documents(*marked))
     for english, german, line in (("a\n<d>\nb\n",) * 2 + (2,), ("", "", 1), ("a\nb\n", "<d>\nb\n", 1)):
-        with pytest.raises(UserError, match=f"en, line {line}: "):
+        with pytest.raises(UserError, match=f"(en|de), line {line}: "):
             list(read_documents(write("en", english), write("de", german), sentence_pairs=True))
 
 
@@ -84,11 +84,22 @@ def test_all_commands_see_the_same_documents(write, text, documents, borders):
     assert document_borders(path) == borders
 
 
-@pytest.mark.parametrize(("german", "line"), [("<d>\nA\nB\n<d>\nC\n", 3), ("<d>\nA\n<d>\nB\n", 4)])
+@pytest.mark.parametrize(
+    ("german", "line"), [("<d>\nA\nB\n<d>\nC\n", 3), ("<d>\nA\n<d>\nB\n", 4), ("A\n<d>\nB\n<d>\nC\nD\n", 1)]
+)
 def test_sides_are_aligned(write, german, line):
     """A document opens on both, and both end together."""
     with pytest.raises(UserError, match=f"de, line {line}: "):
         list(read_documents(write("en", "<d>\na\n<d>\nb\nc\n"), write("de", german)))
+
+
+def test_documents_are_not_empty(write):
+    for text, line in (("<d>\n<d>\na\n", 1), ("<d>\na\n<d>\n", 3), ("", 1), ("\n\n", 1)):
+        path = write("en", text)
+        with pytest.raises(UserError, match=f"en, line {line}: "):
+            list(read_documents(path, path))
+    with pytest.raises(UserError, match="de, line 1: text before"):
+        list(read_documents(write("en", "\n<d>\na\n"), write("de", "A\n<d>\nA\n")))
 
 
 def test_blank_lines_stand_on_both_sides(write):

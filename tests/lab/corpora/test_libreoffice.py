@@ -10,7 +10,7 @@ import pytest
 
 from gtransformer.files import read_lines
 from gtransformer.lab.cli.libreoffice import ids_file, main, pair_pages, read_page, split_documents
-from gtransformer.preprocess.corpus import SPLITS, find_splits, raw_file, read_documents, read_pairs
+from gtransformer.preprocess.corpus import SPLITS, find_splits, raw_file, read_documents
 
 EN, PT = ("en", "en-US"), ("pt", "pt-BR")
 NEWS = "The same long paragraph that stands in many pages"
@@ -79,7 +79,8 @@ def test_paragraphs_by_id(tmp_path, packages):
     folder = tmp_path / "data" / "libreoffice-en-pt"
     found = {}
     for split in SPLITS:
-        pairs = read_pairs(*(raw_file(folder, ("en", "pt"), split, lang) for lang in ("en", "pt")))
+        documents = read_documents(*(raw_file(folder, ("en", "pt"), split, lang) for lang in ("en", "pt")))
+        pairs = [pair for document in documents for pair in [("<d>", "<d>"), *document]]
         found.update(zip(read_lines(ids_file(folder, split)), pairs, strict=True))
     targets = [found[f"swriter/01/{number:02}#par_3"][1] for number in range(18)]
     assert targets == [f"pt page {number} says in its line 3 something" for number in range(18)]

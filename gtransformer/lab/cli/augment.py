@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -21,7 +22,9 @@ from gtransformer.preprocess.clean import CleanReport, clean_documents
 from gtransformer.preprocess.corpus import DOCUMENT, Pair, find_splits, read_documents
 from gtransformer.preprocess.formats import write_split
 from gtransformer.preprocess.plain_text import read_plain
-from gtransformer.translation.api import GTransformer
+
+if TYPE_CHECKING:
+    from gtransformer.translation.api import GTransformer
 
 BACK, FORWARD, OBSERVE, TARGET = "back", "forward", "observe", "target"
 TOPK = 10  # of target: label smoothing gives improbable words a tenth of the probability (our choice)
@@ -168,6 +171,8 @@ def tagged(args: argparse.Namespace, source: str) -> str:
 
 def load(args: argparse.Namespace, reverse: bool = False) -> GTransformer:
     """Load the model. Raise UserError if it translates other languages."""
+    from gtransformer.translation.api import GTransformer
+
     model = GTransformer.from_pretrained(args.model, device="cpu" if args.cpu else None)
     langs = (args.source_lang, args.target_lang)
     found = (model.directory.source_lang, model.directory.target_lang)

@@ -120,6 +120,15 @@ def read_json(path: str | Path) -> Any:
         raise UserError(f"{path}: not valid JSON ({error})") from None
 
 
+def read_record(path: str | Path) -> dict[str, Any]:
+    """Return the content of a JSON file of facts about some work; empty if it is missing or damaged."""
+    try:
+        record = read_json(path)
+    except UserError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
 def process_memory(field: str, process: int | str = "self") -> int | None:
     """Return the memory in bytes of a running program, without its children; None if Linux does not report it.
 

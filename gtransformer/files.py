@@ -120,6 +120,15 @@ def read_json(path: str | Path) -> Any:
         raise UserError(f"{path}: not valid JSON ({error})") from None
 
 
+def read_record(path: str | Path) -> dict[str, Any]:
+    """Return the content of a JSON file of facts about some work; empty if it is missing or damaged."""
+    try:
+        record = read_json(path)
+    except UserError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
 def digest(value: Any) -> str:
     """Return a short digest of settings or checksums (JSON)."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -92,16 +92,12 @@ class MultiheadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
         """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
-        heads = self.heads, -1
-        q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
-        q, k, v = q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
-        if self.query_numbers is not None:
-            q = self.add_sentence_embedding(q, self.query_numbers, patterns[0].reach.queries.tag)
-            k = self.add_sentence_embedding(k, self.key_numbers, patterns[0].reach.keys.tag)
+        reach = patterns[0].reach
+        q, k = self.queries(x, reach.queries), self.keys(memory, reach.keys)
+        v = self.split(self.v_proj(memory))
         dropout = self.dropout if self.training else 0.0
-        relative, found = None if self.relative is None else self.relative.weight, []
-        for pattern in patterns:
-            found.append(pattern.attend(q, k, v, dropout, relative))
+        relative = None if self.relative is None else self.relative.weight
+        found = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
         return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
@@ -155,11 +151,6 @@ class Gate(nn.Sequential):
 def open_gate(logits: Tensor) -> Tensor:
     """Return the sigmoid of a gate's linear output, in float32 (float64 stays)."""
     return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
-
-
-def stays_shut(bias: float) -> bool:
-    """Return whether a gate with this bias blocks global attention completely, and so has no gradient either."""
-    return open_gate(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
 
 
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:

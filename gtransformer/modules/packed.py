@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from gtransformer.modules import varlen
-from gtransformer.modules.kernels import compiles_shapes
 from gtransformer.modules.ragged import on_device
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
@@ -197,11 +196,6 @@ class PackedPattern:
         return BucketPlan(self.reach, self._buckets())
 
     @cached_property
-    def recurring(self) -> BucketPlan:
-        """The same, padded a little more to few shapes: oneDNN compiles a kernel for each and keeps some thousand."""
-        return BucketPlan(self.reach, self._buckets(recurring=True))
-
-    @cached_property
     def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan | None] | None:
         """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom.
 
@@ -220,30 +214,21 @@ class PackedPattern:
             segments, plan = self.unpadded
             found = segments.attend(q, k, v).flatten(1)
             return found if plan is None else plan.attend(q, k, v, dropout, before=(found,))
-        # For plain products in bfloat16; with relative positions scores are in float32.
-        few_shapes = relative is None and q.dtype == torch.bfloat16 and compiles_shapes(q.device)
-        return (self.recurring if few_shapes else self.bucketed).attend(q, k, v, dropout, relative)
+        return self.bucketed.attend(q, k, v, dropout, relative)
 
-    def _buckets(self, recurring: bool = False) -> list[HostBucket]:
-        longest = np.maximum(self._segments[:, 1], self._segments[:, 3])
-        classes = _recurring_length(longest) if recurring else _length_class(longest)
+    def _buckets(self) -> list[HostBucket]:
+        classes = _length_class(np.maximum(self._segments[:, 1], self._segments[:, 3]))
         buckets = []
         for kind, value in sorted(set(zip(self._kinds.tolist(), classes.tolist(), strict=True))):
-            rows = self._segments[(self._kinds == kind) & (classes == value)]
-            real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
-            start, length, first, width = rows[np.where(real, np.arange(len(real)), 0)].T  # padding repeats the first
-            columns = np.array([length.max(), width.max()])
-            if recurring:  # squares, unless one side is much shorter or another kernel would be used
-                square = (4 * columns > 3 * value) & (value <= PLAIN_UP_TO[torch.bfloat16])
-                columns = np.where(square, value, _recurring_length(columns))
-            query_index, query_real = _slices(self._queries, start, length, columns[0])
-            key_index, key_real = _slices(self.reach.order, first, width, columns[1])
+            start, length, first, width = self._segments[(self._kinds == kind) & (classes == value)].T
+            query_index, query_real = _slices(self._queries, start, length, length.max())
+            key_index, key_real = _slices(self.reach.order, first, width, width.max())
             # In a triangle, padding follows every real query and needs no mask.
             mask = None if kind == CAUSAL_KEYS or key_real.all() else key_real[:, None, :]
             if kind == SOME_KEYS:
-                visible, _ = _slices(self._visible, start, length, columns[0])
-                mask = np.arange(columns[1]) < visible[:, :, None]
-            buckets.append(HostBucket(query_index, query_real & real[:, None], key_index, mask, kind == CAUSAL_KEYS))
+                visible, _ = _slices(self._visible, start, length, length.max())
+                mask = np.arange(width.max()) < visible[:, :, None]
+            buckets.append(HostBucket(query_index, query_real, key_index, mask, kind == CAUSAL_KEYS))
         return buckets
 
 
@@ -260,15 +245,3 @@ def _length_class(lengths: np.ndarray) -> np.ndarray:
     short = np.ceil(np.log(lengths / SHORTEST_CLASS) / math.log(1.5) - 1e-9)
     long = 1000 + np.ceil(np.log(lengths / LONG) / math.log(1.1) - 1e-9)
     return np.where(lengths > LONG, long, short).astype(np.int64)
-
-
-def _recurring_length(lengths: np.ndarray) -> np.ndarray:
-    """Round lengths up to multiples of 8, above 32 of 16, above 128 of 32."""
-    step = np.where(lengths > LONG, 32, np.where(lengths > 32, 16, 8))
-    return -(-lengths // step) * step
-
-
-def _recurring_number(segments: int) -> int:
-    """Round up to three significant binary digits: 8, 10, 12, 14, 16, 20, ..."""
-    step = 1 << max(0, segments.bit_length() - 3)
-    return -(-segments // step) * step

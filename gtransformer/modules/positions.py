@@ -23,14 +23,10 @@ class SinusoidalPositions(nn.Module):
         padding: index of padding; real tokens count from ``padding + 1`` in fairseq.
         kind: one of ``SINUSOIDS``. Marian counts from 0; so do its models in Hugging Face's form, whose wavelengths
             differ slightly.
-
-    Raises UserError for an odd dimension, unless ``kind`` is fairseq's.
     """
 
     def __init__(self, channels: int, padding: int, kind: str = FAIRSEQ):
         super().__init__()
-        if kind != FAIRSEQ and channels % 2:
-            raise UserError(f"positions of kind {kind} have an even dimension, not {channels}; give another model")
         self.channels, self.kind = channels, kind
         self.first = padding + 1 if kind == FAIRSEQ else 0
         # In the release's checkpoints; carries no information.

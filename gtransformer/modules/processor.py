@@ -8,8 +8,6 @@ from pathlib import Path
 
 import torch
 
-from gtransformer.errors import UserError
-
 CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -23,15 +21,6 @@ def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in fields}
 
 
-def onednn_is_there() -> bool:
-    """Return whether this PyTorch offers oneDNN's linear layer."""
-    return (
-        torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    )
-
-
 @cache
 def onednn_is_faster(packed: bool = False) -> bool:
     """Return whether oneDNN should compute float32 products on this machine; ``GTRANSFORMER_ONEDNN=0`` or ``1``
@@ -40,9 +29,7 @@ def onednn_is_faster(packed: bool = False) -> bool:
     ``packed``: with weights in its own layout, as in decoding. This pays on AMD processors without AVX-512, too.
     """
     wish = os.environ.get("GTRANSFORMER_ONEDNN", "")
-    if wish not in ("", "0", "1"):
-        raise UserError(f"GTRANSFORMER_ONEDNN={wish}: give 0 or 1")
-    if wish == "0" or not onednn_is_there():
+    if wish == "0" or not torch.backends.mkldnn.is_available():
         return False
     capability = torch.backends.cpu.get_cpu_capability()
     pays = capability.startswith("AVX512") or (packed and capability == "AVX2")
@@ -57,27 +44,15 @@ def has_bfloat16() -> bool:
 
 @cache
 def has_int8() -> bool:
-    """Return whether products of 8-bit integers are faster than those of float32."""
-    return has_int8_instructions() or has_fbgemm()
+    """Return whether products of 8-bit integers are faster than those of float32: by FBGEMM, which needs AVX2."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return capability.startswith("AVX") and "fbgemm" in torch.backends.quantized.supported_engines
 
 
 @cache
-def has_int8_instructions() -> bool:
-    """Return whether the processor multiplies 8-bit integers by own instructions (VNNI or AMX) that oneDNN uses.
-
-    Without them products are added up in 16 bits, where two of 8 bits overflow.
-    """
-    usable = torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
-    return usable and any(map(_has_flag, ("avx512_vnni", "avx_vnni", "amx_int8")))
-
-
-@cache
-def has_fbgemm() -> bool:
-    """Return whether PyTorch's FBGEMM multiplies 8-bit integers here, which needs AVX2."""
-    usable = "fbgemm" in torch.backends.quantized.supported_engines
-    usable = usable and hasattr(torch, "_make_per_channel_quantized_tensor")  # deprecated in PyTorch 2.13
-    usable = usable and hasattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32")
-    return usable and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+def has_vnni() -> bool:
+    """Return whether the processor adds up products of 8-bit integers in 32 bits (AVX512-VNNI)."""
+    return _has_flag("avx512_vnni")
 
 
 @cache

@@ -8,16 +8,12 @@ scheduler for each group, for which fairseq-train has no options. This one keeps
 
 from __future__ import annotations
 
-import logging
-
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdamConfig
 from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.optim.fused_adam import FusedAdam
-
-logger = logging.getLogger(__name__)
 
 NAME = "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
@@ -47,22 +43,16 @@ class AdamTwoRates(FusedAdam):
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params):
-        groups: dict[str, dict] = {FRESH: {"params": []}, PRETRAINED: {"params": []}}
+        groups: dict[str, dict] = {}
         for parameter in params:
-            name = getattr(parameter, "param_group", None)
-            if name not in groups:
+            if not hasattr(parameter, "param_group"):
                 raise UserError(
                     f"--optimizer {NAME} needs --doc-double-lr and, with --fp16, --fp16-no-flatten-grads: without them "
                     "parameters are not assigned to one of the two learning rates"
                 )
-            groups[name]["params"].append(parameter)
-            groups[name] |= parameter.optim_overrides["optimizer"]
-        if not groups[FRESH]["params"]:
-            logger.warning(
-                "--doc-double-lr: this model has no new modules (global attention, gates, relative positions); all "
-                "parameters learn at the rate of pretrained ones"
-            )
-        super().__init__(cfg, [group for group in groups.values() if group["params"]])
+            given = {"params": [], **parameter.optim_overrides["optimizer"]}
+            groups.setdefault(parameter.param_group, given)["params"].append(parameter)
+        super().__init__(cfg, list(groups.values()))
         self.set_lr(self.optimizer_config["lr"])
 
     def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:
@@ -80,7 +70,7 @@ class AdamTwoRates(FusedAdam):
     def get_lr(self) -> float:
         """Return the scheduler's learning rate."""
         group = self.param_groups[0]
-        return group["lr"] / group["lr_scale"] if group["lr_scale"] else 0.0
+        return group["lr"] / group["lr_scale"]
 
     def set_lr(self, lr: float) -> None:
         """Set every group's learning rate from the scheduler's."""

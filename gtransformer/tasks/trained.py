@@ -113,10 +113,7 @@ def check_precision(precision: str, device: torch.device) -> str:
     if precision == "int8" and device.type != "cpu":
         raise UserError("--precision int8 is for CPUs, and this run has a GPU; use --precision float16, or --cpu")
     if precision == "int8" and not has_int8():
-        raise UserError(
-            "--precision int8: this processor has no instructions for it (AVX2, VNNI or AMX) that PyTorch uses; leave "
-            "it out"
-        )
+        raise UserError("--precision int8: this processor has no instructions for it (AVX2); leave it out")
     return precision
 
 

@@ -169,7 +169,7 @@ def random_model(
         embeddings: which matrices are one: ``all`` (``Wemb``), ``target`` (input and output of the decoder,
             ``decoder_Wemb``), ``inputs`` (both inputs, ``Wemb``; the output is ``decoder_ff_logit_out_Wt``), ``none``
             (the same output), or ``old`` (none; the output is not transposed, ``decoder_ff_logit_out_W``).
-        activation: ``relu``, ``swish`` or ``gelu``, in the feed-forward blocks.
+        activation: ``relu`` or ``swish``, in the feed-forward blocks.
         output_bias: Whether there is ``decoder_ff_logit_out_b``.
         vocabularies: Sizes of the source's and the target's; the same where they share a matrix.
         layers: How many the encoder has, and the decoder.
@@ -245,8 +245,6 @@ def random_model(
         "transformer-postprocess-top": "n" if norm == "pre" else "",
         "transformer-preprocess": "n" if norm == "pre" else "",
     }
-    if activation == "gelu":
-        config["version"] = "v1.12.42"
     return parameters, config
 
 
@@ -257,11 +255,9 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.exp(-np.logaddexp(0.0, -x))
 
 
-# gelu is the exact one in Marian 1.12.42, by comparison with its binary; CTranslate2 takes x sigmoid(1.702 x) for it.
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0.0),
     "swish": lambda x: x * _sigmoid(x),
-    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
 }
 
 

@@ -168,7 +168,7 @@ def test_steps_of_adam(name):
             optimiser.step()
         results.append((norms, [parameter.detach().cpu() for parameter in parameters]))
     assert results[1][0] == pytest.approx(results[0][0], rel=1e-5)
-    assert_alike(results[1][1], results[0][1], rtol=1e-5)
+    assert_alike(results[1][1], results[0][1], 1e-5)
 
 
 def whole(dictionary, model, sources, **more):

@@ -31,5 +31,8 @@ def test_computes_the_same(work, name):
     for key, value in values.items():
         if key.startswith("updated/"):
             assert np.abs(value - expected[key]).max() <= UPDATES, key
+        elif key.startswith("gradient/") and key.endswith("k_proj.bias"):
+            # A bias of keys changes no softmax: its gradient is rounding alone.
+            assert max(np.abs(value).max(), np.abs(expected[key]).max()) <= 1e-12, key
         else:
             assert make.difference(expected[key], value) <= (SCORES if key.startswith("score/") else FLOAT64), key

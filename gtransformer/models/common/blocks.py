@@ -8,15 +8,11 @@ attention. If a scope has none, decoding recomputes the whole prefix at every st
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.cached_attention import (
     CachedAttention,
     CachedDocument,
@@ -54,8 +50,6 @@ class Scope:
     cached_memory = None
 
     def __init_subclass__(cls) -> None:
-        if not cls.name:
-            raise TypeError(f"{cls.__name__}: a scope needs a name")
         if "reach" in vars(cls):
             for name in CACHING:
                 if name not in vars(cls):
@@ -95,32 +89,6 @@ class ByDocument(Scope):
     reach = staticmethod(by_document)
 
 
-def trial_layout(*documents: Sequence[int]) -> Ragged:
-    """Return a layout of documents whose tokens have these tags, to test a scope on."""
-    tags = torch.nn.utils.rnn.pad_sequence([torch.tensor(one) for one in documents], batch_first=True)
-    return Ragged(tags.ne(0), tags)
-
-
-@cache
-def check_reach(scope: Scope, memory: bool, causal: bool) -> None:
-    """Raise UserError if a scope's result for two documents is no valid reach; ``memory``: it attends to one."""
-    queries = trial_layout([1, 1, 1, 2, 3, 3], [1, 1, 2, 2, 2, 3, 4])
-    keys = trial_layout([1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 2, 3, 4, 4]) if memory else queries
-    for whole in (True, False):  # it is False for forced prefixes
-        queries.whole = whole
-        reach = scope.reach(queries, keys, causal)
-        fault, order = f"scope {scope.name} ({type(scope).__name__}): reach gives", np.asarray(reach.order)
-        if len(np.unique(order)) < len(order):
-            raise UserError(f"{fault} an order that has a key twice; give each once, or two scopes")
-        for query, (first, last) in enumerate(zip(reach.first, reach.last, strict=True)):
-            seen = order[first:last] if last > first else order[:0]
-            where = f"the query {queries.position[query]} of document {queries.doc[query]}"
-            if max(0, last - first) > len(seen) or (keys.doc[seen] != queries.doc[query]).any():
-                raise UserError(f"{fault} {where} keys outside of its document; let its interval end there")
-            if causal and (keys.position[seen] > queries.position[query]).any():
-                raise UserError(f"{fault} {where} later keys; end its interval at its own position, if causal")
-
-
 @dataclass(frozen=True)
 class AttentionBlock:
     """One attention block of a layer, with residual and norm.
@@ -136,9 +104,6 @@ class AttentionBlock:
         numbered: modules that see whole documents only receive the numbers of sentences (``SentenceNumbers``).
         gate_bias: initial bias of the gate of Eq. 10.
         recurrent: an SSRU (``modules/ssru.py``) replaces the first attention module, within its scope.
-
-    Raises ValueError for an invalid name, for scopes that are no tuple of tuples, for more than two modules, and for
-    two in a gated block: one gate is enough.
     """
 
     name: str
@@ -150,22 +115,6 @@ class AttentionBlock:
     numbered: bool = False
     gate_bias: float = 0.0
     recurrent: bool = False
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name.isidentifier()):
-            raise ValueError(f"AttentionBlock: name={self.name!r} begins names of modules; give one like 'self_attn'")
-        given = self.scopes if isinstance(self.scopes, tuple) else ()
-        if not given or not all(isinstance(one, tuple) and one for one in given):
-            raise ValueError(f"{self.name}: scopes={self.scopes!r}; give a tuple for each module, such as ((SCOPE,),)")
-        if not all(isinstance(scope, Scope) for one in given for scope in one):
-            raise ValueError(f"{self.name}: scopes={self.scopes!r}; give objects of Scope, such as ((BySentence(),),)")
-        if len(given) > 2:
-            raise ValueError(f"{self.name}: scopes are of {len(given)} modules; give one, or two that a gate joins")
-        if self.gated and len(self.scopes) != 1:
-            raise ValueError(f"{self.name}: a gated block has one attention module, not {len(self.scopes)}")
-
-        if self.recurrent and (not self.causal or self.scopes[0] not in ((BySentence(),), (ByDocument(),))):
-            raise ValueError(f"{self.name}: recurrent is for causal self-attention by sentence or by document")
 
     @cached_property
     def modules(self) -> tuple[str, ...]:

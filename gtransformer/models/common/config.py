@@ -11,7 +11,6 @@ from omegaconf import II, OmegaConf, open_dict
 from torch import Tensor
 from torch.nn import functional
 
-from gtransformer.errors import UserError
 from gtransformer.modules.positions import FAIRSEQ, SINUSOIDS
 
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
@@ -41,23 +40,6 @@ def with_options(cfg, **values):
         for name, value in values.items():
             setattr(changed, name, value)
     return changed
-
-
-def check_sizes(cfg) -> None:
-    """Raise UserError for heads that do not divide their dimension, and for a dropout that is no probability.
-
-    ``cfg``: any object with a model's options as attributes; missing ones are not checked.
-    """
-    for side in ("encoder", "decoder"):
-        channels, heads = (getattr(cfg, f"{side}_{name}", None) for name in ("embed_dim", "attention_heads"))
-        if None not in (channels, heads) and (heads < 1 or channels < 1 or channels % heads):
-            raise UserError(
-                f"--{side}-attention-heads {heads}: does not divide --{side}-embed-dim {channels}; give another number"
-            )
-    for name in ("dropout", "attention_dropout", "activation_dropout"):
-        value = getattr(cfg, name, None)
-        if value is not None and not 0 <= value <= 1:
-            raise UserError(f"--{name.replace('_', '-')} {value}: give a number from 0 to 1")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.

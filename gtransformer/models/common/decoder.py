@@ -73,9 +73,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         last = getattr(cfg, "output_words", None) or len(dictionary)
         self.predictable = getattr(cfg, "first_output_word", None) or 0, last  # entries of the dictionary
         self.predicts_some = self.predictable != (0, len(dictionary))  # and not all
-        self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
         self._warned = False
-        if self.shares_output:
+        if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)
@@ -136,14 +135,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         state: DecodingState | None = incremental_state.get(STATE)
         if state is None:
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
-        x = None
         for step in range(state.steps, tokens.shape[1]):
             tags = tag_of_newest(tokens[:, : step + 1], self.bos)
             shape = (-1, state.beam)
             last = tokens[:, step]
             x = state.step(last, last.eq(self.bos).view(shape).cpu().numpy(), tags.view(shape).cpu().numpy())
-        if x is None:
-            raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x
 
     def why_uncached(self, memory: Memory) -> str | None:

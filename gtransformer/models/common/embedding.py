@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
-from gtransformer.modules.kernels import dropout, embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged, on_device
 
@@ -47,7 +47,6 @@ class DocumentEmbedding(LayerStack):
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
         self.marks = str(getattr(cfg, "sentence_marks", BOTH_MARKS))  # what layers see of ``<s>`` and ``</s>``
         self.embed_tokens = embed_tokens
-        self.shares_output = cfg.share_all_embeddings  # whether the output layer shares the table
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # at each sentence
         self.longest = cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
@@ -93,7 +92,7 @@ class DocumentEmbedding(LayerStack):
 
     def words(self, tokens: Tensor) -> Tensor:
         """Embed tokens (n,) -> (n, channels), scaled, without positions."""
-        return self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
+        return self.embed_scale * self.embed_tokens(tokens)
 
     def add_positions(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
         """Add positions and ``more`` (n, channels) to x (n, channels), then normalise, each if there is such."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope, check_reach
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig, activation_function
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
-from gtransformer.modules.kernels import Linear, dropout
+from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 from gtransformer.modules.ssru import Ssru
 
@@ -33,9 +34,6 @@ class View:
 
     def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
         """Return the states (keys, channels) that a block attends to; ``own`` are the layer's."""
-        if block.memory is not None and block.memory not in self.memories:
-            known = ", ".join(map(repr, self.memories)) or "none"
-            raise ValueError(f"{block.name}: memory={block.memory!r} is not there; its layer can read: {known}")
         return own if block.memory is None else self.memories[block.memory].states
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
@@ -75,9 +73,6 @@ class Layer(nn.Module):
         memory_channels: int | None = None,
     ):
         super().__init__()
-        names = [block.name for block in blocks]
-        if len(set(names)) < len(names):
-            raise ValueError(f"blocks {', '.join(names)}: two blocks of a layer have one name; give each its own")
         self.blocks = blocks
         channels, ffn_channels = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_ffn_embed_dim")
         self.norm_before = getattr(cfg, f"{side}_normalize_before")
@@ -177,14 +172,8 @@ class LayerStack(nn.Module):
         blocks: Iterable[tuple[AttentionBlock, ...]],
         memory_channels: int | None = None,
     ) -> None:
-        """Make the layers with these blocks each, lowest first; the other arguments are those of ``Layer``.
-
-        Raises UserError for a scope whose reach leaves its document.
-        """
-        self.cfg, blocks = cfg, list(blocks)
-        for block in {block for own in blocks for block in own}:
-            for scope in {scope for scopes in block.scopes for scope in scopes}:
-                check_reach(scope, block.memory is not None, block.causal)
+        """Make the layers with these blocks each, lowest first; the other arguments are those of ``Layer``."""
+        self.cfg = cfg
         self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
         before = getattr(cfg, f"{side}_normalize_before")
         self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None

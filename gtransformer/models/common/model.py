@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from enum import EnumType
+from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import FairseqTask
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import OFF, DocumentModelConfig, check_sizes
+from gtransformer.models.common.config import OFF, DocumentModelConfig
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_transformers
@@ -71,19 +69,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
         """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
         check_task(task)
-        check_sizes(cfg)
-        check_choices(cfg)
         cls.check(cfg)
         check_sharing(cfg, task.source_dictionary, task.target_dictionary)
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
         own = cls.encoder_config(cfg)
-        inner, outer = cls.encoder_blocks(own), cls.decoder_blocks(cfg)
-        for side, blocks, layers in (("encoder", inner, own.encoder_layers), ("decoder", outer, cfg.decoder_layers)):
-            if len(blocks) != layers:
-                fault = f"blocks of {len(blocks)} layers, but --{side}-layers is {layers}; give a tuple for each layer"
-                raise ValueError(f"{cls.__name__}.{side}_blocks: {fault}")
-        encoder = cls.encoder_class(own, task.source_dictionary, source, inner)
-        return cls(cfg, encoder, cls.decoder_class(cfg, task.target_dictionary, target, outer))
+        encoder = cls.encoder_class(own, task.source_dictionary, source, cls.encoder_blocks(own))
+        decoder = cls.decoder_class(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg))
+        return cls(cfg, encoder, decoder)
 
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:
@@ -184,15 +176,6 @@ def make_embedding(dictionary, channels: int) -> nn.Embedding:
     nn.init.normal_(embedding.weight, std=channels**-0.5)
     nn.init.zeros_(embedding.weight[dictionary.pad()])
     return embedding
-
-
-def check_choices(cfg: DocumentModelConfig) -> None:
-    """Raise UserError for an option whose value is not one of its choices, as --model-overrides can give it."""
-    for option in fields(OmegaConf.get_type(cfg) if OmegaConf.is_config(cfg) else cfg):
-        given = str(getattr(cfg, option.name))
-        names = [one.value for one in option.type] if isinstance(option.type, EnumType) else [given]
-        if given not in names:
-            raise UserError(f"--{option.name.replace('_', '-')} {given} is unknown; choose one of {', '.join(names)}")
 
 
 def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.hugging_face import read_hugging_face
 from gtransformer.models.from_sentence_model.marian import find_marian, read_marian
 from gtransformer.models.from_sentence_model.sentence_model import SentenceModel
@@ -27,18 +26,9 @@ def read_sentence_model(
         vocabulary: of Marian's models, the file of both sides, or those of source and target; none: those that are
             in the folder.
 
-    Raises UserError for another kind of model, for layers that this package lacks, for damaged files, for a vocabulary
-    that does not fit, and for languages that the model does not translate.
+    Raises UserError for another kind of model, for layers that this package lacks, for a vocabulary that does not fit,
+    and for languages that the model does not translate.
     """
-    if not path.exists():
-        raise UserError(f"{path}: no such file or folder; give the model's (download a model of a hub first)")
     if path.is_dir() and (path / "config.json").is_file():
-        if vocabulary:
-            raise UserError(f"--vocab: {path} has its vocabulary in the files of Hugging Face's form; leave it out")
-        found = read_hugging_face(path, source_lang, target_lang, pieces_of)
-    elif path.is_file() and path.suffix in (".json", ".safetensors"):
-        raise UserError(f"{path}: one file of a model of Hugging Face's form; give its folder")
-    else:
-        found = read_marian(find_marian(path), target_lang, pieces_of, vocabulary)
-    found.check_finite()
-    return found
+        return read_hugging_face(path, source_lang, target_lang, pieces_of)
+    return read_marian(find_marian(path), target_lang, pieces_of, vocabulary)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.dictionaries import OVERWRITE, RESERVED, UNUSED
-from gtransformer.errors import UserError
 
 SPECIAL = ("start", "pad", "eos", "unk")  # what fairseq's first four entries are here: <s>, <pad>, </s>, <unk>
 OUTPUT = "decoder.output_projection"
@@ -85,17 +84,6 @@ class SentenceModel:
     first_output: int
     files: list[Path] = field(default_factory=list)
     search: dict[str, float] = field(default_factory=dict)
-
-    def check_finite(self) -> None:
-        """Raise UserError for parameters that are not numbers: search with them would find nothing."""
-        encoder, decoder, output = self.tables
-        tables = {"the embeddings": encoder, "the target's embeddings": decoder, "the output layer": output}
-        tables["the output bias"] = self.bias
-        for name, value in (self.parameters | tables).items():
-            if value is not None and not bool(value.isfinite().all()):
-                raise UserError(
-                    f"{self.files[0]}: {name} are not all finite numbers; the model is damaged, fetch it again"
-                )
 
     def state(self) -> dict[str, Tensor]:
         """Return all parameters, the tables in this package's order, without the symbols that it appends."""

@@ -14,18 +14,20 @@ PROGRAM = """#!{python}
 import sys
 from argparse import ArgumentParser
 parser = ArgumentParser()
-for name in "-s", "-t", "-r":
+for name in "-s", "-r", "--model":
     parser.add_argument(name, required=True)
+parser.add_argument("-t", nargs="+")
 parser.add_argument("--quiet", action="store_true", required=True)
 parser.add_argument("--only_system", action="store_true", required=True)
 args = parser.parse_args()
-sources, texts, references = (open(name, encoding="utf-8").read().splitlines() for name in (args.s, args.t, args.r))
+sources, references, *texts = (open(name, encoding="utf-8").read().splitlines() for name in (args.s, args.r, *args.t))
 assert sources == ["One two.", "Three."], sources
 if "fail" in texts[0]:
     sys.exit("no memory is left")
-shares = [sum(w in r.split() for w in t.split()) / len(t.split()) for t, r in zip(texts, references, strict=True)]
 print("Seed set to 1")
-print(f"{{args.t}}\\tscore: {{sum(shares) / len(shares):.4f}}")
+for name, text in zip(args.t, texts):
+    shares = [sum(w in r.split() for w in t.split()) / len(t.split()) for t, r in zip(text, references, strict=True)]
+    print(f"{{name}}\\tscore: {{sum(shares) / len(shares):.4f}}")
 """
 
 
@@ -39,7 +41,7 @@ def run(tmp_path, monkeypatch, capsys):
     for name, text in (("src", "<d>\nOne two.\nThree.\n"), ("ref", "<d>\nEins zwei.\nDrei.\n")):
         (tmp_path / name).write_text(text)
 
-    def call(systems: dict[str, str], command: str = str(program)):
+    def call(systems: dict[str, str], command: str = "./comet-score"):
         for name, text in systems.items():
             (tmp_path / name).write_text(text)
         line = ["--reference-file", "ref", "--source-file", "src", "--output", "out.json", "--metrics", "chrf"]

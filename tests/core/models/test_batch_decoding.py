@@ -88,13 +88,3 @@ def test_every_step_is_what_it_is_defined_to_be(dictionary, name, caches):
         if active:
             state.reorder(torch.tensor(order))
     assert moved > 3 and not active
-
-
-@torch.no_grad()
-def test_a_decoder_that_reads_its_batch_writes_one_sentence_of_each(dictionary):
-    model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=3)
-    state = begun(model, batch, 1)
-    bos, opens = torch.tensor([dictionary.bos()] * 3), np.ones((3, 1), dtype=bool)
-    state.step(bos, opens, np.array([[1], [2], [3]]))
-    with pytest.raises(ValueError, match="given all sentences but the last"):
-        state.step(bos, opens, np.array([[2], [3], [4]]))

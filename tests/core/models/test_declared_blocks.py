@@ -12,7 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common import layer as layer_module
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.decoding.state import CachedState, InputStep, PrefixState
+from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.model import DocumentModel, make_embeddings
@@ -101,35 +101,6 @@ class Shifted(DocumentDecoder):
         return 1.0 + super().extract_ragged(prev_output_tokens, layout, memory)
 
 
-class Twice(DocumentDecoder):
-    def run_layers(self, x, view):
-        return super().run_layers(super().run_layers(x, view), view)
-
-
-class Counting(DocumentDecoder):
-    """Overrides what its ``input_step`` says nothing of."""
-
-    input_step = type("Step", (InputStep,), {})
-
-    def output_layer(self, features, **unused):
-        return super().output_layer(features) + 1.0
-
-
-class Placed(DocumentDecoder):
-    def token_positions(self, layout):
-        return layout.offset + 3, layout.length + 3
-
-
-class Tagged(DocumentDecoder):
-    def tags(self, tokens):
-        return torch.ones_like(tokens)
-
-
-class Laid(DocumentDecoder):
-    def layout(self, tokens):
-        return Ragged(tokens.ne(self.padding), torch.ones_like(tokens))
-
-
 class Adapted(Linear):
     """As LoRA and adapters do it."""
 
@@ -150,21 +121,8 @@ def adapted(decoder: DocumentDecoder, name: str) -> None:
     decoder.set_submodule(name, new)
 
 
-def in_sequence(decoder: DocumentDecoder, name: str) -> None:
-    decoder.set_submodule(name, torch.nn.Sequential(decoder.get_submodule(name), torch.nn.Tanh()))
-
-
 def hooked(decoder: DocumentDecoder, name: str) -> None:
     decoder.get_submodule(name).register_forward_hook(lambda module, given, found: 2.0 * found)
-
-
-def hooked_before(decoder: DocumentDecoder, name: str) -> None:
-    decoder.get_submodule(name).register_forward_pre_hook(lambda module, given: (2.0 * given[0], *given[1:]))
-
-
-def replaced(decoder: DocumentDecoder, name: str) -> None:
-    module = decoder.get_submodule(name)
-    module.forward = lambda x, forward=module.forward: 2.0 * forward(x)
 
 
 def gated(decoder: DocumentDecoder, name: str) -> None:
@@ -176,16 +134,6 @@ class Doubled(Layer):
         return 2.0 * super().forward(x, view)
 
 
-class Further(Layer):
-    def attend(self, block, h, view):
-        return super().attend(block, h, view) + h
-
-
-class Bent(Layer):
-    def feed_forward(self, h):
-        return super().feed_forward(h).tanh()
-
-
 class Restless(Layer):
     """What decoding uses as it is may be overridden without a loss."""
 
@@ -194,20 +142,12 @@ class Restless(Layer):
 
 
 OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),), causal=True), AttentionBlock("cross", ((DOCUMENT,),), "source")
-BY_SENTENCE = replace(OWN, scopes=((SENTENCE,),))
 MORE = {
     "nothing": (DocumentDecoder, Layer, (OWN, CROSS), CachedState),
     "residual": (DocumentDecoder, Restless, (OWN, CROSS), CachedState),
     "output layer": (Scaled, Layer, (OWN, CROSS), PrefixState),
     "full pass": (Shifted, Layer, (OWN, CROSS), PrefixState),
-    "output layer beside an input step": (Counting, Layer, (OWN, CROSS), PrefixState),
-    "positions": (Placed, Layer, (OWN, CROSS), PrefixState),
-    "tags": (Tagged, Layer, (BY_SENTENCE, CROSS), PrefixState),
-    "layout": (Laid, Layer, (BY_SENTENCE, CROSS), PrefixState),
-    "layers run otherwise": (Twice, Layer, (OWN, CROSS), PrefixState),
     "layer": (DocumentDecoder, Doubled, (OWN, CROSS), PrefixState),
-    "attention": (DocumentDecoder, Further, (OWN, CROSS), PrefixState),
-    "feed-forward": (DocumentDecoder, Bent, (OWN, CROSS), PrefixState),
     "causal cross-attention": (DocumentDecoder, Layer, (OWN, replace(CROSS, causal=True)), PrefixState),
     "another memory": (DocumentDecoder, Layer, (OWN, replace(CROSS, memory="context")), PrefixState),
 }
@@ -215,21 +155,12 @@ MORE = {
 
 CHANGED = [
     (adapted, "layers.1.fc1"),
-    (adapted, "layers.0.fc2"),
     (adapted, "layers.1.self_attn_local.q_proj"),
-    (adapted, "layers.1.cross_local.v_proj"),
     (adapted, "layers.1.cross_gate.0"),
     (gated, "layers.1.cross_gate"),
     (adapted, "output_projection"),
-    (in_sequence, "layers.0.self_attn_local.out_proj"),
-    (in_sequence, "output_projection"),
-    (hooked, "layers.1"),
     (hooked, "layers.1.self_attn_local"),
-    (hooked, "layers.0.fc2"),
     (hooked, "output_projection"),
-    (hooked_before, "layers.0"),
-    (hooked_before, "layers.1.cross_local.k_proj"),
-    (replaced, "layers.1.fc1"),
 ]
 
 
@@ -281,15 +212,6 @@ def test_a_decoder_that_does_more_goes_through_the_prefix(dictionary, monkeypatc
         assert relative_error(found, full[length - 1]) < TOLERANCE
 
 
-def test_the_fused_criterion_asks_for_an_output_layer_that_is_one_product(dictionary):
-    cfg = tiny_config()
-    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
-    products = [
-        kind(cfg, dictionary, embedding, [(OWN,)]).output_is_product for kind in (DocumentDecoder, Shifted, Scaled)
-    ]
-    assert products == [True, True, False]
-
-
 def decoder_of(dictionary, blocks, kind=DocumentDecoder) -> DocumentDecoder:
     cfg = tiny_config()
     return kind(cfg, dictionary, make_embeddings(cfg, dictionary, dictionary)[1], blocks)
@@ -304,33 +226,3 @@ def test_a_decoder_whose_forward_nobody_calls_is_refused(dictionary):
     kind = type("Numbered", (DocumentDecoder,), {"forward": lambda self, *given, **more: None})
     with pytest.raises(UserError, match="Numbered overrides forward.*embed_batch"):
         decoder_of(dictionary, [(OWN, CROSS)], kind)
-
-
-@pytest.mark.parametrize(
-    ("name", "scopes", "said"),
-    [
-        ("self_attn", (SENTENCE,), r"self_attn: scopes.*\(\(SCOPE,\),\)"),
-        ("self_attn", SENTENCE, r"self_attn: scopes.*\(\(SCOPE,\),\)"),
-        ("self_attn", (), "self_attn: scopes"),
-        ("self_attn", ((BySentence,),), "self_attn: scopes.*BySentence"),
-        ("self_attn", ((SENTENCE,),) * 3, "self_attn: scopes.*3 modules"),
-        ("self.attn", ((SENTENCE,),), "name='self.attn'"),
-    ],
-)
-def test_a_block_that_cannot_be_is_refused(name, scopes, said):
-    with pytest.raises(ValueError, match=said):
-        AttentionBlock(name, scopes)
-
-
-def test_blocks_of_one_name_and_a_memory_that_nobody_gives(dictionary):
-    with pytest.raises(ValueError, match="self_attn, self_attn"):
-        decoder_of(dictionary, [(OWN, OWN)])
-    target = torch.tensor([random_document(random.Random(2), dictionary, [3, 2])])
-    encoder_out = tiny_model(dictionary).encoder(target)
-    with pytest.raises(ValueError, match="cross: memory='sorce'.*'source'"):
-        decoder_of(dictionary, [(OWN, replace(CROSS, memory="sorce"))])(target, encoder_out)
-
-
-def test_a_scope_without_a_name_is_refused():
-    with pytest.raises(TypeError, match="Nameless: a scope needs a name"):
-        type("Nameless", (Scope,), {})

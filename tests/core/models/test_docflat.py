@@ -10,7 +10,7 @@ import torch
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
-from tests.support import pad_batch, relative_error
+from tests.support import relative_error
 
 pytestmark = pytest.mark.slow
 
@@ -156,58 +156,3 @@ def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     assert torch.allclose(gradients[0], weights * ~opened)
     assert torch.allclose(gradients[1], weights * opened + through @ attention.gate.weight)
     assert torch.allclose(gradients[2], through.sum(dim=0))
-
-
-def test_dropout_and_autocast(dictionary):
-    """In bfloat16 it is near to float32; with all dropped out, nothing of the input is left."""
-    batch = document(dictionary)
-    for name in ("C", "MBE"):
-        with torch.no_grad():
-            exact = system(dictionary, name).float()(**batch.inputs())[0]
-            rough = system(dictionary, name, autocast="bfloat16").float()(**batch.inputs())[0]
-        assert 0 < (rough - exact).abs().mean() / exact.abs().mean() < 0.15
-    model, read = system(dictionary, "C", dropout=1.0).train(), []
-    model.decoder.layers[0].register_forward_pre_hook(lambda module, given: read.append(given[0]))
-    model(**batch.inputs())
-    assert not read[0].any()
-
-
-def joined(batches) -> dict[str, torch.Tensor]:
-    """The inputs of several batches as one."""
-    pad = batches[0].dictionary.pad()
-    sources, targets = (
-        [row for one in batches for row in one.rows(getattr(one, side))] for side in ("source", "target")
-    )
-    return {
-        "src_tokens": pad_batch(sources, pad, left=True),
-        "src_lengths": None,
-        "prev_output_tokens": pad_batch(targets, pad, left=False),
-        "first_sentence": torch.tensor([number for one in batches for number in one.first]),
-        "document_index": torch.tensor([i for i, one in enumerate(batches) for _ in one.source]),
-    }
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_each_document_is_as_alone(dictionary, name):
-    """And so are the gradients of the sum."""
-    model = system(dictionary, name)
-    batches = [
-        document(dictionary, seed, sentences, begin) for seed, sentences, begin in ((3, 6, 1), (4, 3, 9), (5, 4, 1))
-    ]
-    parameters, expected, losses = list(model.parameters()), [], []
-    for batch in batches:
-        expected += batch.current(model(**batch.inputs())[0])
-        losses.append(sum(row.square().sum() for row in expected[-len(batch.source) :]))
-    gradients = torch.autograd.grad(sum(losses), parameters)
-    logits = model(**joined(batches))[0]
-    found, row = [], 0
-    for batch in batches:
-        found += batch.current(logits[row : row + len(batch.source)])
-        row += len(batch.source)
-    for one, other in zip(found, expected, strict=True):
-        assert relative_error(one, other) < TOLERANCE
-    loss = sum(one.square().sum() for one in found)
-    one, other = (
-        torch.cat([g.flatten() for g in found]) for found in (torch.autograd.grad(loss, parameters), gradients)
-    )
-    assert relative_error(one, other) < TOLERANCE

@@ -7,12 +7,7 @@ import random
 import pytest
 import torch
 
-from gtransformer.errors import UserError
-from gtransformer.models.common import decoder
-from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.document_transformer import DocumentTransformerConfig, DocumentTransformerModel, split_context
-from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.numpy_oracle import Oracle
 from tests.core.models.oracle_checks import arrays, check_derivatives, check_every_step
 from tests.core.search.conftest import Translator
@@ -28,9 +23,7 @@ OPTIONS = {
     "encoder": {"context_in": "encoder"},
     "decoder": {"context_in": "decoder", "context_of_first": "itself"},
     "residual": {"context_join": "residual", "context_layers": 2},
-    "residual encoder": {"context_join": "residual", "context_in": "encoder"},
     "prenorm": {**NORMS, "context_layers": 2},
-    "prenorm encoder": {**NORMS, "context_in": "encoder"},
     "prenorm residual decoder": {**NORMS, "context_join": "residual", "context_in": "decoder"},
     "wider encoder": {
         "share_all_embeddings": False, "encoder_embed_dim": 20, "encoder_learned_pos": True,
@@ -127,44 +120,3 @@ def test_search_finds_one_sentence_with_caches_and_without(dictionary, name):
             assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in other]
             scores = [torch.stack([one["score"] for one in side]).double() for side in (ours, other)]
             assert torch.allclose(*scores, atol=1e-6)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("whole", [True, False], ids=["parameters", "autocast"])
-@pytest.mark.parametrize("name", ["both", "prenorm residual decoder"])
-def test_every_step_in_bfloat16_is_near_the_full_pass(dictionary, monkeypatch, whole, name):
-    """With parameters in bfloat16, and with products in it alone, whatever the processor has instructions for."""
-    monkeypatch.setattr(decoder, "has_bfloat16", lambda: True)
-    exact = beside_model(dictionary, **OPTIONS[name])
-    rough = beside_model(dictionary, **OPTIONS[name], autocast="none" if whole else "bfloat16")
-    for parameter in (*exact.parameters(), *rough.parameters()):
-        parameter.mul_(0.5) if parameter.dim() == 2 else None  # with weights drawn wide, rounding grows
-    rough = rough.bfloat16() if whole else rough.float()
-    for source, target in pairs(dictionary):
-        sides = torch.tensor([source]), None, torch.tensor([target])
-        expected, full = (model(*sides)[0][0].double() for model in (exact, rough))
-        state: dict = {}
-        encoded = rough.encoder(sides[0])
-        steps = [rough.decoder(sides[2][:, : n + 1], encoded, state)[0][0, 0] for n in range(len(target))]
-        assert type(state[decoder.STATE]) is CachedState
-        assert {step.dtype for step in steps} == {torch.bfloat16 if whole else torch.float32}
-        found = torch.stack(steps).double()
-        for one in (full, found):
-            assert 0 < (one - expected).abs().mean() / expected.abs().mean() < 0.05
-        assert (found - full).abs().mean() / expected.abs().mean() < 0.05
-
-
-@torch.no_grad()
-def test_an_ensemble_of_two_and_one_that_cannot_be(dictionary):
-    model, other = beside_model(dictionary), beside_model(dictionary, context_in="decoder")
-    sources = [source for source, _ in pairs(dictionary)]
-    one, two = (
-        Translator(dictionary, models, beam=2, max_len_a=1, max_len_b=2)(sources)
-        for models in ([model, model], [model])
-    )
-    for ours, theirs in zip(one, two, strict=True):
-        assert ours[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
-    Translator(dictionary, [model, other], beam=2, max_len_a=1, max_len_b=2)(sources)
-    documents = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig)
-    with pytest.raises(UserError, match="no ensemble"):
-        Translator(dictionary, [documents, model], beam=2)

@@ -9,11 +9,9 @@ import re
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.modules.dense import DensePattern
 from gtransformer.run.recipe import load_recipe
-from tests.core.evaluation.any_system import score_by_hand
 from tests.core.models.test_incremental import check_every_step
 from tests.core.run.locations import parse_training
 from tests.support import ROOT, drawn, ragged, random_document
@@ -75,22 +73,3 @@ def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
     text = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "new_system.md").read_text(), re.M | re.S)[0]
     (tmp_path / "mine.yaml").write_text(text)
     parse_training(load_recipe(str(tmp_path / "mine.yaml")))
-
-
-def test_a_bad_option_is_one_clear_error(neighbours, dictionary):
-    for options in ({"decoder_attention_heads": 7}, {"encoder_attention_heads": 7}, {"decoder_neighbour_layers": 9}):
-        (name,) = options
-        with pytest.raises(UserError, match=name.replace("_", "-")):
-            example(neighbours, dictionary, **options)
-
-
-def test_beyond_its_reach_positions_alone_tell_it_something(neighbours, dictionary):
-    """Two sentences back nothing is seen: other words change no score, but more of them move the positions."""
-    model = example(neighbours, dictionary, decoder_neighbour_layers=1)
-
-    def score(first: list[int]) -> float:
-        texts = [first, [6, 7], [8, 9]]
-        return score_by_hand(model, dictionary, texts, texts, 2)
-
-    assert score([4, 5]) == pytest.approx(score([7, 10]), abs=1e-12)
-    assert abs(score([4, 5]) - score([4, 5, 5])) > 1e-6

@@ -10,7 +10,6 @@ import torch
 
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.common.layer import Layer
-from gtransformer.modules.attention import MultiheadAttention
 from tests.core.search.systems import SYSTEMS, windows
 from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_model
 
@@ -94,44 +93,3 @@ def test_forced_tokens(dictionary, name, within, caches):
         logits = state.logits(state.step(tokens, opens, tag))
         for row, (which, place) in enumerate(places):
             assert relative_error(logits[row], expected[which][place]) < TOLERANCE, (step, row)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_one_pass_for_all_beams(dictionary, monkeypatch, name):
-    """Each attention sees the forced tokens of every document once, whatever the beam."""
-    draw = random.Random(8)
-    model = SYSTEMS[name](dictionary)
-    sources = [random_document(draw, dictionary, [3, 2, 4]) for _ in range(2)]
-    memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]
-    begun = [torch.tensor(random_document(draw, dictionary, lengths)) for lengths in ([4, 5], [3])]
-    state = model.decoder.begin(memory.reorder(torch.arange(2).repeat_interleave(5)), 10)
-    seen, forward = [], MultiheadAttention.forward
-    monkeypatch.setattr(
-        MultiheadAttention, "forward", lambda self, x, *rest: (seen.append(len(x)), forward(self, x, *rest))[1]
-    )
-    state.force(begun)
-    number = sum(isinstance(module, MultiheadAttention) for module in model.decoder.modules())
-    assert seen == [sum(map(len, begun))] * number
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["gtransformer", "window linear, relative"])
-def test_in_bfloat16(dictionary, name):
-    """What is forced under autocast is kept in the type of the steps, and they go on as from the steps themselves."""
-    draw = random.Random(9)
-    model = SYSTEMS[name](dictionary).float()
-    for part in (model, model.encoder, model.decoder):
-        part.cfg.autocast = "bfloat16"
-    memory = model.encoder(torch.tensor([random_document(draw, dictionary, [3, 2, 4])]))["memory"][0]
-    begun = random_document(draw, dictionary, [5, 4])
-    forced_prefixes, stepped = (model.decoder.begin(memory, 1) for _ in range(2))
-    forced_prefixes.force([torch.tensor(begun)])
-    tokens = [*begun, *random_document(draw, dictionary, [3])]
-    tags = model.decoder.tags(torch.tensor([tokens])).numpy()
-    for place, token in enumerate(tokens):
-        step = torch.tensor([token]), torch.tensor([[token == dictionary.bos()]]).numpy(), tags[:, place : place + 1]
-        expected = stepped.logits(stepped.step(*step))
-        if place >= len(begun):
-            found = forced_prefixes.logits(forced_prefixes.step(*step))
-            assert found.dtype == expected.dtype and relative_error(found, expected) < 0.05

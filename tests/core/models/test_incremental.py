@@ -6,8 +6,7 @@ import random
 import pytest
 import torch
 
-from gtransformer.models.common.decoder import STATE
-from tests.support import random_document, random_lengths, relative_error, tiny_model
+from tests.support import random_document, relative_error, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -108,28 +107,6 @@ def test_several_new_tokens_at_once(dictionary, mode):
     for length in (4, 5, 9, target.shape[1]):
         found = model.decoder(target[:, :length], encoder_out, state)[0][:, 0]
         assert relative_error(found, full_forward(model, source, target[:, :length])) < TOLERANCE
-    with pytest.raises(ValueError, match="no new token"):
-        model.decoder(target, encoder_out, state)
-
-
-@torch.no_grad()
-def test_group_cache_holds_one_sentence(dictionary):
-    """After 60 sentences of up to 4 words the cache of group attention is still small, and global ones are not."""
-    draw = random.Random(7)
-    model = tiny_model(dictionary)
-    lengths = random_lengths(draw, 60, 4)
-    source = torch.tensor([random_document(draw, dictionary, lengths)])
-    target = torch.tensor([random_document(draw, dictionary, lengths)])
-    state: dict = {}
-    model.decoder(target, model.encoder(source), state)
-    assert target.shape[1] > 200
-    bottom, *_, top = state[STATE].layers
-    ((local,),) = bottom.blocks[0].attentions  # the lowest layer has group attention only
-    assert local.sides[0].shape[2] <= 64
-    (local,), (whole,) = top.blocks[0].attentions
-    assert local.sides[0].shape[2] <= 64 and whole.sides[0].shape[2] <= 64
-    assert state[STATE].history.shared_length[0] >= target.shape[1] - 16
-    assert whole.shared[0].shape[2] >= target.shape[1] - 16
 
 
 @torch.no_grad()

@@ -110,14 +110,3 @@ def test_words_reach_what_the_switch_lets_them(dictionary):
         before, after = (model(torch.tensor([x]), None, target)[0][0] for x in (source, other))
         later = (before[4:] - after[4:]).abs().amax(dim=1)  # behind <s> w w </s>
         assert later.gt(1e-6).all()
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(("switch", "reaches"), [("no_language_locality", True), ("no_translation_locality", False)])
-def test_target_words_reach_later_sentences_without_language_locality_only(dictionary, switch, reaches):
-    model = tiny_model(dictionary, **NO_CONTEXT, **{switch: True})
-    source = torch.tensor([random_document(random.Random(9), dictionary, [3, 3, 3])])
-    document, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 4)
-    before, after = (model(source, None, torch.tensor([x]))[0][0] for x in (document, other))
-    later = (before[span.stop :] - after[span.stop :]).abs().amax(dim=1)
-    assert later.gt(1e-6).all() if reaches else later.eq(0).all()

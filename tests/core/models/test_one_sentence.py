@@ -58,21 +58,6 @@ def test_loss_and_gradient_are_the_sentence_models(dictionary, name):
     assert abs(loss_and_gradient(sentences, dictionary, two)[0] - loss_and_gradient(system, dictionary, two)[0]) > 1e-3
 
 
-def test_lst_splits_a_projection_as_it_likes(dictionary):
-    """In one sentence both halves see the same keys: only the sum of their output projections counts."""
-    sentences, system = drawn(dictionary, InstanceTransformerModel), lst(dictionary)
-    state = from_transformer(sentences.state_dict(), system)
-    for key, value in state.items():
-        if key.endswith("self_attn_local.out_proj.weight"):
-            first = value[:, : len(value)]
-            state[key] = torch.cat([0.3 * first, 0.7 * first], dim=1)
-    system.load_state_dict(state)
-    draw = random.Random(2)
-    pairs = [tuple(random_document(draw, dictionary, [length]) for _ in range(2)) for length in LENGTHS]
-    expected, loss = (loss_and_gradient(one, dictionary, pairs)[0] for one in (sentences, system))
-    assert loss == pytest.approx(expected, abs=1e-10)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("locality", [True, False])
 def test_lst_by_sentence_starts_as_the_sentence_model_in_documents(dictionary, locality):

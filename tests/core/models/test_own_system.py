@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
+from gtransformer.models.common.blocks import AttentionBlock, BySentence
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.cached_memory import CachedIntervals
 from gtransformer.models.common.decoding.state import CachedState, InputStep, PrefixState
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.modules.reach import by_document, in_reading_order
 from tests.core.search.systems import LastSentences
 from tests.support import drawn, random_document, random_lengths
 
@@ -127,8 +125,6 @@ class OwnSentenceOnly(CachedIntervals):
     ("declared", "memory"),
     [
         ({"prefix_sentences": 2}, None),
-        ({"prefix_sentences": 0}, None),
-        ({"prefix_sentences": float("inf")}, None),
         ({"prefix_tokens": 4, "prefix_sentences": None}, None),
         ({"cached_memory": OwnSentenceOnly}, "source"),
     ],
@@ -142,71 +138,3 @@ def test_a_declaration_that_the_reach_does_not_keep_to_is_refused(dictionary, de
     for more in ({}, right):
         states.append(drawn(dictionary, wrong({"prefix_sentences": None, **more}, memory)).state_dict())
     assert all(torch.equal(one, states[1][name]) for name, one in states[0].items())
-
-
-def leaves(queries, keys, causal):
-    """Two tokens before to two behind, whosever they are."""
-    place = keys.doc_starts[queries.doc] + queries.position
-    first, end = (np.clip(place + step, 0, keys.total) for step in (-2, 3))
-    return in_reading_order(queries, keys, first, end, causal)
-
-
-def twice(queries, keys, causal):
-    reach = by_document(queries, keys, causal)
-    return replace(reach, order=np.concatenate([reach.order, reach.order]))
-
-
-def future(queries, keys, causal):
-    return by_document(queries, keys)
-
-
-def system(side: str, scope: Scope, memory: str | None = None) -> type[DocumentModel]:
-    block = AttentionBlock("some_attn", ((scope,),), memory=memory, causal=side == "decoder" and memory is None)
-    blocks = classmethod(lambda cls, cfg: [(block,)] * cfg.decoder_layers)
-    return type("System", (InstanceTransformerModel,), {f"{side}_blocks": blocks})
-
-
-@pytest.mark.parametrize(
-    ("reach", "side", "memory", "said"),
-    [
-        (leaves, "encoder", None, "document"),
-        (leaves, "decoder", None, "document"),
-        (leaves, "decoder", "source", "document"),
-        (twice, "encoder", None, "twice"),
-        (future, "decoder", None, "later"),
-    ],
-)
-def test_a_reach_that_cannot_be_is_refused_with_caches_and_without(dictionary, reach, side, memory, said):
-    scope = type("Bad", (Scope,), {"name": "bad", "reach": staticmethod(reach)})()
-    with pytest.raises(UserError, match=f"bad.*{said}"):
-        drawn(dictionary, system(side, scope, memory))
-
-
-def test_cached_memory_that_reads_the_first_document_alone_is_refused(dictionary):
-    class First(CachedIntervals):
-        def __init__(self, scope, memory, documents, beam):
-            super().__init__(scope, memory, 0 * documents, beam)
-
-    with pytest.raises(UserError, match="wrong"):
-        drawn(dictionary, wrong({"prefix_sentences": None, "cached_memory": First}, "source"))
-
-
-def test_the_number_of_blocks_is_that_of_layers(dictionary):
-    kind = system("decoder", BySentence())
-    with pytest.raises(ValueError, match="System.encoder_blocks.* 2 layers.*--encoder-layers is 3"):
-        drawn(dictionary, type("System", (kind,), {"encoder_blocks": kind.decoder_blocks}), decoder_layers=2)
-
-
-def test_what_is_inherited_is_not_declared():
-    class Further(BySentence):
-        name = "further"
-
-        def reach(self, queries, keys, causal):
-            return super().reach(queries, keys, causal)
-
-    class Renamed(BySentence):
-        name = "renamed"
-
-    assert (Further.prefix_sentences, Further.cached_memory) == (None, None)
-    assert (Renamed.prefix_sentences, Renamed.cached_memory) == (1, BySentence.cached_memory)
-    assert Scope.prefix_tokens is None

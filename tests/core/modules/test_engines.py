@@ -6,11 +6,8 @@ import random
 
 import pytest
 import torch
-from fairseq import options
 
-from gtransformer.models.common.config import GROUP_ATTENTION_ENGINES
 from gtransformer.modules.attention import ENGINES, make_pattern
-from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_document, by_sentence
 from tests.core.modules.comparison import compare, run, states
@@ -123,70 +120,3 @@ def test_packed_makes_nothing_as_large_as_the_document_squared():
     pattern = make_pattern("packed", by_sentence(mixed, mixed, causal=True))
     gathered = sum(bucket.key_index.numel() for bucket in pattern.bucketed.buckets)
     assert mixed.total <= gathered < 2 * mixed.total
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_buckets_of_recurring_shapes_compute_the_same(kind, seed):
-    """Those that bfloat16 on a CPU has, here in float64 against dense; also where source and target differ."""
-    source, target = ragged(random_tags(seed, side=1), left=True), ragged(random_tags(seed))
-    for keys in (target,) if KINDS[kind]["causal"] else (target, source):
-        reach = reach_of(target, keys, **KINDS[kind])
-        q, k, v = (states(layout, 2, 3, seed + i).requires_grad_() for i, layout in enumerate((target, keys, keys)))
-        weights = states(target, 2, 3, 9).flatten(1)
-        outputs = [
-            pattern.attend(q, k, v, 0.0) for pattern in (PackedPattern(reach).recurring, ENGINES["dense"](reach))
-        ]
-        found, expected = (
-            [output.detach(), *torch.autograd.grad((output * weights).sum(), (q, k, v))] for output in outputs
-        )
-        for ours, dense in zip(found, expected, strict=True):
-            assert (ours - dense).abs().max() <= 1e-11 * max(1.0, float(dense.abs().max()))
-
-
-def test_recurring_shapes_are_few():
-    """Of 200 batches of documents, in sentences of 2 to 60 tokens; without rounding there are several times as many."""
-    draw, shapes = random.Random(1), {"recurring": set(), "bucketed": set()}
-    for _ in range(200):
-        layout = ragged([tags_of([draw.randint(2, 60) for _ in range(draw.randint(2, 15))]) for _ in range(10)])
-        for reach in (by_sentence(layout, layout), by_document(layout, layout)):
-            pattern = PackedPattern(reach)
-            for plan, found in shapes.items():
-                found |= {tuple(bucket.key_index.shape) for bucket in getattr(pattern, plan).buckets}
-            tokens = sum(bucket.key_index.numel() for bucket in pattern.recurring.buckets)
-            assert layout.total <= tokens < 2 * layout.total
-    assert 5 * len(shapes["recurring"]) < len(shapes["bucketed"])
-
-
-def test_recurring_shapes_leave_short_sides_short():
-    """Few queries against many keys, and the other way round, are not padded to squares; nor are long ones."""
-    for queries, keys in ((1, 500), (30, 500), (500, 20), (600, 1000), (1100, 950), (900, 1100)):
-        reach = by_document(ragged([[1] * queries]), ragged([[1] * keys]))
-        (bucket,) = PackedPattern(reach).recurring.buckets
-        assert bucket.query_index.shape[1] < queries + 32 and bucket.key_index.shape[1] < keys + 32
-
-
-def test_recurring_shapes_are_for_bfloat16_on_a_cpu():
-    layout = ragged([tags_of([5, 9])])
-    q = k = v = states(layout, 2, 4, 0)
-    for dtype, relative, recurring in (
-        (torch.bfloat16, None, True),
-        (torch.float32, None, False),
-        (torch.bfloat16, torch.zeros(5, 4), False),
-    ):
-        pattern = PackedPattern(by_document(layout, layout))
-        sides = [one.to(dtype) for one in (q, k, v)]
-        pattern.attend(*sides, 0.0, None if relative is None else relative.to(dtype))
-        assert ("recurring" in vars(pattern), "bucketed" in vars(pattern)) == (recurring, not recurring)
-
-
-def test_an_engine_that_is_none_is_refused(capsys):
-    """All that --group-attention offers is there; anything else is refused before a model is built."""
-    layout = ragged([[1]])
-    line = ["data", "--task=translation_doc", "--arch=gtransformer_mini", "--group-attention"]
-    for engine in GROUP_ATTENTION_ENGINES:
-        args = options.parse_args_and_arch(options.get_training_parser(), [*line, engine])
-        assert isinstance(make_pattern(args.group_attention, by_sentence(layout, layout)), ENGINES[engine])
-    with pytest.raises(SystemExit):
-        options.parse_args_and_arch(options.get_training_parser(), [*line, "sparse"])
-    assert "argument --group-attention: invalid choice: 'sparse'" in capsys.readouterr().err

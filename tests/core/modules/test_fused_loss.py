@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
 from gtransformer.modules import fused_loss, kernels
 from gtransformer.modules.fused_loss import fused_cross_entropy
@@ -28,24 +29,20 @@ def inputs():
     return torch.randn(37, 12).double(), torch.randn(50, 12).double(), torch.randint(50, (37,))
 
 
-@pytest.mark.parametrize("large", [50, 51])  # the vocabulary is large, or not
-@pytest.mark.parametrize(("chunk", "cached"), [(1 << 24, 1 << 18), (1 << 24, 150), (500, 150), (1, 1)])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_value_and_gradients(inputs, smoothing, chunk, cached, large, monkeypatch):
+@pytest.mark.parametrize(("chunk", "cached"), [(1 << 24, 1 << 18), (500, 150), (1, 1)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_value_and_gradients(inputs, smoothing, chunk, cached, monkeypatch):
     monkeypatch.setattr(fused_loss, "CHUNK_ELEMENTS", chunk)
     monkeypatch.setattr(fused_loss, "FEWEST_ROWS", 7)
     monkeypatch.setattr(kernels, "CACHED_ELEMENTS", cached)
-    monkeypatch.setattr(fused_loss, "LARGE_VOCABULARY", large)
     for found, expected in zip(
         run(fused_cross_entropy, *inputs, smoothing, scale=3.0), run(written_out, *inputs, smoothing, 3.0), strict=True
     ):
         assert torch.allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("large", [50, 51])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 3e-3)])
-def test_lower_precision(inputs, dtype, tolerance, large, monkeypatch):
-    monkeypatch.setattr(fused_loss, "LARGE_VOCABULARY", large)
+def test_lower_precision(inputs, dtype, tolerance):
     features, weight, targets = inputs
     features, weight = features.to(dtype), weight.to(dtype)
     loss, nll, *gradients = run(fused_cross_entropy, features, weight, targets, 0.1)
@@ -56,14 +53,6 @@ def test_lower_precision(inputs, dtype, tolerance, large, monkeypatch):
     for found, wanted in zip(gradients, expected, strict=True):
         assert found.dtype == dtype
         assert (found.double() - wanted).abs().max() < tolerance * wanted.abs().max()
-
-
-def test_gradients_that_are_nothing_stay_nothing_in_float16():
-    """A model that is certain, without smoothing: every row of the gradients is zero, and is not divided by that."""
-    features, weight = torch.zeros(20, 8), torch.zeros(30, 8)
-    features[:, 0], weight[:, 0], weight[3, 0] = 60, -60, 60
-    *_, of_features, of_weight = run(fused_cross_entropy, features.half(), weight.half(), torch.full((20,), 3), 0.0)
-    assert of_features.eq(0).all() and of_weight.eq(0).all()
 
 
 def test_autocast_computes_in_its_type(inputs):
@@ -89,21 +78,21 @@ def test_frozen_output_weights(inputs):
     assert weight.grad is None and features.grad.abs().sum() > 0
 
 
-def test_validation_makes_no_gradient(monkeypatch):
-    """It costs the product of states and weights, and no other."""
-    features, weight = torch.randn(40, 8, requires_grad=True), torch.randn(300, 8, requires_grad=True)
-    targets, shapes, product = torch.randint(300, (40,)), [], fused_loss.product
+def test_a_frequent_words_gradient_in_float16():
+    """The sum over 4,096 tokens of one word exceeds float16's range; scaled down, it is that of fairseq's loss."""
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(4096, 8, generator=generator).half()
+    weight = (0.05 * torch.randn(1000, 8, generator=generator)).half()
+    targets = torch.randint(1000, (4096,), generator=generator)
+    targets[::4], features[::4, 0] = 0, 100.0
 
-    def noted(one, other):
-        shapes.append((tuple(one.shape), tuple(other.shape)))
-        return product(one, other)
+    def fairseqs(features, weight, targets, smoothing):
+        log_probabilities = (features @ weight.t()).log_softmax(dim=-1)
+        return label_smoothed_nll_loss(log_probabilities, targets.unsqueeze(1), smoothing, ignore_index=None)
 
-    monkeypatch.setattr(fused_loss, "product", noted)
-    with torch.no_grad():
-        found = fused_cross_entropy(features, weight, targets, 0.1)
-    assert shapes == [((40, 8), (300, 8))]
-    expected = fused_cross_entropy(features, weight, targets, 0.1)
-    assert len(shapes) == 4
-    for one, other in zip(found, expected, strict=True):
-        assert not one.requires_grad
-        torch.testing.assert_close(one, other.detach())
+    _, _, *expected = run(fairseqs, features.float(), weight.float(), targets, 0.1, 0.125)
+    assert 8 * expected[1].abs().max() > torch.finfo(torch.float16).max
+    _, _, *found = run(fused_cross_entropy, features, weight, targets, 0.1, 0.125)
+    for one, wanted in zip(found, expected, strict=True):
+        errors = (one.float() - wanted).abs().amax(dim=1) / wanted.abs().amax(dim=1)
+        assert errors.max() < 4 * 2.0**-11  # a few roundings of one number

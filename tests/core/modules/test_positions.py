@@ -37,9 +37,3 @@ def test_learned_positions_have_an_end():
     assert positions(torch.arange(6), 6).shape == (6, 4)
     with pytest.raises(UserError, match="7 tokens does not fit the 6 learned positions"):
         positions(torch.arange(7), 7)
-
-
-@pytest.mark.parametrize("kind", ["marian", "huggingface"])
-def test_an_odd_dimension_of_other_toolkits_is_refused(kind):
-    with pytest.raises(UserError, match="even dimension, not 15"):
-        SinusoidalPositions(15, padding=1, kind=kind)

@@ -77,11 +77,3 @@ def test_packed_slides_where_intervals_do():
         for width in (1, 20, 40):
             assert chosen(by_window(tokens, tokens, tokens.position, width, causal)) is BandedPattern
         assert chosen(by_window(tokens, tokens, tokens.position, 500, causal)) is PackedPattern
-    one, many = ragged([[1]] * 3), ragged([[1] * 900] * 3)
-    assert chosen(by_document(one, many)) is chosen(by_document(many, one)) is PackedPattern
-    assert chosen(by_sentence(words, tokens)) is chosen(by_sentence(tokens, words)) is PackedPattern
-    # Sentences with the three before them: intervals overlap, yet 25 queries each have them in common.
-    longer = ragged([[1 + i // 25 for i in range(500)]] * 3)
-    reach = by_sentence(longer, longer)
-    earlier = np.maximum(reach.first - 75, longer.doc_starts[longer.doc])
-    assert chosen(Reach(longer, longer, reach.order, earlier, reach.last, reach.end)) is PackedPattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope, trial_layout
+from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
 from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
@@ -20,7 +20,7 @@ from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import Gate, MultiheadAttention, ResidualGate, make_pattern, mixed, open_gate
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.positions import SentenceNumbers
-from gtransformer.modules.ragged import Memory, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 from gtransformer.modules.ssru import Ssru
 
 Pack = Callable[..., PackedLinear]
@@ -267,6 +267,12 @@ def check_declared(scope: Scope, memory: bool) -> None:
         )
 
 
+def _layout(*documents: Sequence[int]) -> Ragged:
+    """Return a layout of documents whose tokens have these tags."""
+    tags = torch.nn.utils.rnn.pad_sequence([torch.tensor(one) for one in documents], batch_first=True)
+    return Ragged(tags.ne(0), tags)
+
+
 @cache
 @torch.no_grad()
 def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
@@ -275,10 +281,10 @@ def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
     if min(numbers, default=1) < 1:  # a token always sees its own sentence, or itself
         return False
     tags = np.repeat(np.arange(most + 7) + 1, np.resize([2, 1, 3, 2], most + 7))
-    queries = trial_layout([1, 1, 2], tags)
+    queries = _layout([1, 1, 2], tags)
     queries.whole = False
     source = np.repeat([1, 2, 4, 5, 6], [3, 1, 2, 2, 3])  # one is missing
-    keys = trial_layout([1, 2], source) if memory else queries
+    keys = _layout([1, 2], source) if memory else queries
     with torch.random.fork_rng(devices=[]):  # the check must not change the random numbers of model building
         torch.manual_seed(1)
         module = MultiheadAttention(4, 1).double()

@@ -174,15 +174,12 @@ def marian(
 def many_languages(
     pieces: Path, path: Path, kind: str, form: str = "safetensors", seed: int = 1, ends: float = 0.0, **options
 ) -> Folder:
-    """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their tokenisers in version 4.
-
-    ``m2m5``: M2M-100's as version 5 writes them.
-    """
+    """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their tokenisers."""
     transformers = import_transformers()
     path.mkdir()
     shutil.copy(pieces / "both.model", path / "sentencepiece.bpe.model")
     words = [*BEFORE, *pieces_of(pieces / "both.model")]
-    if kind in ("m2m", "m2m5"):
+    if kind == "m2m":
         languages, pair = [f"__{lang}__" for lang in M2M_100], ("en", "de")
         write_json(path / "vocab.json", numbered(words))
         name, token, more = "M2M100", "__{}__".format, MADE_UP[:8]
@@ -192,12 +189,9 @@ def many_languages(
     else:
         languages, pair = MBART_50, ("en_XX", "de_DE")
         name, token, more = "MBart50", str, ["<mask>"]
-    if kind == "m2m5":
-        transformers.M2M100Tokenizer(path / "vocab.json", path / "sentencepiece.bpe.model").save_pretrained(path)
-    else:
-        write_json(path / "tokenizer_config.json", {"src_lang": pair[0], "tokenizer_class": f"{name}Tokenizer"})
-        listed = {"eos_token": "</s>", "unk_token": "<unk>", "additional_special_tokens": languages}
-        write_json(path / "special_tokens_map.json", listed)
+    write_json(path / "tokenizer_config.json", {"src_lang": pair[0], "tokenizer_class": f"{name}Tokenizer"})
+    listed = {"eos_token": "</s>", "unk_token": "<unk>", "additional_special_tokens": languages}
+    write_json(path / "special_tokens_map.json", listed)
     words = [*words, *languages, *more]
     named = transformers.MBartConfig if kind == "mbart" else transformers.M2M100Config
     config = named(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -17,14 +16,9 @@ from torch import Tensor
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
-from gtransformer.cli.translate import main as translate
 from gtransformer.lab.analysis.start import measure
 from gtransformer.optional import import_transformers
-from gtransformer.preprocess.chain import postprocessor_for
-from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.export import Sources
-from gtransformer.translation.export import export as write_export
 from gtransformer.translation.options import SearchOptions
 from tests.commands import GENERATION, run
 from tests.core.models.from_sentence_model.hf_folders import (
@@ -33,9 +27,7 @@ from tests.core.models.from_sentence_model.hf_folders import (
     load,
     many_languages,
     marian,
-    write_json,
 )
-from tests.saved_model import make_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -44,19 +36,14 @@ MAKERS = {
     "marian-relu-without-bias": partial(marian, form="bin", activation_function="relu", bias=0.0),
     "marian-gelu-unscaled": partial(marian, form="sharded", activation_function="gelu", scale_embedding=False),
     "marian-two-vocabularies": partial(marian, two=True),
-    "marian-two-vocabularies-bin": partial(marian, two=True, form="bin"),
     "marian-three-tables": partial(marian, two=True, tied=False, form="sharded"),
     "marian-languages": partial(marian, languages=["deu", "nld"]),
     "marian-half": partial(marian, form="half"),
-    # Settings that transformers does not read.
-    "marian-norms": partial(marian, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True),
     "m2m-norms": partial(many_languages, kind="m2m", normalize_before=False, normalize_embedding=True),
     "m2m": partial(many_languages, kind="m2m"),
     "m2m-bin": partial(many_languages, kind="m2m", form="bin", scale_embedding=False, activation_function="gelu"),
-    "m2m-version-5": partial(many_languages, kind="m2m5"),
     "nllb": partial(many_languages, kind="nllb", form="sharded"),
     "mbart": partial(many_languages, kind="mbart"),
-    "mbart-bin": partial(many_languages, kind="mbart", form="bin"),
     "mbart-sharded": partial(many_languages, kind="mbart", form="sharded"),
 }
 
@@ -88,22 +75,6 @@ def places(folder: Folder, loaded: GTransformer) -> tuple[list[int], list[int]]:
         if unused or word in folder.words[1]:
             found[number] = int(unused[1]) if unused else folder.words[1].index(word)
     return list(found), list(found.values())
-
-
-@pytest.mark.parametrize("kind", ["marian-swish", "m2m", "mbart"])
-def test_what_the_configuration_leaves_out(kind: str, pieces: Path, tmp_path: Path):
-    """It is what transformers takes then."""
-    folder = MAKERS[kind](pieces, tmp_path / "folder")
-    config = json.loads((folder.path / "config.json").read_text())
-    for name in ("activation_function", "scale_embedding", "dropout"):
-        del config[name]
-    write_json(folder.path / "config.json", config)
-    folder.model = type(folder.model).from_pretrained(folder.path).eval()
-    loaded, draw = load(folder, tmp_path / "model"), random.Random(1)
-    here, there = places(folder, loaded)
-    lines = [sentences(folder, side, 1, draw) for side in (0, 1)]
-    (mine,) = ours(folder, loaded, *lines)
-    assert (mine[:, here] - folder.logits(*(side[0] for side in lines))[:, there]).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -206,43 +177,8 @@ def test_beam_search(kind: str, pieces: Path, tmp_path: Path):
     assert len({*lengths}) > 6 and sum(length < limit for length, limit in zip(lengths[25:], limits, strict=True)) > 3
 
 
-def document(draw: random.Random, lines: int) -> list[str]:
-    """Lines of text; some are empty, some one word."""
-    found = []
-    for _ in range(lines):
-        words = draw.choice(TEXT["en"]).split()
-        found.append(" ".join(words[: draw.choice([0, 1, 2, 3])]))
-    return found
-
-
 TINY = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
 NO_TEXT = re.compile(r"<unused|</?s>|<pad>|<mask>|__[a-z]+__|[a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2}|>>|<<")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(partial(marian, bias=3.0, two=True), id="marian"),
-        pytest.param(partial(many_languages, kind="m2m"), id="m2m"),
-        pytest.param(partial(many_languages, kind="mbart"), id="mbart"),
-    ],
-)
-def test_no_sentence_is_lost(make, pieces: Path, tmp_path: Path):
-    """40 documents: an empty line for an empty line, one line for each other one, and nothing that is no text."""
-    folder = make(pieces, tmp_path / "folder", **TINY)
-    loaded, draw = load(folder, tmp_path / "model", beam=2, max_len_a=0.1, max_len_b=4), random.Random(3)
-    texts = [document(draw, size) for size in (60, *(draw.randint(1, 3) for _ in range(39)))]
-    texts[7][0] = " ".join(draw.choices(TEXT["en"][0].split(), k=400))
-    texts[8] = ["", "Anna", ""]
-    found = loaded.translate(texts)
-    path, lines = tmp_path / "text", [line for text in texts for line in ("<d>", *text)]
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = ["--model", str(tmp_path / "model"), str(path), "-o", str(tmp_path / "out"), "--cpu", "--quiet"]
-    assert translate(command) == 0
-    written = (tmp_path / "out").read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    assert written == [line for text in found for line in ("<d>", *text)]
-    assert [[bool(line) for line in text] for text in found] == [[bool(line) for line in text] for text in texts]
-    assert not [line for text in found for line in text if NO_TEXT.search(line)]
 
 
 @pytest.mark.parametrize("kind", ["marian-swish", "m2m", "mbart"])
@@ -341,9 +277,7 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
 
 STARTS = {
     "marian": partial(marian, two=True),
-    "marian-languages": partial(marian, languages=["de", "nl"]),
     "m2m": partial(many_languages, kind="m2m"),
-    "mbart": partial(many_languages, kind="mbart"),
 }
 
 
@@ -368,26 +302,3 @@ def test_exact_start(kind: str, pieces: Path, tmp_path: Path):
         costs += (-logits.log_softmax(dim=1))[range(len(rows)), rows].tolist()
     assert found["tokens"] == len(costs)
     assert found["sentence_model"] == pytest.approx(sum(costs) / len(costs), abs=1e-5)
-
-
-def test_a_corpus_with_two_models_of_pieces_the_other_way_round(pieces: Path, tmp_path: Path):
-    """A model from its target to its source cuts and joins each language as the corpus does."""
-    folder = marian(pieces, tmp_path / "folder", two=True)
-    load(folder, tmp_path / "model")
-    write_raw(tmp_path / "raw")
-    prepared = tmp_path / "prepared"
-    assert prepare([str(tmp_path / "raw"), str(prepared), "--workers=1", f"--vocabulary={tmp_path / 'model'}"]) == 0
-    text = {"en": "The old house is green.", "de": "Das alte Haus ist gr\u00fcn."}
-    cut = {lang: SentencePieces(pieces / f"{lang}.model")([line])[0] for lang, line in text.items()}
-    for lang, line in text.items():
-        assert postprocessor_for(prepared, lang).plain_lines([cut[lang]]) == [line]
-
-    arguments = ["--source-lang", "de", "--target-lang", "en"]
-    checkpoint = make_checkpoint(prepared, tmp_path / "reverse.pt", *arguments)
-    settings = json.loads((prepared / "manifest.json").read_text())
-    settings["settings"] |= {"source_prefix": "a", "target_prefix": "b"}
-    (prepared / "manifest.json").write_text(json.dumps(settings))
-    made = write_export(Sources(prepared, checkpoint), tmp_path / "exported", SearchOptions(), {})
-    assert [made["settings"][f"{side}_prefix"] for side in ("source", "target")] == ["b", "a"]
-    for name, lang in (("sentencepiece.model", "de"), ("sentencepiece.target.model", "en")):
-        assert (tmp_path / "exported" / name).read_bytes() == (pieces / f"{lang}.model").read_bytes()

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.slow
 
 TIED = ("all", "target", "old")  # or an output layer whose matrix is stored like the others
 DECODERS, NORMS = ("self-attention", "ssru"), ("post", "pre")
-EMBEDDINGS, ACTIVATIONS = ("all", "target", "inputs", "none", "old"), ("relu", "swish", "gelu")
+EMBEDDINGS, ACTIVATIONS = ("all", "target", "inputs", "none", "old"), ("relu", "swish")
 # Every decoder with every place of norms and every sharing; activations, biases and YAML vocabularies in turn.
 KINDS = [
     {
-        "decoder": decoder, "norm": norm, "embeddings": embeddings, "activation": ACTIVATIONS[number % 3],
+        "decoder": decoder, "norm": norm, "embeddings": embeddings, "activation": ACTIVATIONS[number % 2],
         "output_bias": number // 2 % 2 == 0, "numbered": number // 3 % 2 == 0, "layers": (2, 1 + number % 2),
     }
     for number, (decoder, norm, embeddings) in enumerate(itertools.product(DECODERS, NORMS, EMBEDDINGS))
@@ -194,7 +194,7 @@ def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("documents", [(1,), (2, 1), (70,), (5, 64, 1, 33), tuple(range(1, 18))])
+@pytest.mark.parametrize("documents", [(1,), (2, 1), (5, 64, 1, 33)])
 def test_gradients_of_the_scan(documents):
     """Those of a plain loop over the tokens."""
     rows = sum(documents)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from sentencepiece import SentencePieceProcessor
 
-from gtransformer.translation.api import GTransformer
-from gtransformer.translation.convert import convert
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import Converted, Saved, words_of
 from tests.student import student
@@ -69,15 +65,3 @@ def test_beam_search(given, converted):
     expected = [given.reference.beam_search([*one, marian.EOS], 4, int(1.2 * len(one) + 10))[0] for one in rows]
     found = converted.search([[one] for one in rows], beam=4, max_len_a=1.2, max_len_b=10)
     assert [one for one, _ in found] == [[one] for one in expected]
-
-
-def test_plain_text(given, tmp_path):
-    """In float32, with the search that it comes with; how long reading takes is printed."""
-    began = time.monotonic()
-    convert(given.path.parent, tmp_path / "model", "en", "pt", {}, {})
-    converted = time.monotonic()
-    translator = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
-    print(f"converted in {converted - began:.2f} s, loaded in {time.monotonic() - converted:.2f} s")
-    found = translator.translate([ENGLISH[:4], [], [ENGLISH[1], "", " "]])
-    assert list(map(len, found)) == [4, 0, 3] and found[2][1:] == ["", ""]
-    assert found[0][1] == found[2][0] and "ficheiro" in found[0][1] or "arquivo" in found[0][1]

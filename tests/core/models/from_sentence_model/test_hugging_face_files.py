@@ -17,6 +17,7 @@ from gtransformer.models.from_sentence_model import read_sentence_model
 from gtransformer.models.from_sentence_model.hugging_face import TABLES
 from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.tasks.checkpoints import read_state
+from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 from tests.core.models.from_sentence_model.hf_folders import (
     Folder,

@@ -157,11 +157,6 @@ def open_gate(logits: Tensor) -> Tensor:
     return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
 
-def stays_shut(bias: float) -> bool:
-    """Return whether a gate with this bias blocks global attention completely, and so has no gradient either."""
-    return open_gate(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
-
-
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
     """Return Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), computed in the gate's type, returned in
     ``local``'s.

@@ -5,7 +5,7 @@ import torch
 from fairseq.modules import MultiheadAttention as FairseqAttention
 from torch.nn import functional
 
-from gtransformer.modules.attention import Gate, MultiheadAttention, make_pattern, mixed, stays_shut
+from gtransformer.modules.attention import Gate, MultiheadAttention, make_pattern, mixed
 from gtransformer.modules.reach import by_document, by_sentence
 from tests.support import make_local_or_global, ragged, relative_error
 
@@ -103,7 +103,3 @@ def test_a_gate_that_is_nearly_shut_learns_in_half_precision(dtype):
     assert found.dtype == dtype and torch.allclose(found, local, atol=0.01)
     found.float().sum().backward()
     assert gate[0].bias.grad.ne(0).all() and global_.grad.ne(0).all()
-
-
-def test_gates_that_stay_shut():
-    assert [stays_shut(bias) for bias in (-3.0, 5.0, 16.0, 17.5, 1000.0)] == [False, False, False, True, True]

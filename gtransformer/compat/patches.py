@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import logging
+import os
 import queue
 import socket
 import time
@@ -30,6 +31,8 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
+
+from gtransformer.errors import UserError
 
 try:
     from numpy._core.multiarray import _reconstruct, scalar
@@ -172,8 +175,16 @@ def _end_readers() -> None:
 
 
 def _call_main(call, cfg, main, **more):
-    """Start several processes on CPUs: fairseq counts GPUs instead of processes, and so starts none."""
+    """Start several processes on CPUs, and take torchrun's number of processes.
+
+    fairseq counts GPUs instead of processes: on CPUs it starts none, and under torchrun with one GPU a machine each
+    process would train alone.
+    """
     group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        if on_cpu:
+            raise UserError("torchrun is for GPUs; on CPUs give --distributed-world-size N, which starts N processes")
+        group.distributed_world_size = int(os.environ["WORLD_SIZE"])
     if not on_cpu or group.distributed_world_size == 1 or group.distributed_init_method is not None:
         call(cfg, main, **more)
         return

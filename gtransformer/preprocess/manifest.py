@@ -84,9 +84,13 @@ def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> 
     values = {**asdict(settings), "langs": list(settings.order())}
     del values["workers"]
     values |= {name: bool(values[name]) for name in PATHS}
-    raw = {path.name: sha256(path) for files in splits.values() for path in files}
     given = {path.name: sha256(path) for path in settings.given_files()}
-    return {"settings": values, "given": given, "inputs": raw}
+    return {"settings": values, "given": given, "inputs": checksums(splits)}
+
+
+def checksums(splits: Mapping[str, tuple[Path, Path]]) -> dict[str, str]:
+    """Return the SHA-256 of the raw files of each split, by their names."""
+    return {path.name: sha256(path) for files in splits.values() for path in files}
 
 
 def difference(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:

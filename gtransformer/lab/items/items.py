@@ -89,10 +89,6 @@ def check_right_translation(item: Item, reference: str | None) -> None:
         )
 
 
-def is_own_set(path: Path) -> bool:
-    """Return whether a file has contrastive items over a prepared corpus, as the generated ones."""
-    return not path.is_dir() and isinstance(read_json(path), dict)
-
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
     """Return split and items of a ``contrastive.json``."""

@@ -10,6 +10,8 @@ from fairseq import options as fairseq_options
 from gtransformer.cli import run as command
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.files import write_json
+from gtransformer.preprocess.corpus import find_splits
+from gtransformer.preprocess.manifest import checksums
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.run import Run, make_run
@@ -38,13 +40,15 @@ def made(*arguments: object) -> Run:
     return make_run(parse(*arguments))
 
 
-def prepare(folder: Path, borrowed: str | None = None, **files: str) -> Path:
-    """What a run looks for in a prepared corpus; ``files``: digests that are others."""
+def prepare(folder: Path, borrowed: str | None = None, raw: Path | None = None, **files: str) -> Path:
+    """What a run looks for in a corpus prepared from ``raw``; ``files``: digests that are others."""
     names = {"dictionary": "bin/dict.en.txt", "train": "bin/train.en-de.en.bin", "test": "bin/test.en-de.en.bin"}
     names |= {"source": "text/test.en", "target": "text/test.de", "codes": "bpe.codes"}
     outputs = dict.fromkeys(names.values(), "1") | {names[name]: digest for name, digest in files.items()}
     settings, vocabulary = {"source_lang": "en"}, {"borrowed_from": borrowed}
-    write_json(folder / "manifest.json", {"outputs": outputs, "vocabulary": vocabulary, "settings": settings})
+    manifest = {"outputs": outputs, "vocabulary": vocabulary, "settings": settings}
+    manifest["inputs"] = {} if raw is None else checksums(find_splits(raw, *PAIR))
+    write_json(folder / "manifest.json", manifest)
     for name in ("text/test.de", "instances/test.de", "bin/dict.de.txt", *names.values()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()

@@ -1,0 +1,166 @@
+"""Subtitles (SubRip, WebVTT, ASS), read and written by pysubs2: to translate them cue by cue, and as parallel corpora.
+
+A cue's lines are one text for the model, except that each speaker's line (``- Hi.``) is a text of its own. Cues of one
+sentence are joined, and its translation is divided again in proportion to their lengths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from gtransformer.preprocess.corpus import DOCUMENT, Pair, check_reserved
+
+if TYPE_CHECKING:
+    import pysubs2
+
+ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
+GAP = 30.0  # seconds without a cue that separate documents
+SHORT_PAUSE = 1.0  # seconds; between the cues of a sentence
+MOST_CUES = 4  # of a sentence
+LINE = 42  # letters; a longer cue is written on two lines, as is usual for films
+
+_WITH_HTML = (".srt", ".vtt")
+_TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
+_LINE_BREAK = r"\\N"
+_SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
+_ENDS = re.compile(rf"((?:{_SIGNS}|[-–—]\s*)*)(.*?)((?:{_SIGNS})*)\Z", re.DOTALL)
+_NEXT_SPEAKER = rf"{_LINE_BREAK}(?=(?:{_TAG})*[-–—]\s*\w)"
+_SENTENCE_END = re.compile(r"[.!?…:;。！？♪♫\])\"”»]\Z")
+
+
+@dataclass
+class Part:
+    """What one speaker says in a cue: ``text`` for the model, and the tags and signs before and after it."""
+
+    cue: pysubs2.SSAEvent
+    before: str
+    text: str
+    after: str
+
+
+def is_subtitles(path: str | Path) -> bool:
+    """Return whether a file's name is one of subtitles."""
+    return Path(path).suffix.lower() in ENDINGS
+
+
+def load(path: str | Path, output: str | Path | None = None) -> pysubs2.SSAFile:
+    """Read a file of subtitles. HTML tags stay as they are where ``output`` (default: ``path``) can have them."""
+    import pysubs2
+
+    endings = {Path(name).suffix.lower() for name in (path, output or path)}
+    subtitles = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=endings <= set(_WITH_HTML))
+    if Path(path).suffix.lower() == ".vtt":
+        for cue in subtitles:
+            cue.text = cue.text.split(r"\N\N")[0]  # pysubs2 adds the notes and names that stand before the next cue
+    return subtitles
+
+
+def save(subtitles: pysubs2.SSAFile, path: str | Path) -> None:
+    """Write a file of subtitles in the format of its ending."""
+    from_html = subtitles.format in ("srt", "vtt") and Path(path).suffix.lower() in _WITH_HTML
+    subtitles.save(str(path), **({"keep_ssa_tags": True} if from_html else {}))
+
+
+def parts_of(subtitles: pysubs2.SSAFile) -> list[Part]:
+    """Return the parts of all cues with text, in order."""
+    parts = []
+    for cue in subtitles:
+        for said in re.split(_NEXT_SPEAKER, cue.text) if cue.is_text else []:
+            before, text, after = _ENDS.match(said).groups()
+            plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
+            parts.append(Part(cue, before, " ".join(plain.split()), after))
+    return parts
+
+
+def sentences(parts: list[Part]) -> list[list[Part]]:
+    """Join the parts of one sentence: what does not end a sentence, and what follows in the next cue."""
+    joined: list[list[Part]] = []
+    for part in parts:
+        if not part.text:
+            continue
+        if joined and len(joined[-1]) < MOST_CUES and _goes_on(joined[-1][-1], part):
+            joined[-1].append(part)
+        else:
+            joined.append([part])
+    return joined
+
+
+def _goes_on(part: Part, following: Part) -> bool:
+    pause = (following.cue.start - part.cue.end) / 1000
+    signs = re.sub(rf"{_TAG}|{_LINE_BREAK}", "", part.after + following.before).strip()
+    if pause > SHORT_PAUSE or signs or _SENTENCE_END.search(part.text):
+        return False
+    # A title in capitals is a sentence; so are the cues of scripts without capitals, which often lack full stops.
+    return any(letter.islower() for letter in part.text)
+
+
+def to_lines(joined: list[list[Part]], gap: float = GAP) -> list[str]:
+    """Return a line of text for each sentence, and a line ``<d>`` before each document.
+
+    ``gap``: seconds without a cue that separate documents.
+    """
+    lines = [DOCUMENT]
+    end = None
+    for sentence in joined:
+        if end is not None and sentence[0].cue.start - end > 1000 * gap:
+            lines.append(DOCUMENT)
+        end = max(end or 0, sentence[-1].cue.end)
+        lines.append(" ".join(part.text for part in sentence))
+    return lines
+
+
+def put_back(parts: list[Part], joined: list[list[Part]], translations: list[str]) -> None:
+    """Replace the text of all cues by the translations of their sentences."""
+    for sentence, translation in zip(joined, translations, strict=True):
+        texts = divide(translation, [len(part.text) for part in sentence])
+        for part, text in zip(sentence, texts, strict=True):
+            part.text = r"\N".join(wrap(text, LINE, break_long_words=False, break_on_hyphens=False))
+    for _, of_cue in groupby(parts, key=lambda part: id(part.cue)):
+        of_cue = list(of_cue)
+        of_cue[0].cue.text = r"\N".join(part.before + part.text + part.after for part in of_cue)
+
+
+def divide(text: str, lengths: list[int]) -> list[str]:
+    """Divide a text between words, or between letters of a text without blanks, in proportion to ``lengths``."""
+    words, between = text.split(), " "
+    if len(words) < len(lengths):
+        words, between = list(text), ""
+    parts, begin = [], 0
+    for number in range(1, len(lengths) + 1):
+        end = round(len(words) * sum(lengths[:number]) / sum(lengths))
+        end = min(max(end, begin + 1), len(words) - (len(lengths) - number))
+        parts.append(between.join(words[begin:end]))
+        begin = end
+    return parts
+
+
+def read_cue_pairs(source: Path, target: Path, gap: float, left_out: Counter[str]) -> Iterator[list[Pair]]:
+    """Yield the pairs of cues with equal times of two files; a document ends where ``gap`` seconds have no cue.
+
+    Cues without text, or without a cue of the same times, are left out and counted.
+    """
+    texts: list[dict[tuple[int, int], str]] = [{}, {}]
+    for path, found in zip((source, target), texts, strict=True):
+        for part in parts_of(load(path)):
+            times = part.cue.start, part.cue.end
+            check_reserved(path, f"cue at {times[0]} ms", part.text)
+            found[times] = f"{found.get(times, '')} {part.text}".strip()
+    document: list[Pair] = []
+    end = 0
+    both = sorted(times for times, text in texts[0].items() if text and texts[1].get(times))
+    left_out["cues without text or without one of equal times"] += len(texts[0].keys() | texts[1].keys()) - len(both)
+    for times in both:
+        if document and times[0] - end > 1000 * gap:
+            yield document
+            document = []
+        document.append((texts[0][times], texts[1][times]))
+        end = max(end, times[1])
+    if document:
+        yield document

@@ -62,10 +62,11 @@ def load(path: str | Path, output: str | Path | None = None) -> pysubs2.SSAFile:
     return subtitles
 
 
-def save(subtitles: pysubs2.SSAFile, path: str | Path) -> None:
-    """Write a file of subtitles in the format of its ending."""
-    from_html = subtitles.format in ("srt", "vtt") and Path(path).suffix.lower() in _WITH_HTML
-    subtitles.save(str(path), **({"keep_ssa_tags": True} if from_html else {}))
+def as_text(subtitles: pysubs2.SSAFile, path: str | Path) -> str:
+    """Return the content of a file of subtitles in the format of the ending of ``path``."""
+    ending = Path(path).suffix.lower()
+    with_html = subtitles.format in ("srt", "vtt") and ending in _WITH_HTML
+    return subtitles.to_string(ending.removeprefix("."), **({"keep_ssa_tags": True} if with_html else {}))
 
 
 def parts_of(subtitles: pysubs2.SSAFile) -> list[Part]:
@@ -128,14 +129,14 @@ def put_back(parts: list[Part], joined: list[list[Part]], translations: list[str
 
 
 def divide(text: str, lengths: list[int]) -> list[str]:
-    """Divide a text between words, or between letters of a text without blanks, in proportion to ``lengths``."""
+    """Divide a text in proportion to ``lengths``: between words, or, without blanks, between letters."""
     words, between = text.split(), " "
-    if len(words) < len(lengths):
-        words, between = list(text), ""
+    if len(words) < len(lengths) and not any(letter.islower() or letter.isupper() for letter in text):
+        words, between = list(text), ""  # Chinese, Japanese, Thai
     parts, begin = [], 0
     for number in range(1, len(lengths) + 1):
         end = round(len(words) * sum(lengths[:number]) / sum(lengths))
-        end = min(max(end, begin + 1), len(words) - (len(lengths) - number))
+        end = max(begin, min(max(end, begin + 1), len(words) - (len(lengths) - number)))
         parts.append(between.join(words[begin:end]))
         begin = end
     return parts

@@ -11,7 +11,6 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.corpus import SPLITS
 from gtransformer.preprocess.ctxpro import read_suite, with_translations, write_sources
 from gtransformer.preprocess.formats import FORMATS, Options, divided, read, write_split
-from gtransformer.preprocess.subtitles import GAP
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -27,7 +26,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--columns", nargs="+", default=[], metavar="NAME", help="tsv: the columns if the first line lacks them")
     add("--document-property", metavar="TYPE", help="tmx: the property with the document's name")
     add("--one-document", action="store_true", help="tmx: the file is a document")
-    add("--gap", type=float, default=GAP, metavar="S", help="subtitles: a longer pause ends a document (%(default)s s)")
     suite = kinds.add_parser("ctxpro", help="ctxpro: items as documents: source context and the scored sentence")
     add = suite.add_argument
     add("--items", type=Path, nargs="+", required=True, metavar="JSON", help="one or several files")
@@ -75,9 +73,8 @@ def main(argv: list[str] | None = None) -> None:
 def convert_files(args: argparse.Namespace) -> None:
     """Write the documents of files in one of the formats."""
     options = Options(
-        args.langs, args.format, args.reference, args.columns, args.ids, args.document_property, args.one_document,
-        args.gap,
-    )  # fmt: skip
+        args.langs, args.format, args.reference, args.columns, args.ids, args.document_property, args.one_document
+    )
     documents = read(args.input, options)
     splits = {args.split: documents} if args.split else divided(documents, args.divide)
     for split, part in splits.items():

@@ -21,7 +21,17 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
-from gtransformer.preprocess.subtitles import GAP, as_text, is_subtitles, load, parts_of, put_back, sentences, to_lines
+from gtransformer.preprocess.subtitles import (
+    GAP,
+    as_text,
+    can_keep_html,
+    is_subtitles,
+    load,
+    parts_of,
+    put_back,
+    sentences,
+    to_lines,
+)
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.splitter import SentenceSplitter
@@ -82,17 +92,15 @@ def main(argv: list[str] | None = None) -> None:
 
 def translate_subtitles(args: argparse.Namespace) -> None:
     """Translate the sentences of a file of subtitles and put them back into its cues."""
-    to_stdout = args.output == "-"
-    film = load(args.input, None if to_stdout else args.output)
+    name = args.input if args.output == "-" else args.output  # its ending tells the format
+    keep_html = can_keep_html(args.input, name)
+    film = load(args.input, keep_html)
     parts = parts_of(film)
     joined = sentences(parts)
-    lines = to_lines(joined, args.gap)
-    found = [
-        line.as_text(False, False) for window in translated(lines, args) for line in window if not line.line.breaks
-    ]
-    put_back(parts, joined, found)
+    lines = [line for window in translated(to_lines(joined, args.gap), args) for line in window]
+    put_back(parts, joined, [line.as_text(False, False) for line in lines if not line.line.breaks])
     with output_stream(args.output) as stream:
-        stream.write(as_text(film, args.input if to_stdout else args.output))
+        stream.write(as_text(film, name, keep_html))
 
 
 def output_stream(name: str) -> AbstractContextManager[TextIO]:

@@ -6,6 +6,7 @@ other commands read the raw corpus (``corpus``) and plain text.
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 from collections import Counter
@@ -31,7 +32,7 @@ from gtransformer.preprocess.corpus import (
     text_lines,
     write_pairs,
 )
-from gtransformer.preprocess.subtitles import ENDINGS, GAP, read_cue_pairs
+from gtransformer.preprocess.subtitles import ENDINGS, read_cue_pairs
 
 Segments = list[tuple[str, str]]  # id of a segment ("" if the file gives none) and its text
 Row = tuple[str, int, str, str]  # document, line in the file, source, target
@@ -70,7 +71,6 @@ class Options:
         ids: a file with the document of every line of plain text.
         document_property: TMX: the property that names the document; None: any usual one.
         one_document: TMX: the file is a document.
-        gap: subtitles: seconds without a cue that separate documents.
         left_out: what readers leave out, counted by its name.
     """
 
@@ -81,7 +81,6 @@ class Options:
     ids: Path | None = None
     document_property: str | None = None
     one_document: bool = False
-    gap: float = GAP
     left_out: Counter[str] = field(default_factory=Counter)
 
 
@@ -111,7 +110,7 @@ def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
         sides = _read_sgm(source, options.langs[0], ""), _read_sgm(target, options.langs[1], options.reference)
         return _matched(paths, *sides)
     if kind == SUBTITLES:
-        return read_cue_pairs(source, target, options.gap, options.left_out)
+        return read_cue_pairs(source, target, options.left_out)
     if options.ids:
         return _grouped(options.ids, _rows_with_ids(source, target, options.ids))
     return read_documents(source, target)
@@ -166,24 +165,21 @@ def _lang(tuv: etree._Element) -> str:
 
 def _table_rows(path: Path, options: Options) -> Iterator[Row]:
     """Yield the rows of a table with tabs. Fields have no quotes."""
-    lines = enumerate(read_lines(path), 1)
-    columns = [name.strip() for name in options.columns or next(lines)[1].split("\t")]
-    reference = [f"ref:{options.reference.lower()}"] if options.reference else _TARGET
-    document = _column(path, columns, _DOCUMENT)
-    source = _column(path, columns, _SOURCE, options.langs[0])
-    target = _column(path, columns, reference, options.langs[1])
-    for number, line in lines:
-        cells = line.split("\t")
-        if len(cells) != len(columns):
-            raise fault(path, number, f"{len(cells)} columns, but {len(columns)} are expected ({', '.join(columns)})")
-        yield cells[document].strip(), number, cells[source], cells[target]
+    table = csv.DictReader(read_lines(path), options.columns or None, delimiter="\t", quoting=csv.QUOTE_NONE)
+    names = [f"ref:{options.reference.lower()}"] if options.reference else _TARGET
+    document = _column(path, table.fieldnames, _DOCUMENT)
+    source = _column(path, table.fieldnames, _SOURCE, options.langs[0])
+    target = _column(path, table.fieldnames, names, options.langs[1])
+    for row in table:
+        if None in row or None in row.values():
+            raise fault(path, table.line_num, f"other columns than expected ({', '.join(table.fieldnames)})")
+        yield row[document].strip(), table.line_num, row[source], row[target]
 
 
-def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str = "") -> int:
-    """Return the number of the column with one of these names, else of the language."""
-    found = [number for number, name in enumerate(columns) if name.lower() in names]
-    if not found and lang:
-        found = [number for number, name in enumerate(columns) if name and _same_language(name, lang)]
+def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str = "") -> str:
+    """Return the column with one of these names, else that of the language."""
+    found = [name for name in columns if name.strip().lower() in names]
+    found = found or [name for name in columns if name and _same_language(name, lang)]
     if len(found) != 1:
         raise fault(path, 1, f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see --columns)")
     return found[0]
@@ -346,10 +342,8 @@ def divided(documents: Iterable[list[Pair]], shares: str) -> dict[str, list[list
     ``shares``: of train, dev and test, as ``0.8,0.1,0.1``. The order of documents is kept.
     """
     documents = list(documents)
-    given = [float(share) for share in shares.split(",")]
-    if len(given) != len(SPLITS) or len(documents) < len(SPLITS):
-        raise UserError(f"--divide {shares}: takes three shares, and three documents or more ({len(documents)} given)")
-    _, dev, test = (max(1, round(len(documents) * share / sum(given))) for share in given)
+    _, *held_out = shares.split(",")
+    dev, test = (max(1, round(len(documents) * float(share))) for share in held_out)
     drawn = random.Random(1).sample(range(len(documents)), dev + test)
     split_of = dict.fromkeys(drawn[:dev], "dev") | dict.fromkeys(drawn[dev:], "test")
     parts: dict[str, list[list[Pair]]] = {split: [] for split in SPLITS}

@@ -26,7 +26,6 @@ SHORT_PAUSE = 1.0  # seconds; between the cues of a sentence
 MOST_CUES = 4  # of a sentence
 LINE = 42  # letters; a longer cue is written on two lines, as is usual for films
 
-_WITH_HTML = (".srt", ".vtt")
 _TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
 _LINE_BREAK = r"\\N"
 _SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
@@ -50,23 +49,26 @@ def is_subtitles(path: str | Path) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def load(path: str | Path, output: str | Path | None = None) -> pysubs2.SSAFile:
-    """Read a file of subtitles. HTML tags stay as they are where ``output`` (default: ``path``) can have them."""
+def can_keep_html(*paths: str | Path) -> bool:
+    """Return whether all these files are of formats with tags of HTML, which can stay as they are."""
+    return all(Path(path).suffix.lower() in (".srt", ".vtt") for path in paths)
+
+
+def load(path: str | Path, keep_html: bool) -> pysubs2.SSAFile:
+    """Read a file of subtitles; tags of HTML are kept, or become those of ASS."""
     import pysubs2
 
-    endings = {Path(name).suffix.lower() for name in (path, output or path)}
-    subtitles = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=endings <= set(_WITH_HTML))
-    if Path(path).suffix.lower() == ".vtt":
+    subtitles = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
+    if subtitles.format == "vtt":
         for cue in subtitles:
             cue.text = cue.text.split(r"\N\N")[0]  # pysubs2 adds the notes and names that stand before the next cue
     return subtitles
 
 
-def as_text(subtitles: pysubs2.SSAFile, path: str | Path) -> str:
+def as_text(subtitles: pysubs2.SSAFile, path: str | Path, keep_html: bool) -> str:
     """Return the content of a file of subtitles in the format of the ending of ``path``."""
-    ending = Path(path).suffix.lower()
-    with_html = subtitles.format in ("srt", "vtt") and ending in _WITH_HTML
-    return subtitles.to_string(ending.removeprefix("."), **({"keep_ssa_tags": True} if with_html else {}))
+    options = {"keep_ssa_tags": True} if keep_html else {}  # tags are then written as they are
+    return subtitles.to_string(Path(path).suffix.lower().removeprefix("."), **options)
 
 
 def parts_of(subtitles: pysubs2.SSAFile) -> list[Part]:
@@ -142,26 +144,26 @@ def divide(text: str, lengths: list[int]) -> list[str]:
     return parts
 
 
-def read_cue_pairs(source: Path, target: Path, gap: float, left_out: Counter[str]) -> Iterator[list[Pair]]:
-    """Yield the pairs of cues with equal times of two files; a document ends where ``gap`` seconds have no cue.
+def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterator[list[Pair]]:
+    """Yield the pairs of cues with equal times of two files; a document ends where ``GAP`` seconds have no cue.
 
     Cues without text, or without a cue of the same times, are left out and counted.
     """
-    texts: list[dict[tuple[int, int], str]] = [{}, {}]
-    for path, found in zip((source, target), texts, strict=True):
-        for part in parts_of(load(path)):
-            times = part.cue.start, part.cue.end
-            check_reserved(path, f"cue at {times[0]} ms", part.text)
-            found[times] = f"{found.get(times, '')} {part.text}".strip()
+    sides = []
+    for path in (source, target):
+        cues = [cue for cue in load(path, keep_html=False) if cue.is_text]
+        sides.append({(cue.start, cue.end): " ".join(cue.plaintext.split()) for cue in cues})
+    left, right = sides
+    both = [times for times in sorted(left) if left[times] and right.get(times)]
+    left_out["cues without text or without one of equal times"] += len(left.keys() | right.keys()) - len(both)
     document: list[Pair] = []
     end = 0
-    both = sorted(times for times, text in texts[0].items() if text and texts[1].get(times))
-    left_out["cues without text or without one of equal times"] += len(texts[0].keys() | texts[1].keys()) - len(both)
     for times in both:
-        if document and times[0] - end > 1000 * gap:
+        if document and times[0] - end > 1000 * GAP:
             yield document
             document = []
-        document.append((texts[0][times], texts[1][times]))
+        where = f"cue at {times[0]} ms"
+        document.append((check_reserved(source, where, left[times]), check_reserved(target, where, right[times])))
         end = max(end, times[1])
     if document:
         yield document

@@ -11,7 +11,16 @@ import pytest
 
 from gtransformer.cli.translate import main
 from gtransformer.preprocess.formats import Options, read
-from gtransformer.preprocess.subtitles import as_text, divide, load, parts_of, put_back, sentences, to_lines
+from gtransformer.preprocess.subtitles import (
+    as_text,
+    can_keep_html,
+    divide,
+    load,
+    parts_of,
+    put_back,
+    sentences,
+    to_lines,
+)
 
 pysubs2 = pytest.importorskip("pysubs2")
 
@@ -51,12 +60,13 @@ def times_of(path: Path) -> list[str]:
 
 def translated(path: Path, output: Path) -> list[str]:
     """Write a translation that has every word in capitals; return the lines of text."""
-    film = load(path, output)
+    keep_html = can_keep_html(path, output)
+    film = load(path, keep_html)
     parts = parts_of(film)
     joined = sentences(parts)
     lines = to_lines(joined)
     put_back(parts, joined, [line.upper() for line in lines if line != "<d>"])
-    output.write_text(as_text(film, output), encoding="utf-8")
+    output.write_text(as_text(film, output, keep_html), encoding="utf-8")
     return lines
 
 
@@ -143,4 +153,7 @@ def test_parallel_corpus(film, tmp_path):
     documents = list(read([film, output], Options(("en", "de"), left_out=left_out)))
     assert [len(document) for document in documents] == [49, 50, 50, 50, 50] and left_out.total() == 52
     assert documents[1][0] == ("The old dog sleeps near", "THE OLD DOG SLEEPS NEAR")
-    assert documents[1][4] == ("The red house? The dog under two trees.", "THE RED HOUSE? THE DOG UNDER TWO TREES.")
+    assert documents[1][4] == (
+        "- The red house? - The dog under two trees.",
+        "- THE RED HOUSE? - THE DOG UNDER TWO TREES.",
+    )

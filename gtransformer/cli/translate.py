@@ -21,17 +21,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
-from gtransformer.preprocess.subtitles import (
-    GAP,
-    as_text,
-    can_keep_html,
-    is_subtitles,
-    load,
-    parts_of,
-    put_back,
-    sentences,
-    to_lines,
-)
+from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.splitter import SentenceSplitter
@@ -79,7 +69,10 @@ def main(argv: list[str] | None = None) -> None:
     if args.output != "-":
         check_output(args.output, [args.input])
     if is_subtitles(args.input):
-        translate_subtitles(args)
+        name = args.input if args.output == "-" else args.output  # its ending tells the format
+        text = translate_file(args.input, name, args.gap, lambda lines: best_translations(lines, args))
+        with output_stream(args.output) as stream:
+            stream.write(text)
         return
     lines = list(input_lines(args.input))
     with output_stream(args.output) as stream:
@@ -90,17 +83,10 @@ def main(argv: list[str] | None = None) -> None:
             stream.flush()
 
 
-def translate_subtitles(args: argparse.Namespace) -> None:
-    """Translate the sentences of a file of subtitles and put them back into its cues."""
-    name = args.input if args.output == "-" else args.output  # its ending tells the format
-    keep_html = can_keep_html(args.input, name)
-    film = load(args.input, keep_html)
-    parts = parts_of(film)
-    joined = sentences(parts)
-    lines = [line for window in translated(to_lines(joined, args.gap), args) for line in window]
-    put_back(parts, joined, [line.as_text(False, False) for line in lines if not line.line.breaks])
-    with output_stream(args.output) as stream:
-        stream.write(as_text(film, name, keep_html))
+def best_translations(lines: list[str], args: argparse.Namespace) -> list[str]:
+    """Return the translations of all lines that do not end a document."""
+    found = [line for window in translated(lines, args) for line in window]
+    return [line.as_text(False, False) for line in found if not line.line.breaks]
 
 
 def output_stream(name: str) -> AbstractContextManager[TextIO]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +26,7 @@ SHORT_PAUSE = 1.0  # seconds; between the cues of a sentence
 MOST_CUES = 4  # of a sentence
 LINE = 42  # letters; a longer cue is written on two lines, as is usual for films
 
+_WITH_HTML = (".srt", ".vtt")
 _TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
 _LINE_BREAK = r"\\N"
 _SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
@@ -49,32 +50,37 @@ def is_subtitles(path: str | Path) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def can_keep_html(*paths: str | Path) -> bool:
-    """Return whether all these files are of formats with tags of HTML, which can stay as they are."""
-    return all(Path(path).suffix.lower() in (".srt", ".vtt") for path in paths)
+def translate_file(path: str, output: str, gap: float, translate: Callable[[list[str]], list[str]]) -> str:
+    """Return the content of a file of subtitles, translated, in the format of the ending of ``output``.
+
+    Args:
+        gap: seconds without a cue that separate documents.
+        translate: from lines of text, with lines ``<d>`` before documents, to the translations of the others.
+    """
+    with_html = Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
+    film = load(path, with_html)
+    parts = parts_of(film)
+    joined = sentences(parts)
+    put_back(parts, joined, translate(to_lines(joined, gap)))
+    options = {"keep_ssa_tags": True} if with_html else {}  # tags are then written as they are
+    return film.to_string(Path(output).suffix.lower().removeprefix("."), **options)
 
 
-def load(path: str | Path, keep_html: bool) -> pysubs2.SSAFile:
+def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
     """Read a file of subtitles; tags of HTML are kept, or become those of ASS."""
     import pysubs2
 
-    subtitles = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
-    if subtitles.format == "vtt":
-        for cue in subtitles:
+    film = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
+    if film.format == "vtt":
+        for cue in film:
             cue.text = cue.text.split(r"\N\N")[0]  # pysubs2 adds the notes and names that stand before the next cue
-    return subtitles
+    return film
 
 
-def as_text(subtitles: pysubs2.SSAFile, path: str | Path, keep_html: bool) -> str:
-    """Return the content of a file of subtitles in the format of the ending of ``path``."""
-    options = {"keep_ssa_tags": True} if keep_html else {}  # tags are then written as they are
-    return subtitles.to_string(Path(path).suffix.lower().removeprefix("."), **options)
-
-
-def parts_of(subtitles: pysubs2.SSAFile) -> list[Part]:
+def parts_of(film: pysubs2.SSAFile) -> list[Part]:
     """Return the parts of all cues with text, in order."""
     parts = []
-    for cue in subtitles:
+    for cue in film:
         for said in re.split(_NEXT_SPEAKER, cue.text) if cue.is_text else []:
             before, text, after = _ENDS.match(said).groups()
             plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
@@ -104,7 +110,7 @@ def _goes_on(part: Part, following: Part) -> bool:
     return any(letter.islower() for letter in part.text)
 
 
-def to_lines(joined: list[list[Part]], gap: float = GAP) -> list[str]:
+def to_lines(joined: list[list[Part]], gap: float) -> list[str]:
     """Return a line of text for each sentence, and a line ``<d>`` before each document.
 
     ``gap``: seconds without a cue that separate documents.
@@ -151,7 +157,7 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
     """
     sides = []
     for path in (source, target):
-        cues = [cue for cue in load(path, keep_html=False) if cue.is_text]
+        cues = [cue for cue in load(path) if cue.is_text]
         sides.append({(cue.start, cue.end): " ".join(cue.plaintext.split()) for cue in cues})
     left, right = sides
     both = [times for times in sorted(left) if left[times] and right.get(times)]

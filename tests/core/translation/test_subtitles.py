@@ -11,16 +11,7 @@ import pytest
 
 from gtransformer.cli.translate import main
 from gtransformer.preprocess.formats import Options, read
-from gtransformer.preprocess.subtitles import (
-    as_text,
-    can_keep_html,
-    divide,
-    load,
-    parts_of,
-    put_back,
-    sentences,
-    to_lines,
-)
+from gtransformer.preprocess.subtitles import divide, translate_file
 
 pysubs2 = pytest.importorskip("pysubs2")
 
@@ -60,14 +51,14 @@ def times_of(path: Path) -> list[str]:
 
 def translated(path: Path, output: Path) -> list[str]:
     """Write a translation that has every word in capitals; return the lines of text."""
-    keep_html = can_keep_html(path, output)
-    film = load(path, keep_html)
-    parts = parts_of(film)
-    joined = sentences(parts)
-    lines = to_lines(joined)
-    put_back(parts, joined, [line.upper() for line in lines if line != "<d>"])
-    output.write_text(as_text(film, output, keep_html), encoding="utf-8")
-    return lines
+    seen = []
+
+    def capitals(lines: list[str]) -> list[str]:
+        seen.extend(lines)
+        return [line.upper() for line in lines if line != "<d>"]
+
+    output.write_text(translate_file(str(path), str(output), 30, capitals), encoding="utf-8")
+    return seen
 
 
 @pytest.mark.slow

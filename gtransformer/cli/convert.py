@@ -24,7 +24,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--ids", type=Path, metavar="FILE", help="plain: the document of every line: an id, or OPUS's four columns")
     add("--reference", default="", metavar="NAME", help="which reference, if there are several")
     add("--columns", nargs="+", default=[], metavar="NAME", help="tsv: the columns if the first line lacks them")
-    add("--document-property", metavar="TYPE", help="tmx: the property with the document's name")
     add("--one-document", action="store_true", help="tmx: the file is a document")
     suite = kinds.add_parser("ctxpro", help="ctxpro: items as documents: source context and the scored sentence")
     add = suite.add_argument
@@ -72,9 +71,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def convert_files(args: argparse.Namespace) -> None:
     """Write the documents of files in one of the formats."""
-    options = Options(
-        args.langs, args.format, args.reference, args.columns, args.ids, args.document_property, args.one_document
-    )
+    options = Options(args.langs, args.format, args.reference, args.columns, args.ids, args.one_document)
     documents = read(args.input, options)
     splits = {args.split: documents} if args.split else divided(documents, args.divide)
     for split, part in splits.items():

@@ -41,13 +41,10 @@ XML, SGM, TMX, TSV, SUBTITLES, PLAIN = FORMATS = ("xml", "sgm", "tmx", "tsv", "s
 _OF_ENDING = {".xml": XML, ".sgm": SGM, ".sgml": SGM, ".tmx": TMX, ".tsv": TSV} | dict.fromkeys(ENDINGS, SUBTITLES)
 
 # Names of a table's columns. A column of text may also be named after its language.
-_DOCUMENT = ("docid", "doc_id", "doc-id", "document_id", "document", "doc")
+_DOCUMENT = ("docid", "doc_id", "document", "doc")
 _SOURCE, _TARGET = ("src", "source"), ("ref", "reference", "target", "tgt")
 # Types of a property of a translation unit that name its document.
-_PROPERTIES = (
-    "x-document", "document", "x-doc", "docid", "x-filename", "filename", "x-file", "file", "source-document",
-    "txt::doc. no.",
-)  # fmt: skip
+_PROPERTIES = ("x-document", "document", "x-doc", "docid", "x-filename", "filename", "x-file", "file")
 _CODES = ("bpt", "ept", "it", "ph", "ut")  # TMX: codes of the original format, which are no text
 _BREAK = re.compile(r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE)  # a code that stands for a blank
 
@@ -69,7 +66,6 @@ class Options:
         reference: which of several references.
         columns: names of a table's columns; empty: they are its first line.
         ids: a file with the document of every line of plain text.
-        document_property: TMX: the property that names the document; None: any usual one.
         one_document: TMX: the file is a document.
         left_out: what readers leave out, counted by its name.
     """
@@ -79,7 +75,6 @@ class Options:
     reference: str = ""
     columns: Sequence[str] = ()
     ids: Path | None = None
-    document_property: str | None = None
     one_document: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -139,8 +134,10 @@ def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
 
 
 def _units(path: Path, options: Options) -> Iterator[Row]:
-    """Yield the units of a translation memory. Those without exactly one text in each language are counted."""
-    wanted = [options.document_property.lower()] if options.document_property else _PROPERTIES
+    """Yield the units of a translation memory. Those without exactly one text in each language are counted.
+
+    A property of a unit names its document.
+    """
     for unit in _elements(path, "tu"):
         texts = [
             [_text(tuv.find("seg")) for tuv in unit.iter("tuv") if _same_language(_lang(tuv), lang)]
@@ -150,12 +147,12 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
             options.left_out["translation units without one text in each language"] += 1
             continue
         properties = {prop.get("type", "").lower(): _text(prop).strip() for prop in unit.iter("prop")}
-        names = [properties[name] for name in wanted if properties.get(name)]
+        names = [properties[name] for name in _PROPERTIES if properties.get(name)]
         if options.one_document:
             names = ["the file"]
         if not names:
-            what = f"the unit names no document (its properties: {', '.join(properties) or 'none'})"
-            raise fault(path, unit.sourceline, f"{what}; give --document-property NAME, or --one-document")
+            what = f"the unit names no document in a property {', '.join(_PROPERTIES)}"
+            raise fault(path, unit.sourceline, f"{what}; give --one-document if the file is one")
         yield names[0], unit.sourceline, texts[0][0], texts[1][0]
 
 
@@ -225,10 +222,9 @@ def _plain(markup: str) -> str:
 
 def _rows_with_ids(source: Path, target: Path, ids: Path) -> Iterator[Row]:
     """Yield the lines of two texts with the document of each: an id, or the four columns of OPUS."""
-    files = (source, target, ids)
     for number, row in enumerate(zip_longest(text_lines(source), text_lines(target), read_lines(ids)), 1):
         if None in row:
-            raise fault(files[row.index(None)], number - 1, "the file ends here, but others are longer")
+            raise fault((source, target, ids)[row.index(None)], number - 1, "the file ends here, but others are longer")
         columns = row[2].split("\t")
         name = "\t".join(columns[:2]) if len(columns) == 4 else row[2]
         yield name.strip(), number, row[0], row[1]

@@ -147,9 +147,7 @@ def split_counts(
         "unknown_tokens": unknown,
         "sentences_over_instance_limit": cut.sentences_over_instance_limit,
         "dropped": {
-            "empty_source": clean.dropped_empty_source,
-            "empty_target": clean.dropped_empty_target,
-            "empty_both": clean.dropped_empty_both,
+            "empty_side": clean.dropped,
             "longer_than_max_sentence_tokens": cut.dropped_too_long,
             "without_source": cut.without_source,
             "documents_emptied_by_cleaning": clean.dropped_documents,

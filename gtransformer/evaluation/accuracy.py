@@ -38,14 +38,19 @@ def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
 
     The margin is right minus best wrong, natural logarithm.
     """
-    solved = [is_solved(one) for one in choices]
+    found = share_solved([is_solved(one) for one in choices], [one.group for one in choices])
+    found["chance"] = 100.0 * math.fsum(1 / (1 + len(one.wrong)) for one in choices) / len(choices)
+    found["mean_margin"] = math.fsum(one.correct - max(one.wrong) for one in choices) / len(choices)
+    return found
+
+
+def share_solved(solved: Sequence[bool], groups: Sequence[int | str | None]) -> dict[str, Any]:
+    """Return accuracy in per cent with its standard error over ``groups``, and the numbers of solved items and of all."""
     return {
-        "accuracy": 100.0 * sum(solved) / len(choices),
-        "standard_error": standard_error(solved, [one.group for one in choices]),
-        "chance": 100.0 * math.fsum(1 / (1 + len(one.wrong)) for one in choices) / len(choices),
+        "accuracy": 100.0 * sum(solved) / len(solved),
+        "standard_error": standard_error(solved, groups),
         "solved": sum(solved),
-        "items": len(choices),
-        "mean_margin": math.fsum(one.correct - max(one.wrong) for one in choices) / len(choices),
+        "items": len(solved),
     }
 
 

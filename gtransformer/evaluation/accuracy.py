@@ -45,7 +45,7 @@ def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
 
 
 def share_solved(solved: Sequence[bool], groups: Sequence[int | str | None]) -> dict[str, Any]:
-    """Return accuracy in per cent with its standard error over ``groups``, and the numbers of solved items and of all."""
+    """Return accuracy in per cent, its standard error over ``groups``, and the numbers of solved items and of all."""
     return {
         "accuracy": 100.0 * sum(solved) / len(solved),
         "standard_error": standard_error(solved, groups),

@@ -55,9 +55,7 @@ def read_items(path: Path) -> tuple[list[Mapping[str, Any]], list[int]]:
     if not is_ctxpro(entries):
         raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
     odd = [
-        number
-        for number, entry in enumerate(entries)
-        if not entry["expected"].translate(WITHOUT_PUNCTUATION).strip()
+        number for number, entry in enumerate(entries) if not entry["expected"].translate(WITHOUT_PUNCTUATION).strip()
     ]
     return entries, odd
 

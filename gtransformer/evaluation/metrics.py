@@ -114,21 +114,13 @@ class SegmentStatistics:
         signature: all settings that are needed to reproduce the score.
     """
 
-    def __init__(
-        self,
-        name: str,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        tokenizer: str = "13a",
-        more: Sequence[Sequence[str]] = (),
-    ):
-        """Count. ``tokenizer``: sacrebleu's; ``more``: further references."""
-        every = [list(one) for one in (references, *more)]
+    def __init__(self, name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"):
+        """Count; ``tokenizer`` is sacrebleu's."""
         if METRICS[name].words:
-            tokenizer = word_tokenizer(tokenizer, every[0])
+            tokenizer = word_tokenizer(tokenizer, references)
         self._metric = METRICS[name].make(tokenizer)
-        self._metric._extract_corpus_statistics(["a"], [["a"]] * len(every))  # completes the signature
-        self.rows = [list(row) for row in self._metric._extract_corpus_statistics(list(hypotheses), every)]
+        self._metric._extract_corpus_statistics(["a"], [["a"]])  # completes the signature
+        self.rows = [list(row) for row in self._metric._extract_corpus_statistics(list(hypotheses), [list(references)])]
         self.signature = str(self._metric.get_signature())
 
     def of_sums(self, sums: list[float]) -> float:

@@ -8,15 +8,14 @@ from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation
-from gtransformer.evaluation.significance import SENTENCES
 from gtransformer.evaluation.text_table import align, difference_cell
 
 
-def table(systems: Sequence[Evaluation], tests: Mapping, units: str) -> str:
+def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
     """Return all scores with signatures, a column per system; below each score, the tests against the first system.
 
     Scores over instances, which may differ between systems, are shown for a single system only. Notes for the reader
-    follow. ``units``: what the tests exchange.
+    follow.
     """
     several = len(systems) > 1
     names = [system.name for system in systems] if several else [""]
@@ -32,15 +31,13 @@ def table(systems: Sequence[Evaluation], tests: Mapping, units: str) -> str:
             if results:
                 cells = [difference_cell(result) for result in results.values()]
                 signature = next(iter(results.values()))["signature"]
-                rows.append(["", f"  {units} exchanged", "-", *cells, "", signature])
+                rows.append(["", "  documents exchanged", "-", *cells, "", signature])
     lines = [align(rows, range(2, 2 + len(systems)))]
     if list(systems[0].scores) != ["raw"]:
         lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].scores]
     counts = systems[0].counts
     if systems[0].borders is not None:
         lines.append(f"{counts['sentences']} sentences in {counts['documents']} documents, {systems[0].borders}")
-    if tests and units == SENTENCES:
-        lines.append("note: sentences of a document are not independent, so their p-values are too small")
     for system in systems:
         lines += notes(system, several)
     return "\n".join(lines)
@@ -61,6 +58,4 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
             f"sentences than their source; for scores over sentences they were {how}"
         )
     if counts["left_out_sentences"]:
-        yield (
-            f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores"
-        )
+        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")

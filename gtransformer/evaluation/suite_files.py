@@ -116,9 +116,7 @@ def contrapro_documents(
 # ContraPro as JSON
 
 
-def _json_examples(
-    data: Sequence[dict[str, Any]], context: int, documents: Path | None
-) -> tuple[list[Example], int]:
+def _json_examples(data: Sequence[dict[str, Any]], context: int, documents: Path | None) -> tuple[list[Example], int]:
     """Return the examples of a parsed ``contrapro.json``, with up to ``context`` previous sentences, and how many
     differ from their line in the documents.
     """

@@ -12,7 +12,6 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.score import main
-from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import MWER, ORDER, cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
@@ -104,26 +103,6 @@ def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, he
     assert scores["s_bleu"]["signature"].endswith("|align:mwer") and "align" not in scores["d_bleu"]["signature"]
 
 
-def test_overlapping_instances_are_cut_by_themselves(prepared, tmp_path, helpers):
-    """The current sentence stands with its context in one; by order from the end it would be the whole."""
-    lines = helpers.jsonl_lines(
-        [
-            ["das Haus ist alt ."],
-            ["das Haus ist alt . es ist gro@@ ß ."],
-            ["du kennst es ."],
-            ["ich ."],
-            ["er bellt ."],
-        ],
-        [(0, 0, 1), (0, 0, 2), (0, 2, 1), (1, 0, 1), (1, 1, 1)],
-    )
-    for line, current in zip(lines, ([0, 1], [1, 1], [2, 1], [0, 1], [1, 1]), strict=True):
-        line["current"] = current
-    path = helpers.write_jsonl(tmp_path / "sliding.jsonl", lines)
-    found = score_translations(prepared, "test", path, alignment=MWER).scores["raw"]
-    assert found.segments.text[0][:2] == ["Das Haus ist alt.", "Es ist groß."]
-    assert found.values["d_bleu"].signature.endswith("|align:mwer")
-
-
 def test_plain_text_of_other_numbers(tmp_path, capsys):
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
     reference.write_text("<d>\na b\nc d\n<d>\ne f\n")
@@ -171,10 +150,8 @@ def test_a_document_of_names_is_cut_as_the_rest_of_its_text(tmp_path):
 
 
 def test_the_signature_says_what_was_cut_anew():
-    """Of plain text the instances, too; and documents of which a sentence is left out."""
+    """Of plain text documents, too, if a sentence of them is left out."""
     text = [["a", "b"]]
-    levels = ("sentences", "instances", "documents")
-    for count, dropped, expected in ((2, [], levels[:2]), (1, [(0, 1)], levels)):
-        instance_index = InstanceIndex("test", "en", "de", 1, [(0, 0, count)], dropped)
-        assert segments_of_text(text, text, "13a", instance_index, text).realigned == expected
-    assert segments_of_text(text, text, "13a", instance_index).realigned == ()
+    assert segments_of_text(text, text, "13a", (), text).realigned == ("sentences",)
+    assert segments_of_text(text, text, "13a", [(0, 1)], text).realigned == ("sentences", "documents")
+    assert segments_of_text(text, text, "13a", [(0, 1)]).realigned == ()

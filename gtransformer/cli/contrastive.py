@@ -1,8 +1,8 @@
 """Score contrastive translations with a trained model: does it prefer the right one in its context?
 
 ``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the items are
-ContraPro or the sets of Voita et al.; the format is detected. The model is one of this package or fairseq's
-``transformer``, trained on the prepared corpus.
+ContraPro or the sets of Voita et al.; the format is detected. The model was trained on the prepared corpus with the
+task ``translation_doc``: one of this package or fairseq's ``transformer``.
 """
 
 from __future__ import annotations
@@ -42,12 +42,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="ContraPro: at most N sentences before the scored one (default: JSON 1, text form all)",
     )
     add("--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de")
-    add(
-        "--separator",
-        metavar="SYMBOL",
-        help="fairseq's translation task: separator of sentences in training ('' for none; default: <s> and </s> "
-        "around each, as in a prepared corpus)",
-    )
     add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
@@ -72,7 +66,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     """Return the report on a published suite."""
     from tqdm import tqdm
 
-    from gtransformer.evaluation.instances import Capacity, capacity_of
+    from gtransformer.evaluation.instances import capacity_of
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
     from gtransformer.evaluation.suite_files import read_suite
     from gtransformer.evaluation.suites import report, score_examples
@@ -82,15 +76,13 @@ def score_suite(args: argparse.Namespace) -> dict:
     pair = settings["source_lang"], settings["target_lang"]
     if tuple(map(plain_language, pair)) != suite.langs:
         raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
-    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
-    # With a separator, the training's number of sentences is unknown, so the context is not cut.
-    capacity = capacity_of(task, args.prepared) if args.separator is None else Capacity()
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
-    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity)
+    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity_of(task, args.prepared))
     return {
         "checkpoint": str(args.path),
         "suite": suite.name,

@@ -70,7 +70,7 @@ class BatchScorer(SentenceScorer):
             return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)
         targets, numbers, of = [], [], []
         for i, (request, own) in enumerate(zip(requests, read, strict=True)):
-            targets += [*(after.target(one.target, len(one.source))[0] for one in request.before), own]
+            targets += [*(after.target(one.target)[0] for one in request.before), own]
             numbers += [one.number for one in rows]
             of += [i] * len(rows)
         states = decoder.last_instances(

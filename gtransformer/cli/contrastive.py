@@ -15,7 +15,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.text_table import align
+from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import write_json
 from gtransformer.preprocess.chain import read_settings
 
@@ -54,7 +54,8 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     result = score_suite(args)
     write_json(args.output, result | provenance("contrastive", argv))
-    print(suite_table(result))
+    print(accuracy_table({result["suite"]: result}))
+    print(f"{result['mean_context_sentences']:.2f} sentences of context on average")
     if "tied" in result:
         print(
             f"note: {result['tied']} items have a wrong translation with the same tokens as the right one: not solved"
@@ -91,18 +92,6 @@ def score_suite(args: argparse.Namespace) -> dict:
         **report(scores),
         "items": [score.to_json() for score in scores],
     }
-
-
-def suite_table(result: dict) -> str:
-    """Return a table of accuracy: in total, then a row for every group of every kind."""
-    rows = [["by", "group", "accuracy", "solved"], ["", "all", *_cells(result["total"])]]
-    for kind in ("phenomenon", "distance"):
-        rows += [[kind, name, *_cells(part)] for name, part in result.get(f"by_{kind}", {}).items()]
-    return f"{align(rows, range(2, 4))}\n{result['mean_context_sentences']:.2f} sentences of context on average"
-
-
-def _cells(part: dict) -> list[str]:
-    return [f"{part['accuracy']:.1f} %", f"{part['solved']}/{part['items']}"]
 
 
 if __name__ == "__main__":

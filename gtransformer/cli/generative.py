@@ -8,7 +8,6 @@ sign tests.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -16,7 +15,7 @@ from gtransformer.errors import cli_main
 from gtransformer.evaluation.generative import judge, judge_lines, last_sentence, read_items, report, sign_tests
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
-from gtransformer.evaluation.text_table import align, sign_cell, with_error
+from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import write_json
 
 
@@ -56,25 +55,11 @@ def main(argv: list[str] | None = None) -> None:
         result["reference"] = report(judge(entries, [last(entry["ref segment"]) for entry in entries], odd))
     write_json(args.output, result | provenance("generative", argv))
     shown = systems | ({"(reference)": result["reference"]} if "reference" in result else {})
-    print(table(shown, tests))
+    print(accuracy_table(shown, tests))
     if odd:
         names = ", ".join(f"{number} ({entries[number]['expected']!r})" for number in odd)
         print(f"note: {len(odd)} entries without an expected word were left out: {names}")
     print(f"\nresults: {args.output}")
-
-
-def table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping]) -> str:
-    """Return a row per rule and system: accuracy, right items, accuracy by distance, and the sign test."""
-    distances = dict.fromkeys(row for system in systems.values() for row in system["by_distance"])
-    rows = [["system", "rule", "accuracy", "right", *(f"at {distance}" for distance in distances), "sign test"]]
-    for name, system in systems.items():
-        within = {**system["by_rule_and_distance"], "all": system["by_distance"]}
-        test = {**tests[name]["by_rule"], "all": tests[name]["total"]} if name in tests else {}
-        for part, found in {**system["by_rule"], "all": system["total"]}.items():
-            cells = [found, *(within[part].get(distance) for distance in distances)]
-            shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
-            rows.append([name, part, with_error(found), *shown, sign_cell(test[part]) if test else "-"])
-    return align(rows, range(2, len(rows[0])))
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) 
     return 100.0 * math.sqrt(variance) / len(solved)
 
 
-def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
+def bucket_name(number: int) -> str:
     """Return the name of a distance's row in a report: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
-    first, last = next((first, last) for first, last in buckets if last is None or first <= number <= last)
+    first, last = next((first, last) for first, last in BUCKETS if last is None or first <= number <= last)
     return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
 
 
@@ -96,19 +96,17 @@ def report(
     count: Callable[[Sequence[T]], dict],
     first: str,
     kinds: Mapping[str, Callable[[T], Any]],
-    alone: Iterable[str],
-    within: Iterable[str],
+    within: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the result of ``count`` for all items, and by kind.
 
     Args:
-        kinds: by name, a function from an item to its key, or None if it has none.
+        kinds: by name, a function from an item to its key, or None if it has none: by_KIND.
         first: the kind whose groups are also broken down by the kinds in ``within``: by_FIRST_and_KIND.
-        alone: the kinds by which all items are grouped: by_KIND.
     """
     result: dict[str, Any] = {"total": count(items)}
-    for kind in alone:
-        result[f"by_{kind}"] = rows(items, kinds[kind], count)
+    for kind, key in kinds.items():
+        result[f"by_{kind}"] = rows(items, key, count)
     for kind in within:
         result[f"by_{first}_and_{kind}"] = rows(
             items, kinds[first], lambda part, kind=kind: rows(part, kinds[kind], count)

@@ -131,9 +131,9 @@ def _outputs(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> lis
 
 
 def report(judged: Sequence[Judged]) -> dict[str, Any]:
-    """Return accuracy in total, by rule, by distance, and by distance within each rule."""
-    kinds = {"rule": attrgetter("rule"), "distance": attrgetter("distance")}
-    return accuracy_report(judged, accuracy, "rule", kinds, kinds, ["distance"])
+    """Return accuracy in total, by phenomenon (ctxpro's rule), by distance, and by distance within each phenomenon."""
+    kinds = {"phenomenon": attrgetter("rule"), "distance": attrgetter("distance")}
+    return accuracy_report(judged, accuracy, "phenomenon", kinds, ["distance"])
 
 
 def accuracy(judged: Sequence[Judged]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def accuracy(judged: Sequence[Judged]) -> dict[str, Any]:
 
 
 def sign_tests(baseline: Sequence[Judged], system: Sequence[Judged]) -> dict[str, Any]:
-    """Return an exact sign test of two systems, two-sided, in total, by rule and by distance, as JSON objects.
+    """Return an exact sign test of two systems, two-sided, in total, by phenomenon and by distance, as JSON objects.
 
     A unit is a film; of items that name none, the item. It is better if the system has more of its items right.
     """
@@ -157,5 +157,5 @@ def sign_tests(baseline: Sequence[Judged], system: Sequence[Judged]) -> dict[str
             p_value = float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
         return {"better": better, "worse": worse, "equal": len(gains) - better - worse, "p_value": p_value}
 
-    kinds = {"rule": lambda pair: pair[0].rule, "distance": lambda pair: pair[0].distance}
-    return accuracy_report(list(zip(baseline, system, strict=True)), test, "rule", kinds, kinds, ())
+    kinds = {"phenomenon": lambda pair: pair[0].rule, "distance": lambda pair: pair[0].distance}
+    return accuracy_report(list(zip(baseline, system, strict=True)), test, "phenomenon", kinds)

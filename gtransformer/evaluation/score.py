@@ -17,12 +17,12 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TRANSLATED, TranslatedInstance, read_translations
 from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, Score
+from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations, sentence_segments
-from gtransformer.evaluation.significance import compare, is_testable
+from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
@@ -256,6 +256,6 @@ def compare_systems(systems: Sequence[Evaluation]) -> dict[str, Any]:
         results[reference] = {
             key: {name: result.to_json() for name, result in compare(segments, key).items()}
             for key in scores.values
-            if is_testable(COLUMNS[key])
+            if key in DEFAULT_TITLES  # computed from counts that can be summed by document
         }
     return results

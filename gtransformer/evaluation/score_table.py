@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
+from gtransformer.evaluation.metrics import COLUMNS, COMET, INSTANCES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation
@@ -25,7 +25,8 @@ def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
             column = COLUMNS[key]
             if several and column.level == INSTANCES:
                 continue
-            cells = [score_cell(key, system.scores[reference].values[key]) for system in systems]
+            digits = 4 if key == COMET else 2
+            cells = [f"{system.scores[reference].values[key].score:.{digits}f}" for system in systems]
             rows.append([reference, column.title, *cells, f"{first.segments} {column.level}", first.signature])
             results = tests.get(reference, {}).get(key)
             if results:
@@ -41,11 +42,6 @@ def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
     for system in systems:
         lines += notes(system, several)
     return "\n".join(lines)
-
-
-def score_cell(key: str, value: Score) -> str:
-    """Return a score of the column ``key``, formatted."""
-    return f"{value.score:.{METRICS[COLUMNS[key].metric].digits}f}"
 
 
 def notes(system: Evaluation, named: bool) -> Iterator[str]:

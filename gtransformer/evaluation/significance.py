@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, METRICS, SENTENCES, Column
+from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, SENTENCES
 from gtransformer.evaluation.segments import Segments
 
 MIN_UNITS = 6  # the least p-value of five is 2 / 2^5, above 0.05
@@ -78,11 +78,6 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
 
     suffix = f"|{like.signed(first.signature, column.level)}"
     return {name: paired_test(rows[baseline], rows[name], score, DOCUMENTS, suffix=suffix) for name in others}
-
-
-def is_testable(column: Column) -> bool:
-    """Return whether a score is computed from counts that can be summed by document."""
-    return METRICS[column.metric].make is not None and column.level in (SENTENCES, DOCUMENTS)
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:

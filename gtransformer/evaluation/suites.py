@@ -139,4 +139,4 @@ def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
     names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
     kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}
     within = ["distance"] if {"phenomenon", "distance"} <= kinds.keys() else []
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, names, within) | ties(scores)
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, within) | ties(scores)

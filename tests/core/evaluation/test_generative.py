@@ -48,9 +48,10 @@ def run(tmp_path, capsys):
 def test_ctxpro(run):
     """A word of its own, whatever its case and what stands around it; *er* in *der* is none."""
     found = run(CTXPRO, '"Sie", sagte Paul.\nDer da.\nWie geht\'s Ihnen?\n')[1]["systems"]["out0"]
-    assert {name: part["accuracy"] for name, part in found["by_rule"].items()} == {"formality": 100.0, "gender": 50.0}
+    accuracies = {name: part["accuracy"] for name, part in found["by_phenomenon"].items()}
+    assert accuracies == {"formality": 100.0, "gender": 50.0}
     assert {name: part["solved"] for name, part in found["by_distance"].items()} == {"1": 1, "4-6": 0}
-    assert list(found["by_rule_and_distance"]["gender"]) == ["1", "4-6"]
+    assert list(found["by_phenomenon_and_distance"]["gender"]) == ["1", "4-6"]
     assert contains("Große Größe.", "gro\u0308ße") and not contains("Je t'aime.", "t'")
     assert "1 lines" in run(CTXPRO, "Sie\n", status=1)[0]
 
@@ -116,6 +117,6 @@ def test_sign_tests_over_documents(run):
     assert counts == {"better": 5, "worse": 1, "equal": 1}
     assert found["total"]["p_value"] == pytest.approx(2 * (6 + 1) / 2**6)  # binomial: five or six of six, two sides
     # The first item of every film: a, c, f better, g worse. The second: a, b, d, e, f better, c worse.
-    assert [found["by_rule"]["x"][key] for key in ("better", "worse", "equal")] == [3, 1, 3]
+    assert [found["by_phenomenon"]["x"][key] for key in ("better", "worse", "equal")] == [3, 1, 3]
     assert [found["by_distance"]["1"][key] for key in ("better", "worse", "equal")] == [5, 1, 1]
     assert "+5 -1 p 0.22" in printed

@@ -26,7 +26,7 @@ from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import compare_systems, name_systems, score_text, score_translations
 from gtransformer.evaluation.score_table import table
 from gtransformer.evaluation.side_by_side import page
-from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.files import atomic_write, write_json
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
 
 
@@ -63,8 +63,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    if args.prepared is None and not args.reference_file and Path(args.hypotheses[-1]).is_dir():
-        args.prepared = Path(args.hypotheses.pop())
     if (args.prepared is None) == (args.reference_file is None):
         raise UserError("give either a prepared corpus or --reference-file to score against")
     references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
@@ -73,18 +71,15 @@ def main(argv: list[str] | None = None) -> None:
     named = name_systems(args.hypotheses)
     if args.html and len(named) != 2:
         raise UserError("--html shows two systems; give two to --hypotheses")
-    options = {"tokenizer": args.tokenize, "metrics": tuple(args.metrics), "alignment": args.align}
+    score = partial(score_text, args.reference_file)
     if args.prepared:
-        score = partial(score_translations, args.prepared, args.split, references=references, **options)
-    else:
-        score = partial(score_text, args.reference_file, **options)
+        score = partial(score_translations, args.prepared, args.split, references=references)
     first = next(iter(named.values()))
     name = "comparison.json" if len(named) > 1 else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
-    check_output(output, named.values())
     systems = []
     for name, path in named.items():
-        systems.append(score(hypotheses=path))
+        systems.append(score(path, tokenizer=args.tokenize, metrics=args.metrics, alignment=args.align))
         systems[-1].name = name
     if args.comet:
         segments = [system.scores["raw"].segments for system in systems]

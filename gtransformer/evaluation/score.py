@@ -20,7 +20,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
-from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
+from gtransformer.evaluation.references import raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations, sentence_segments
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
@@ -32,14 +32,10 @@ HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-g
 
 @dataclass
 class Scores:
-    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over.
-
-    ``detokeniser``: name of the detokeniser of the translation; None: not detokenised.
-    """
+    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over."""
 
     values: dict[str, Score]
     segments: Segments = field(repr=False)
-    detokeniser: str | None = None
 
     @property
     def documents(self) -> Documents:
@@ -93,10 +89,6 @@ class Evaluation:
             "counts": self.counts,
             "borders": self.borders,
             "alignment": self.alignment,
-            "references": {
-                reference: {"computation": REFERENCES[reference], "detokeniser": scores.detokeniser}
-                for reference, scores in self.scores.items()
-            },
             "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
         }
 
@@ -162,16 +154,16 @@ def score_translations(
         alignment = ORDER  # of instances that overlap
     for name in references:
         if generated:
-            reference, texts, unit, detokeniser = render(name, prepared, instance_index, translations, tokenizer)
+            reference, texts, unit = render(name, prepared, instance_index, translations, tokenizer)
             segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
         elif name == "raw":
-            lang, detokeniser = instance_index.target_lang, None
+            lang = instance_index.target_lang
             reference, like = read_side(prepared, instance_index, lang), prepared / RAW / f"{split}.{lang}"
             unit = raw_tokenizer(reference, tokenizer, lang)
             segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index.dropped)
         else:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
-        scores[name] = Scores(segments.scores(metrics), segments, detokeniser)
+        scores[name] = Scores(segments.scores(metrics), segments)
     counts = {
         "documents": instance_index.documents,
         "instances": len(translations) if generated else len(instance_index.instances),
@@ -228,23 +220,18 @@ def _plain_segments(
 
 
 def name_systems(arguments: Sequence[str]) -> dict[str, Path]:
-    """Return file by name of every ``[NAME=]FILE``. The default name is the file's, with its folder's if files have
-    equal names.
+    """Return file by name of every ``[NAME=]FILE``; the default name is the file's.
 
     Raises UserError for two systems with one name.
     """
-    given, paths = [], []
+    named = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
-        named = bool(equals) and bool(name) and not Path(argument).exists()
-        given.append(name if named else None)
-        paths.append(Path(path if named else argument))
-    stems = [path.name.removesuffix(".jsonl").removesuffix(".txt") for path in paths]
-    if len(set(stems)) < len(stems):
-        stems = [f"{path.absolute().parent.name}/{stem}" for path, stem in zip(paths, stems, strict=True)]
-    named = dict(zip([name or stem for name, stem in zip(given, stems, strict=True)], paths, strict=True))
-    if len(named) < len(paths):
-        raise UserError("two systems have the same name; name them: --hypotheses NAME=FILE NAME=FILE")
+        if not equals or Path(argument).exists():
+            name, path = Path(argument).name.removesuffix(".jsonl").removesuffix(".txt"), argument
+        if name in named:
+            raise UserError("two systems have the same name; name them: --hypotheses NAME=FILE NAME=FILE")
+        named[name] = Path(path)
     return named
 
 

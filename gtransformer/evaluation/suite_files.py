@@ -36,13 +36,6 @@ CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 UNMATCHED = "note: {} segments are not the line of their 'segment id' in the documents; their context may be wrong"
-# Names of the published files of Voita et al., and what they test.
-PHENOMENA = {
-    "deixis": "deixis",
-    "lex": "lexical cohesion",
-    "ellipsis_infl": "ellipsis, inflection",
-    "ellipsis_vp": "ellipsis, verb phrase",
-}
 Pairs = list[tuple[str, str]]  # of sentences
 
 
@@ -216,15 +209,13 @@ def _example(number: int, before: Pairs, source: str, texts: list[str], groups: 
 
 
 def _voita_examples(path: Path) -> list[Example]:
-    """Return the examples of a file."""
-    stem = path.name.split(".")[0]  # an unknown name is used as it is
-    phenomenon = next((title for start, title in PHENOMENA.items() if stem.startswith(start)), stem)
+    """Return the examples of a file; its name is the phenomenon."""
     examples = []
     for number, entry in enumerate(read_json(path)):
         source, *targets = map(_split_sentences, (entry["src"], *entry["dst"]))
         if {len(target) for target in targets} != {len(source)}:
             raise UserError(f"{path}: entry {number}: sentences (by {SEPARATOR}) of source and translations differ")
-        groups = {"phenomenon": phenomenon}
+        groups = {"phenomenon": path.name.split(".")[0]}
         if entry.get("ctx_dist") is not None:
             groups["distance"] = str(entry["ctx_dist"])
         examples.append(Example(number, source, tuple(targets), entry["true_ind"], True, groups))

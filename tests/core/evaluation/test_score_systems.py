@@ -120,39 +120,11 @@ def test_few_documents_have_no_p_value(plain, run):
 def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers, run):
     """Another system's text stands beside the package's own translations of a prepared split."""
     helpers.write_documents(tmp_path / "other.txt", helpers.TEXT["de"])
-    systems = run("--hypotheses out.jsonl other.txt prepared", "comparison.json")[1]["systems"]
+    systems = run("prepared --hypotheses out.jsonl other.txt", "comparison.json")[1]["systems"]
     assert systems["other"]["scores"]["raw"]["d_bleu"]["score"] == pytest.approx(100)
     assert systems["other"]["scores"]["raw"]["d_bleu"]["segments"] == 2
     assert systems["out"]["scores"]["raw"]["s_bleu"]["score"] < 90
     assert (tmp_path / "out.txt").is_file()
-
-
-def test_systems_of_one_file_name_are_told_apart_by_folder(plain, run):
-    for folder in ("a", "b"):
-        (plain / folder).mkdir()
-        (plain / folder / "test.txt").write_text(SYSTEM, encoding="utf-8")
-    printed, _ = run(f"{PLAIN} a/test.txt b/test.txt --metrics chrf", "a/comparison.json")
-    assert printed.splitlines()[0].split()[2:4] == ["a/test", "b/test"]
-    assert "two systems have the same name" in run(f"{PLAIN} a/test.txt a/test.txt", status=1)
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (lambda text: text.replace("Du kennst es gut.\n", ""), 1),
-        (lambda text: text + "Noch einer.\n", 5),
-        (lambda text: text + "<d>\nx\n", 8),
-        (lambda text: text.partition("<d>\nIch")[0], 4),
-        (lambda text: text.replace("<d>\n", "") + "x\n", 6),
-        (lambda text: "x\n" + text, 1),
-        (lambda text: text + "<d>\n", 8),
-        (lambda text: "", 1),
-    ],
-)
-def test_text_that_is_not_aligned(plain, run, change, line):
-    (plain / "one.txt").write_text(change(SYSTEM), encoding="utf-8")
-    assert f"one.txt, line {line}: " in run(f"{PLAIN} one.txt", status=1)
-    assert not list(plain.glob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +132,7 @@ def test_text_that_is_not_aligned(plain, run, change, line):
     [
         ("--hypotheses one.txt", "--reference-file"),
         ("--hypotheses one.txt --reference-file ref.de --html x", "--html"),
-        ("--hypotheses no.txt --reference-file ref.de", "no.txt: no such file"),
+        ("--hypotheses one.txt one.txt --reference-file ref.de", "the same name"),
         ("--hypotheses one.txt --reference-file ref.de --comet", "--source-file"),
         ("prepared --reference release --hypotheses one.txt", "raw reference"),
         ("prepared --reference release --comet --hypotheses one.txt", "COMET"),

@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     tokenizer = "sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)"
     add("--tokenize", choices=sorted(BLEU.TOKENIZERS), help=tokenizer)
     add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; comparison.json for several systems)")
+    add("--text", type=Path, help="where to write the plain-text translation of a single system (PREFIX.txt)")
     add("--html", type=Path, metavar="FILE", help="also write a page that shows two systems side by side")
     return parser
 
@@ -98,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         with atomic_write(args.html) as stream:
             stream.write(page(*systems))
         print(f"side by side: {args.html}")
-    for path in filter(None, [system.write_text() for system in systems]):
+    for path in filter(None, [system.write_text(args.text) for system in systems]):
         print(f"translation: {path}")
 
 

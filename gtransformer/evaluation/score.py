@@ -69,11 +69,14 @@ class Evaluation:
     borders: str | None = None
     name: str = ""
 
-    def write_text(self) -> Path | None:
-        """Write a generated translation as plain text next to its file, and return the path; None for plain text."""
-        if not is_generated(self.hypotheses):
+    def write_text(self, path: Path | None = None) -> Path | None:
+        """Write a generated translation as plain text (default: next to its file), and return the path.
+
+        Plain text is written only to ``path``.
+        """
+        if path is None and not is_generated(self.hypotheses):
             return None
-        path = self.hypotheses.with_suffix(".txt")
+        path = path or self.hypotheses.with_suffix(".txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
         write_documents(path, next(iter(self.scores.values())).documents)
         return path

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.generative import judge, judge_lines, last_sentence, read_items, report, sign_tests
+from gtransformer.evaluation.generative import judge, judge_lines, last_sentence, report, sign_tests
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
+from gtransformer.evaluation.suite_files import read_entries
 from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import write_json
 
@@ -23,7 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--items", type=Path, required=True, metavar="JSON", help="a file of ctxpro, or as convert writes it")
+    add("--items", type=Path, required=True, metavar="JSON", help="ctxpro, contrapro.json, or what convert wrote")
     add("-t", "--target-lang", required=True, help="of the translations, for splitting a line into sentences")
     add(
         "--hypotheses",
@@ -41,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     """Judge, print, write."""
     args = build_parser().parse_args(argv)
     named = name_systems(args.hypotheses)
-    entries, odd = read_items(args.items)
+    entries, odd = read_entries(args.items)
     last = last_sentence(args.target_lang)
     judged = {name: judge_lines(entries, path, last, odd) for name, path in named.items()}
     systems = {

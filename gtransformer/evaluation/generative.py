@@ -7,7 +7,6 @@ and without ASCII punctuation, contains the lower-cased expected word, as in ctx
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +20,10 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.accuracy import share_solved
 from gtransformer.evaluation.significance import MIN_UNITS
-from gtransformer.files import read_json
+from gtransformer.evaluation.suite_files import WITHOUT_PUNCTUATION
 from gtransformer.preprocess.characters import one_form
-from gtransformer.preprocess.ctxpro import SCORED, SEPARATOR, film, is_ctxpro
+from gtransformer.preprocess.ctxpro import SCORED, SEPARATOR, film
 from gtransformer.preprocess.plain_text import divided, read_sentences
-
-WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True)
@@ -44,20 +41,6 @@ class Judged:
     output: str
     distance: int | None = None
     group: str | None = None
-
-
-def read_items(path: Path) -> tuple[list[Mapping[str, Any]], list[int]]:
-    """Return the entries of a file of ctxpro, and the numbers of those whose expected word is only punctuation.
-
-    Raises UserError for another file.
-    """
-    entries = read_json(path)
-    if not is_ctxpro(entries):
-        raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
-    odd = [
-        number for number, entry in enumerate(entries) if not entry["expected"].translate(WITHOUT_PUNCTUATION).strip()
-    ]
-    return entries, odd
 
 
 def contains(text: str, expected: str) -> bool:

@@ -128,8 +128,7 @@ class SentenceScorer:
     def score(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[float]]:
         """Return for each request the log probability (natural logarithm) of its scored sentences.
 
-        Batching does not change the result beyond rounding. ``progress`` wraps the list of batches. Raises UserError,
-        before the first batch, for a request that is too long for the model.
+        Batching does not change the result beyond rounding. ``progress`` wraps the list of batches.
         """
         return self._answers(requests, progress, lambda tokens: tokens.sum().item())
 
@@ -141,8 +140,6 @@ class SentenceScorer:
         self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
     ) -> list[list[Answer]]:
         """Return the results of ``finish`` on each scored sentence's log probabilities, (tokens,) float64."""
-        for request in requests:
-            self.check(request)
         results: list[list[Answer]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
@@ -179,22 +176,6 @@ class SentenceScorer:
             batch.append(number)
         if batch:
             yield batch
-
-    def check(self, request: Request) -> None:
-        """Raise UserError for a request that is too long for the model."""
-        before, after = self.layouts
-        read, _, _ = after.target(request.target)
-        for kind, side, tokens in (
-            ("source", self.model.encoder, before.source(request.source)),
-            ("target", self.model.decoder, read),
-        ):
-            # The sinusoidal positions of this package's models are unlimited, whatever the training length.
-            most = (getattr(side, "positions", None) or side.max_positions)()
-            if len(tokens) > most:
-                raise UserError(
-                    f"{request.name}: {len(tokens)} {kind} tokens with its context, but the model takes {most}; leave "
-                    "it out, or give less context"
-                )
 
     def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[torch.Tensor, dict]:
         """Return the decoder's top states, (requests, longest, channels), and its extra outputs."""

@@ -17,6 +17,7 @@ many sentences back the deciding context is).
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,8 +31,9 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.suites import Example
 from gtransformer.files import read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.ctxpro import SCORED, Entry
+from gtransformer.preprocess.ctxpro import SCORED, Entry, is_ctxpro
 
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # of ASCII, as in ctxpro's scorer
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
@@ -104,6 +106,25 @@ def contrapro_documents(
         entries.append(entry | known)
         sources.append(source)
     return entries, sources, suite.unmatched
+
+
+def read_entries(path: Path) -> tuple[list[Entry], list[int]]:
+    """Return the entries of ctxpro or ContraPro for generation, and the numbers of those without an expected word.
+
+    ctxpro's are those of its file; ContraPro's have the same form.
+    """
+    data = None if path.is_dir() else read_json(path)
+    entries = data if is_ctxpro(data) else _without_context(path)
+    odd = [
+        number for number, entry in enumerate(entries) if not entry["expected"].translate(WITHOUT_PUNCTUATION).strip()
+    ]
+    return entries, odd
+
+
+def _without_context(path: Path) -> list[Entry]:
+    """Return ContraPro's entries for documents of any number of sentences."""
+    entries, _, _ = contrapro_documents(path, 0)
+    return [{key: value for key, value in entry.items() if key != SCORED} for entry in entries]
 
 
 # ContraPro as JSON

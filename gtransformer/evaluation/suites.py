@@ -76,8 +76,6 @@ def score_examples(
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
-
-    Raises UserError for an example that is too long for the model.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))

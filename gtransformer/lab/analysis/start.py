@@ -59,7 +59,7 @@ def measure(
         progress: wraps a list of batches.
 
     ``largest`` is the largest difference of a token's loss. Raises UserError for a model that no training could start
-    from, and for an instance that is too long for a model.
+    from.
     """
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     pair = {"source_lang": instance_index.source_lang, "target_lang": instance_index.target_lang}

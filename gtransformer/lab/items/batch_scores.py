@@ -41,10 +41,6 @@ class BatchScorer(SentenceScorer):
         super().__init__(model, source, target)
         self.together = together
 
-    def check(self, request: BatchRequest) -> None:
-        for one in (*request.before, request):
-            super().check(one)
-
     def batches(self, requests: Sequence[BatchRequest]) -> Iterator[list[int]]:
         """Yield indices of consecutive requests with one source and one batch (the same objects)."""
         for _, group in groupby(enumerate(requests), key=lambda pair: (id(pair[1].source), id(pair[1].before))):

@@ -8,7 +8,8 @@ import pytest
 from sentence_splitter import SentenceSplitter
 
 from gtransformer.cli.generative import main
-from gtransformer.evaluation.generative import contains, judge_lines, last_sentence, read_items
+from gtransformer.evaluation.generative import contains, judge_lines, last_sentence
+from gtransformer.evaluation.suite_files import read_entries
 from gtransformer.files import read_json, write_json
 from tests.support import SHARED
 
@@ -76,6 +77,15 @@ def test_documents(run):
     assert "document 0 has 2 sentences" in run(counted, documents, status=1)[0]
 
 
+def test_contrapro(run):
+    """The expected word is the one that differs in the candidates; documents may have any number of sentences."""
+    known = {"src segment": "It barks.", "src pronoun": "it", "ref pronoun": "er", "ante distance": 1}
+    texts = {"ref segment": "Er bellt.", "errors": [{"contrastive": "Es bellt."}]}
+    printed, result = run([known | texts] * 2, "<d>\nDer Hund.\nEr bellt.\n<d>\nDas da.\nEs bellt.\n")
+    assert [one["right"] for one in result["systems"]["out0"]["outcomes"]] == [True, False]
+    assert "it:er" in printed and result["reference"]["total"]["accuracy"] == 100
+
+
 def test_the_reference_and_odd_entries(run):
     """An entry whose expected word is a dash is left out and named; the reference has an accuracy, too."""
     texts = ["Da ist sie.", "- Ja. - Nein.", "Ich helfe Ihnen."]
@@ -91,7 +101,7 @@ def test_the_reference_and_odd_entries(run):
 @pytest.mark.parametrize("name", ["auxiliary.en-pt.dev", "formality.en-de.devtest"])
 def test_verdicts_equal_the_official_ones(name, tmp_path):
     """Lines with context, made of the references: those of the antecedent, or of the item before, and its own."""
-    entries, odd = read_items(DATA / f"{name}.json.xz")
+    entries, odd = read_entries(DATA / f"{name}.json.xz")
     entries, lang = entries[:1000], name.split(".")[1][-2:]
     before = [entry.get("ref ante segment") or "Ja, ja." for entry in entries]
     lines = [f"{one} {entry['ref segment']}" for one, entry in zip(before, entries, strict=True)]

@@ -185,7 +185,5 @@ def test_several_seeds_are_summed(systems):
     once = compare(systems, "d_bleu")["B"]
     twice = compare({name: [one, one] for name, one in systems.items()}, "d_bleu")["B"]
     assert (twice.p_value, twice.difference) == (once.p_value, pytest.approx(once.difference, abs=1e-6))
-    with pytest.raises(UserError, match="system C: give equally many"):
-        compare({"A": [systems["A"]] * 2, "C": systems["B"]}, "d_bleu")
     with pytest.raises(UserError, match="system C was not scored against the same"):
         compare({"A": systems["A"], "C": segments_of_text(BASELINE, SYSTEM, "none")}, "d_bleu")

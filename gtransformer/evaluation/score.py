@@ -25,6 +25,7 @@ from gtransformer.evaluation.segments import Segments, segments_of_text, segment
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.instances import BEGIN, END
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, SPACE
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
 
 HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-generate's standard output
@@ -101,11 +102,11 @@ def is_generated(path: Path) -> bool:
     return path.suffix == ".jsonl" or (path.is_file() and any(map(HYPOTHESIS.match, read_lines(path))))
 
 
-def read_generated(path: Path, instance_index: InstanceIndex) -> list[TranslatedInstance]:
+def read_generated(path: Path, instance_index: InstanceIndex, prepared: Path) -> list[TranslatedInstance]:
     """Read the best translation of every instance, in instance order.
 
     Of standard output a line ``H-N`` is the translation of the stored instance N; ``</s>`` ends its sentences, if it
-    shows any. Raises UserError unless every instance has one translation.
+    shows any. Raises UserError unless every instance has a translation in the pieces of the corpus.
     """
     if path.suffix == ".jsonl":
         return read_translations(path, instance_index)
@@ -118,6 +119,9 @@ def read_generated(path: Path, instance_index: InstanceIndex) -> list[Translated
         raise UserError(
             f"{path}: H-lines of {len(best)} instances, but the split has {len(instance_index.instances)}; {TRANSLATED}"
         )
+    joined = not any(SPACE in sentence for sentences in best.values() for sentence in sentences)
+    if joined and (prepared / SENTENCEPIECE_FILE).is_file():  # blanks between words would be lost
+        raise UserError(f"{path}: H-lines without SentencePiece's pieces; generate without --remove-bpe")
     return [TranslatedInstance(*span, best[number]) for number, span in enumerate(instance_index.instances)]
 
 
@@ -151,7 +155,7 @@ def score_translations(
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     generated = is_generated(hypotheses)
-    translations = read_generated(hypotheses, instance_index) if generated else []
+    translations = read_generated(hypotheses, instance_index, prepared) if generated else []
     scores, misaligned = {}, sum(translation.misaligned for translation in translations)
     if not all(translation.whole for translation in translations):
         alignment = ORDER  # of instances that overlap

@@ -169,5 +169,7 @@ def test_the_output_of_fairseq_generate(prepared, hypotheses, tmp_path, helpers,
     else:
         assert result["scores"]["raw"]["d_bleu"] == expected["scores"]["raw"]["d_bleu"]
         assert result["counts"]["misaligned_instances"] == 2
+    (prepared / "sentencepiece.model").touch()
+    assert "--remove-bpe" in run("prepared --hypotheses generate.out", status=1)
     (tmp_path / "generate.out").write_text(lines[2] + "\n", encoding="utf-8")
     assert "H-lines of 1 instances" in run("prepared --hypotheses generate.out", status=1)

@@ -31,7 +31,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.suites import Example
 from gtransformer.files import read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.ctxpro import SCORED, Entry, is_ctxpro
+from gtransformer.preprocess.ctxpro import SCORED, Entry
 
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # of ASCII, as in ctxpro's scorer
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
@@ -114,7 +114,8 @@ def read_entries(path: Path) -> tuple[list[Entry], list[int]]:
     ctxpro's are those of its file; ContraPro's have the same form.
     """
     data = None if path.is_dir() else read_json(path)
-    entries = data if is_ctxpro(data) else _without_context(path)
+    of_ctxpro = isinstance(data, list) and {"expected", "rule"} <= data[0].keys()
+    entries = data if of_ctxpro else _without_context(path)
     odd = [
         number for number, entry in enumerate(entries) if not entry["expected"].translate(WITHOUT_PUNCTUATION).strip()
     ]

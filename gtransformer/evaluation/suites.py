@@ -76,8 +76,6 @@ def score_examples(
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
-
-    Raises UserError for an example that is too long for the model.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
@@ -139,4 +137,4 @@ def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
     names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
     kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}
     within = ["distance"] if {"phenomenon", "distance"} <= kinds.keys() else []
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, names, within) | ties(scores)
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, within) | ties(scores)

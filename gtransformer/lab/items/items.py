@@ -182,7 +182,7 @@ def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
     """
     kinds = {name: lambda score, key=key: key(score.item) for name, key in kinds_of([s.item for s in scores]).items()}
     distances = [name for name in kinds if name != "phenomenon"]
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, kinds, distances) | ties(scores)
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, distances) | ties(scores)
 
 
 def kinds_of(items: Sequence[Item]) -> dict[str, Callable[[Item], Any]]:

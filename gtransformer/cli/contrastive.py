@@ -16,7 +16,7 @@ from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import accuracy_table
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.chain import read_settings
 
 
@@ -52,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
+    check_output(args.output, args.items)
     result = score_suite(args)
     write_json(args.output, result | provenance("contrastive", argv))
     print(accuracy_table({result["suite"]: result}))
@@ -60,6 +61,10 @@ def main(argv: list[str] | None = None) -> None:
         print(
             f"note: {result['tied']} items have a wrong translation with the same tokens as the right one: not solved"
         )
+    if result["unmatched_segments"]:
+        from gtransformer.evaluation.suite_files import UNMATCHED
+
+        print(UNMATCHED.format(result["unmatched_segments"]))
     print(f"\nresults: {args.output}")
 
 
@@ -88,6 +93,7 @@ def score_suite(args: argparse.Namespace) -> dict:
         "checkpoint": str(args.path),
         "suite": suite.name,
         "files": [str(path) for path in args.items],
+        "unmatched_segments": suite.unmatched,
         "mean_context_sentences": sum(score.context for score in scores) / len(scores),
         **report(scores),
         "items": [score.to_json() for score in scores],

@@ -17,7 +17,7 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.suite_files import read_entries
 from gtransformer.evaluation.text_table import accuracy_table
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -42,6 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     """Judge, print, write."""
     args = build_parser().parse_args(argv)
     named = name_systems(args.hypotheses)
+    check_output(args.output, [args.items, *named.values()])
     entries, odd = read_entries(args.items)
     last = last_sentence(args.target_lang)
     judged = {name: judge_lines(entries, path, last, odd) for name, path in named.items()}

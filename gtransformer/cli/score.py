@@ -26,7 +26,8 @@ from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import compare_systems, name_systems, score_text, score_translations
 from gtransformer.evaluation.score_table import table
 from gtransformer.evaluation.side_by_side import page
-from gtransformer.files import atomic_write, write_json
+from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
 
 
@@ -69,7 +70,11 @@ def main(argv: list[str] | None = None) -> None:
     references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
     if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
         raise UserError("COMET needs the raw reference and the source (with --reference-file also --source-file)")
+    if args.reference_file and args.reference != "raw":
+        raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
     named = name_systems(args.hypotheses)
+    if args.test and len(named) == 1:
+        raise UserError("--test compares systems; give several to --hypotheses")
     if args.html and len(named) != 2:
         raise UserError("--html shows two systems; give two to --hypotheses")
     score = partial(score_text, args.reference_file)
@@ -78,6 +83,11 @@ def main(argv: list[str] | None = None) -> None:
     first = next(iter(named.values()))
     name = "comparison.json" if len(named) > 1 else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
+    inputs = [*named.values(), *(args.reference_file or []), args.source_file]
+    for path in filter(None, (output, args.text, args.html)):
+        check_output(path, inputs)
+    for path in named.values() if args.prepared else ():
+        check_translated(path, args.prepared, args.split)
     systems = []
     for name, path in named.items():
         systems.append(score(path, tokenizer=args.tokenize, metrics=args.metrics, alignment=args.align))

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -90,8 +91,12 @@ def best_translations(lines: list[str], args: argparse.Namespace) -> list[str]:
 
 
 def output_stream(name: str) -> AbstractContextManager[TextIO]:
-    """Return standard output for ``-``, or a file that is complete or absent."""
-    return nullcontext(sys.stdout) if name == "-" else atomic_write(name)
+    """Return standard output for ``-``, in UTF-8, or a file that is complete or absent."""
+    if name != "-":
+        return atomic_write(name)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return nullcontext(sys.stdout)
 
 
 def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[TranslatedLine]]:

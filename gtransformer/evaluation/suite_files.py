@@ -75,8 +75,12 @@ def read_suite(paths: Sequence[Path], context: int | None = None, documents: Pat
             "contrapro.text.en, or the format of Voita et al. ('src', 'dst', ...)"
         )
     if "src segment" in data[0]:
+        if len(paths) > 1:
+            raise UserError(f"{paths[1]}: ContraPro is one file; several are for the sets of Voita et al.")
         examples, unmatched = _json_examples(data, 1 if context is None else context, documents)
         return Suite(CONTRAPRO, LANGS, False, examples, unmatched)
+    if context is not None or documents is not None:
+        raise UserError(f"{first}: has its own context; leave --context and --documents out")
     return Suite("Voita et al. 2019", ("en", "ru"), True, [one for path in paths for one in _voita_examples(path)])
 
 

@@ -35,14 +35,6 @@ def read_entries(path: Path) -> list[Entry]:
     return data
 
 
-def read_expectations(path: Path) -> list[Entry]:
-    """Return the entries of a file of ctxpro. Raise UserError for an entry without words."""
-    data = read_entries(path)
-    for number, entry in enumerate(data):
-        if not bare(entry["expected"]):
-            raise UserError(f"{path}: entry {number}: 'expected' has no word")
-    return data
-
 
 def film(entry: Entry) -> str | None:
     """Return which subtitles an entry is of (``document id``), or None where it does not say."""

@@ -127,8 +127,12 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
     if not overwrite:
         raise UserError(
             f"{output}: prepared otherwise ({changed}), and models of it need it as it is; give another directory, "
-            "or, if no model of it is needed any more, --overwrite"
+            "or, if no model of it is needed any more, gtransformer prepare --overwrite"
         )
+    own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
+    others = sorted(one.name for one in output.iterdir() if one.name not in own)
+    if others:
+        raise UserError(f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it away first")
     return None
 
 

@@ -66,6 +66,7 @@ class Run:
     again: bool = False
     pretrained: Path | None = None  # the checkpoint that training starts from
     dry: bool = False  # commands are printed, not run
+    other_prepared: bool = False  # the user names the prepared corpus
 
     @property
     def model(self) -> Path:
@@ -111,12 +112,7 @@ class Run:
         given = {dashed(change.partition("=")[0]) for change in self.recipe.changes}
         shared = self.recipe.prepared_from and self.prepared != self.directory / "prepared"
         if shared and manifest.is_file() and not self.dry and not any(name.startswith("prepare.") for name in given):
-            splits = find_splits(self.raw, *(plain_language(lang) for lang in self.recipe.pair))
-            if read_json(manifest)["inputs"] != checksums(splits):
-                raise UserError(
-                    f"{self.prepared}: prepared from other files than {self.raw} holds now; give another --runs for "
-                    "another corpus of this name"
-                )
+            self._check_inputs()
             print(f"[prepare] done before, see {manifest}")
             return
         options = self.recipe.preparing()
@@ -256,11 +252,22 @@ class Run:
         changes = [*self.recipe.changes, *([" ".join([stage, "--", *extra])] if extra else [])]
         run_stage(name, command + extra, self.directory, {"recipe": self.recipe.name, "changes": changes} | results)
 
+    def _check_inputs(self) -> None:
+        """Raise UserError if the corpus was prepared from other raw files: another corpus may have the same name."""
+        splits = find_splits(self.raw, *(plain_language(lang) for lang in self.recipe.pair))
+        if read_json(self.prepared / "manifest.json")["inputs"] != checksums(splits):
+            raise UserError(
+                f"{self.prepared}: prepared from other files than {self.raw} holds now; give another --runs for "
+                "another corpus of this name, or prepare again"
+            )
+
     def _need_prepared(self, split: str) -> None:
         if self.dry:
             return
         if not (self.prepared / "manifest.json").is_file():
             raise UserError(f"{self.prepared}: no prepared corpus; first run stage prepare")
+        if not self.other_prepared:
+            self._check_inputs()
         if not list((self.prepared / "bin").glob(f"{split}.*.idx")):
             raise UserError(f"{self.prepared}: no {split} set; choose another one with --split")
 
@@ -326,4 +333,5 @@ def make_run(args: argparse.Namespace) -> Run:
         args.again,
         pretrained,
         args.dry_run,
+        args.prepared is not None,
     )

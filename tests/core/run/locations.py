@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fairseq import options as fairseq_options
 
@@ -40,14 +41,15 @@ def made(*arguments: object) -> Run:
     return make_run(parse(*arguments))
 
 
-def prepare(folder: Path, borrowed: str | None = None, raw: Path | None = None, **files: str) -> Path:
-    """What a run looks for in a corpus prepared from ``raw``; ``files``: digests that are others."""
+def prepare(folder: Path, borrowed: str | None = None, **files: str) -> Path:
+    """What a run looks for in a corpus prepared from that of ``write_raw``; ``files``: digests that are others."""
     names = {"dictionary": "bin/dict.en.txt", "train": "bin/train.en-de.en.bin", "test": "bin/test.en-de.en.bin"}
     names |= {"source": "text/test.en", "target": "text/test.de", "codes": "bpe.codes"}
     outputs = dict.fromkeys(names.values(), "1") | {names[name]: digest for name, digest in files.items()}
     settings, vocabulary = {"source_lang": "en"}, {"borrowed_from": borrowed}
     manifest = {"outputs": outputs, "vocabulary": vocabulary, "settings": settings}
-    manifest["inputs"] = {} if raw is None else checksums(find_splits(raw, *PAIR))
+    with TemporaryDirectory() as raw:
+        manifest["inputs"] = checksums(find_splits(write_raw(Path(raw)), *PAIR))
     write_json(folder / "manifest.json", manifest)
     for name in ("text/test.de", "instances/test.de", "bin/dict.de.txt", *names.values()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

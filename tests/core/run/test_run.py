@@ -48,13 +48,15 @@ def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus, runs, stages,
     assert own.prepared == runs / "borrower" / "tiny" / "prepared"
     with pytest.raises(UserError, match=r"manifest.json: does not exist yet, .* first run recipe base"):
         own.prepare()
-    prepare(runs / "base" / "tiny" / "prepared", raw=corpus)
+    prepare(runs / "base" / "tiny" / "prepared")
     own.prepare()
     assert stages.given("--vocabulary") == str(runs / "base" / "tiny" / "prepared")
     made("sent_base", corpus, "prepare").prepare()
     assert stages.did == ["prepare"], "it is there"
     with pytest.raises(UserError, match="prepared from other files than .*other/tiny"):
         made("sent_base", write_raw(tmp_path / "other" / "tiny", "B."), "prepare").prepare()
+    with pytest.raises(UserError, match="prepared from other files than .*other/tiny"):
+        made("sent_base", tmp_path / "other" / "tiny", "train").train()
     made("sent_base", corpus, "prepare", "--set", "prepare.bpe-merges=7").prepare()
     assert stages.given("--bpe-merges") == "7"
 

@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> None:
     first = next(iter(named.values()))
     name = "comparison.json" if len(named) > 1 else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
-    inputs = [*named.values(), *(args.reference_file or []), args.source_file]
+    inputs = [*named.values(), args.reference_file, args.source_file]
     for path in filter(None, (output, args.text, args.html)):
         check_output(path, inputs)
     for path in named.values() if args.prepared else ():

@@ -32,8 +32,6 @@ from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, String
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from gtransformer.errors import UserError
-
 try:
     from numpy._core.multiarray import _reconstruct, scalar
 except ImportError:  # numpy 1.x
@@ -183,7 +181,7 @@ def _call_main(call, cfg, main, **more):
     group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
     if "TORCHELASTIC_RUN_ID" in os.environ:
         if on_cpu:
-            raise UserError("torchrun is for GPUs; on CPUs give --distributed-world-size N, which starts N processes")
+            raise RuntimeError("torchrun is for GPUs; on CPUs --distributed-world-size N starts N processes")
         group.distributed_world_size = int(os.environ["WORLD_SIZE"])
     if not on_cpu or group.distributed_world_size == 1 or group.distributed_init_method is not None:
         call(cfg, main, **more)

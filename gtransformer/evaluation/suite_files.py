@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -28,7 +28,6 @@ from typing import Any
 import regex
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suites import Example
 from gtransformer.files import read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.ctxpro import SCORED, Entry
@@ -39,6 +38,24 @@ MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 UNMATCHED = "note: {} segments are not the line of their 'segment id' in the documents; their context may be wrong"
 Pairs = list[tuple[str, str]]  # of sentences
+
+
+@dataclass(frozen=True)
+class Example:
+    """Source sentences and candidate translations of all of them, the ``correct``-th being right.
+
+    Attributes:
+        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and the others are its
+            context.
+        groups: groups of the example in the report: ``{"phenomenon": "it:er", "distance": "1"}``.
+    """
+
+    id: int
+    source: tuple[str, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    correct: int
+    whole: bool
+    groups: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
+from gtransformer.evaluation.suite_files import Example
 
 Encode = Callable[[Sequence[str]], TokenLists]
-
-
-@dataclass(frozen=True)
-class Example:
-    """Source sentences and candidate translations of all of them, the ``correct``-th being right.
-
-    Attributes:
-        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and the others are its
-            context.
-        groups: groups of the example in the report: ``{"phenomenon": "it:er", "distance": "1"}``.
-    """
-
-    id: int
-    source: tuple[str, ...]
-    candidates: tuple[tuple[str, ...], ...]
-    correct: int
-    whole: bool
-    groups: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

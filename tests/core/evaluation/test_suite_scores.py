@@ -100,7 +100,10 @@ def test_voita_by_brute_force(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("items", "name", "said"),
-    [(VOITA, "partial", "prepared for en-de, but"), (CONTRAPRO, "fairseq's task", "--task translation_doc")],
+    [
+        (VOITA, "partial", "leave --context and --documents out"),
+        (CONTRAPRO, "fairseq's task", "--task translation_doc"),
+    ],
 )
 def test_wrong_use(tmp_path, capsys, items, name, said):
     prepared = write_prepared(tmp_path / "prepared", "en", "de")

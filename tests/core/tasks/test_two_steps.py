@@ -85,7 +85,7 @@ def interrupted(tmp_path):
     """Options of a second step whose last checkpoint is there."""
     (tmp_path / "save").mkdir()
     model, _ = build(tmp_path, *CURRENT)
-    torch.save({"model": model.state_dict()}, tmp_path / "save" / "checkpoint_last.pt")
+    torch.save({"model": model.state_dict(), "last_optimizer_state": {}}, tmp_path / "save" / "checkpoint_last.pt")
     return [*CURRENT, "--freeze-sentence-parameters"]
 
 

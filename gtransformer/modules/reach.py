@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gtransformer.modules.ragged import Ragged
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gtransformer.modules.attention import MultiheadAttention
 
 
 @dataclass
@@ -63,6 +69,18 @@ class Reach:
     def overlaps(self) -> bool:
         """Whether any two of these intervals have a key in common."""
         return bool((self.intervals.end[:-1] > self.intervals.first[1:]).any())
+
+
+class ReachPattern:
+    """The base of the engines' patterns: who sees whom in one pass over whole documents."""
+
+    def __init__(self, reach: Reach):
+        self.reach = reach
+        self.queries, self.keys = reach.queries, reach.keys
+
+    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> list[Tensor]:
+        """See ``Pattern.keys_and_values``."""
+        return module.keys_and_values(states, self.keys)
 
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:

@@ -120,17 +120,13 @@ def read_json(path: str | Path) -> Any:
         raise UserError(f"{path}: not valid JSON ({error})") from None
 
 
-def process_memory(field: str, process: int | str = "self") -> int | None:
-    """Return the memory in bytes of a running program, without its children; None if Linux does not report it.
-
-    ``field``: ``VmHWM``, the peak so far (``ru_maxrss`` would start from the parent's), or ``RssAnon``, the current
-    private memory. ``process``: its id.
-    """
+def read_record(path: str | Path) -> dict[str, Any]:
+    """Return the content of a JSON file of facts about some work; empty if it is missing or damaged."""
     try:
-        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), None)
+        record = read_json(path)
+    except UserError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def digest(value: Any) -> str:

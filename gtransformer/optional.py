@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +10,6 @@ from gtransformer.errors import UserError
 
 def import_transformers() -> ModuleType:
     """Import Hugging Face transformers. Raises UserError, with the install command, if it is missing."""
-    hide_broken("torchaudio")
     try:
         import transformers
     except ImportError:
@@ -29,25 +26,10 @@ def read_wordpiece_tokeniser(folder: str | Path):
     if not Path(folder).is_dir():
         raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")
     files = "tokenizer.json", "vocab.txt"
-    if not any(
-        (Path(folder) / name).is_file() for name in files
-    ):  # transformers 5 would make one from special tokens only
+    # transformers 5 would make one from special tokens only.
+    if not any((Path(folder) / name).is_file() for name in files):
         raise UserError(f"{folder}: no tokeniser of a BERT ({' or '.join(files)}); save it there with save_pretrained")
     try:
         return transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library raises what its parsers raise
         raise UserError(f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})") from None
-
-
-def hide_broken(name: str) -> None:
-    """Treat a package that is installed but cannot be imported as not installed in this process.
-
-    transformers imports torchaudio if it is installed, and fairseq-fixed installs it. Its last release, 2.11, refuses a
-    PyTorch for another CUDA version. This package does not need it.
-    """
-    try:
-        importlib.import_module(name)
-    except Exception:  # RuntimeError, OSError: raised by a library of other versions; ImportError: not installed
-        for loaded in [one for one in sys.modules if one.split(".")[0] == name]:
-            del sys.modules[loaded]
-        sys.modules[name] = None

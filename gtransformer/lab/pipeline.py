@@ -27,12 +27,11 @@ from typing import Any
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.files import digest, write_json
+from gtransformer.files import digest, read_record, write_json
 from gtransformer.lab.progress import Progress, print_status, spoken
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.paths import CHECKPOINTS
 from gtransformer.run.stage import UNBUFFERED
-from gtransformer.work import read_record
 
 
 def shares(jobs: int | None = None) -> tuple[int, int | None]:

@@ -69,10 +69,10 @@ class AdamTwoRates(FusedAdam):
 
     def get_lr(self) -> float:
         """Return the scheduler's learning rate."""
-        group = self.param_groups[0]
-        return group["lr"] / group["lr_scale"]
+        return self.rate
 
     def set_lr(self, lr: float) -> None:
         """Set every group's learning rate from the scheduler's."""
+        self.rate = lr
         for group in self.param_groups:
             group["lr"] = lr * group["lr_scale"]

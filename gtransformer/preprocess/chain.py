@@ -40,15 +40,6 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
     raise UserError(f"{manifest}: no manifest of a prepared corpus; give one that gtransformer prepare has made")
 
 
-def settings_for(prepared: str | Path, lang: str) -> dict[str, Any]:
-    """Return ``read_settings``. Raise UserError also if ``lang`` is neither of the corpus's languages."""
-    settings = read_settings(prepared)
-    pair = settings["source_lang"], settings["target_lang"]
-    if lang not in pair:
-        raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
-    return settings
-
-
 def is_exact(prepared: str | Path) -> bool:
     """Return whether a corpus or model directory uses our reversible tokenisation and truecasing (``spacing``)."""
     return (Path(prepared) / "manifest.json").is_file() and not read_settings(prepared)["moses_rules"]
@@ -95,8 +86,10 @@ class TextEncoder:
         prefix: bool = True,
     ):
         prepared = Path(prepared)
-        settings = settings_for(prepared, lang)
+        settings = read_settings(prepared)
         pair = settings["source_lang"], settings["target_lang"]
+        if lang not in pair:
+            raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
         exact = not settings["moses_rules"]
         cutter = None
         if settings.get("sentencepiece"):

@@ -53,11 +53,6 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
     return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
 
 
-def split_of(name: str) -> str | None:
-    """Return the split (train, valid, test) of a raw file, by its name; None for other files."""
-    return next((new for old, new in SPLITS.items() if f"_{old}_" in name), None)
-
-
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
@@ -162,6 +157,8 @@ def read_documents(
         if left is None or right is None:
             short, longer = (source, target) if left is None else (target, source)
             raise fault(short, number - 1, f"the file ends here, but {longer} is longer; sides must be aligned by line")
+        if borders != MARKED and (is_document_mark(left) or is_document_mark(right)):
+            raise fault(source, 1, f"a text with lines {DOCUMENT} must begin with one, on both sides; put it there")
         is_border = _is_border((source, target), number, (left, right), borders)
         if is_border and borders == MARKED:
             if opened and not document:

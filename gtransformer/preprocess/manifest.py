@@ -12,7 +12,6 @@ from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.installation import versions
 from gtransformer.preprocess.clean import CleanReport
-from gtransformer.preprocess.corpus import split_of
 from gtransformer.preprocess.instances import InstanceReport
 from gtransformer.preprocess.settings import Settings, option
 
@@ -74,11 +73,6 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
             f"{checkpoint}: trained with another vocabulary than that of {prepared}, so its translations would be "
             "of other words; name the corpus that it was trained on with --prepared, or train again"
         )
-
-
-def without_test(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the checksums of raw files by name, without the test set's; if there are no others, the test set's."""
-    return {name: files[name] for name in sorted(files) if split_of(name) != "test"} or dict(files)
 
 
 def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import read_json, write_json
+from gtransformer.files import read_json, read_record, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
@@ -30,7 +30,6 @@ from gtransformer.run.recipe import FILES, Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import run_stage, was_run
 from gtransformer.settings import dashed
 from gtransformer.tasks.generation import NONE
-from gtransformer.work import read_record
 
 STAGES = ("prepare", "train", "generate", "score")
 # In section generate: START makes the model that training started from the first pass; else a file is named.

@@ -13,10 +13,9 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
-from gtransformer.files import write_json
+from gtransformer.files import read_record, write_json
 from gtransformer.preprocess.manifest import NOTED
 from gtransformer.run.paths import CHECKPOINTS
-from gtransformer.work import read_record
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
 

@@ -29,7 +29,7 @@ from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
 
 logger = logging.getLogger(__name__)
 
-
+MAX_TOKENS = 4096  # source tokens of a batch
 Location = tuple[int, int]  # document and sentence in it, from 0
 
 
@@ -123,12 +123,11 @@ class SentenceModel:
         checkpoint: of a model of single sentences.
         task: a task translation_doc with the same languages; its data directory has the dictionaries.
         like: a parameter of the model of the second pass, for device and type.
-        options: options that replace the checkpoint's.
 
     Raises UserError for another kind of model, another language pair or another vocabulary.
     """
 
-    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor, **options):
+    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor):
         pair = task.cfg.source_lang, task.cfg.target_lang
         check_sentence_model(read_settings(checkpoint).get("task") or {}, f"--first-pass {checkpoint}", pair)
         model, self.task = load_trained(
@@ -139,23 +138,20 @@ class SentenceModel:
             langs=",".join(task.langs),
             sentence_rule=ON,
             **AS_GIVEN,
-            **options,
         )
         self.model: nn.Module = model.to(like)
         if decodes_stepwise(model):
             model.decoder.hold_weights()
 
     @torch.no_grad()
-    def translate(self, sources: Sequence[Tensor], args: Namespace, max_tokens: int = 4096) -> list[Tensor]:
+    def translate(self, sources: Sequence[Tensor], args: Namespace) -> list[Tensor]:
         """Return the best translation of every source (length,) int64: its words (n,) int64, on the CPU.
 
-        Args:
-            args: options of search.
-            max_tokens: source tokens of a batch; does not change translations.
+        ``args``: options of search.
         """
         generator, lengths = self.task.build_generator([self.model], args), [len(one) for one in sources]
         found: list[Tensor] = [torch.zeros(0, dtype=torch.int64)] * len(sources)
-        for number, nbest in in_batches(self.task, self.model, generator, sources, lengths, max_tokens):
+        for number, nbest in in_batches(self.task, self.model, generator, sources, lengths, MAX_TOKENS):
             if nbest:
                 tokens = nbest[0]["tokens"].cpu()
                 found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]

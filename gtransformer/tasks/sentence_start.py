@@ -118,6 +118,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
             " and --".join(one.replace("_", "-") for one in changed),
         )
     if whole is not None:
+        if whole.checkpoint.finetune_from_model not in (None, str(path)):
+            raise UserError("--sentence-model and --finetune-from-model: training starts from one model; leave one out")
         with open_dict(whole):
             whole.checkpoint.finetune_from_model = str(path)
     logger.info("--sentence-model %s: %s", path, ", ".join(f"{key} {getattr(cfg, key)}" for key in OF_SENTENCE_MODELS))

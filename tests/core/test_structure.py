@@ -23,20 +23,19 @@ ALLOWED = {
     "errors": {"installation"},
     "compat": set(),
     "files": BASE,
-    "work": BASE | {"files"},
     "settings": BASE | {"files"},
     "optional": BASE,
     "modules": FAIRSEQ,
     "data": BASE | {"files", "modules"},
     "optim": FAIRSEQ,
     "criterions": NETWORK,
-    "preprocess": TEXT | {"optional", "installation", "work"},
+    "preprocess": TEXT | {"optional", "installation"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "installation", "optim", "criterions", "models", "search"},
     "evaluation": TEXT | {"installation", "preprocess", "tasks", "optional"},
-    "translation": TEXT | {"settings", "work", "preprocess", "models", "search", "tasks"},
-    "run": TEXT | {"settings", "installation", "work", "modules", "preprocess", "tasks", "evaluation"},
+    "translation": TEXT | {"settings", "preprocess", "models", "search", "tasks"},
+    "run": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation"},
 }
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
+from gtransformer.files import read_record
 from gtransformer.lab import pipeline as pipeline_module
 from gtransformer.lab.pipeline import Pipeline, Program, Stage
-from gtransformer.work import read_record
 
 
 class Plan:

@@ -17,7 +17,6 @@ from statistics import median
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.files import process_memory
 from gtransformer.lab.benchmark.systems import Setting, System
 from gtransformer.modules.processor import CPUINFO, onednn_is_faster, processor_fields
 
@@ -103,8 +102,9 @@ def worker_threads() -> int:
 
 
 def peak_memory() -> int:
-    """Return this process's peak memory in bytes."""
-    return process_memory("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return this process's peak memory in bytes, as Linux reports it (``ru_maxrss`` starts from the parent's)."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def alternate(

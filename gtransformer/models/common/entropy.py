@@ -25,8 +25,7 @@ def query_entropies(module: MultiheadAttention, x: Tensor, memory: Tensor, reach
         x: (Nq, channels), states of the queries; memory: (Nk, channels), those of the keys.
     """
     dtype = module.q_proj.weight.dtype
-    with torch.autocast(x.device.type, enabled=False):
-        queries, keys = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
+    queries, keys = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
     queries = queries * queries.shape[-1] ** -0.5
     bits = queries.new_zeros(len(queries))
     first, last, order = (on_device(one, x.device) for one in (reach.first, reach.last, reach.order))
@@ -59,7 +58,9 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
             for scope, pattern in zip(scopes, patterns, strict=True):
                 name, reach = f"{part}_{scope.name}", pattern.reach
                 keys = (reach.last - reach.first).clip(min=1)
-                sums[name] += float(query_entropies(module, x, memory, reach).double().sum())
+                with torch.autocast(x.device.type, enabled=False):  # in the precision of the parameters
+                    bits = query_entropies(module, x, memory, reach)
+                sums[name] += float(bits.double().sum())
                 sums[f"{name}_flat"] += float(torch.from_numpy(keys).double().log2().sum())
                 sums[f"{name}_queries"] += int((reach.last > reach.first).sum())
 

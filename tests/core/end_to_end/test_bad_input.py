@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.commands import only_error, run
 from tests.core.end_to_end.test_systems import GENERATION, PREPARED, SMALL, TASK
 
 DATA = PREPARED / "bin"
-PARTS = ["--instances", "parts", "--instance-tokens", "40"]
 SENTENCES = ["--instances", "disjoint", "--context-sentences", "0"]
 ONE_UPDATE = ["--max-update", "1", "--disable-validation"]
 
@@ -27,29 +24,13 @@ def models(tmp_path_factory):
     return root
 
 
-def train(arch: str, *options: object) -> str:
-    return run("train", DATA, *TASK, "--arch", arch, *SMALL, *ONE_UPDATE, *options, status=1)
-
-
-def test_training_does_not_go_on_from_another_system(models, tmp_path):
-    """Nor where the parameters fit: windows with absolute positions have those of the plain Transformer."""
-    message = "a checkpoint of doc_transformer_mini, which training of window_transformer_mini cannot resume from"
-    absolute = ["window_transformer_mini", "--window-positions=absolute", *PARTS]
-    shutil.copytree(models / "sentences", tmp_path / "same")
-    assert message in only_error(train(*absolute, f"--save-dir={tmp_path / 'same'}"))
-    given = f"--restore-file={models / 'sentences' / 'checkpoint_last.pt'}"
-    assert message in only_error(train(*absolute, given, f"--save-dir={tmp_path / 'new'}"))
-    fitting = [*absolute, "--load-partial", f"--finetune-from-model={models / 'sentences' / 'checkpoint_last.pt'}"]
-    assert message in only_error(train(*fitting, f"--save-dir={tmp_path / 'same'}"))
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
         (
             "sentences",
             ["--instances=sliding", "--context-sentences=2"],
-            "the model was trained on single sentences of the target, without context; leave --strategy out",
+            "the model was trained on single sentences of the target",
         ),
         ("alone", [], "the decoder of this model sees the current sentence alone"),
     ],

@@ -13,7 +13,7 @@ from fairseq.trainer import Trainer
 from gtransformer.data.batch_fields import without_context_loss
 from tests.commands import run
 from tests.core.end_to_end.test_batch_readers import DOCUMENTS, SYSTEMS
-from tests.core.end_to_end.test_distributed import parameters, train_in_processes
+from tests.core.end_to_end.test_distributed import TWO, parameters
 from tests.core.end_to_end.test_systems import PREPARED, SMALL, TASK
 from tests.support import relative_error
 
@@ -49,7 +49,7 @@ def test_two_processes_train_on_the_current_sentences_of_their_own_documents(tmp
     """Each update counts the current tokens of one batch of either process, and no others; gradients are their sum."""
     line = [*TRAINING, *SYSTEMS["docflat"], f"--save-dir={tmp_path}", "--max-update=3"]
     line += ["--dropout=0", "--optimizer=sgd", "--lr=0.5"]
-    first, _ = train_in_processes(2, "train", PREPARED / "bin", *line)
+    first = run("train", PREPARED / "bin", *line, *TWO)
     logged = [json.loads(one) for one in re.findall(r"train_inner \| (\{.*\})", first)]
     trainer = trainer_of(PREPARED / "bin", *line)
     task = trainer.task

@@ -134,13 +134,9 @@ def test_pieces_are_those_of_the_dictionary(given, tmp_path, prepared, capsys):
     [
         ("bpecodes", "o u 9\nH a 8\n", "dict.en.txt: has none of the pieces that"),
         ("bpecodes", "one\ntwo words\n", "bpecodes, line 1: not a BPE merge"),
-        ("dict.de.txt", "<s> 1\na 1\n", "dict.de.txt, line 1: <s> is a word that fairseq adds to every dictionary"),
-        (
-            "dict.en.txt",
-            "a 1\n<s> 1 #fairseq:overwrite\n",
-            "dict.en.txt, line 2: a word that replaces another",
-        ),
-        ("dict.en.txt", "", "dict.en.txt, line 1: the dictionary is empty"),
+        ("dict.de.txt", "<s> 1\na 1\n", "dict.de.txt, line 1"),
+        ("dict.en.txt", "a 1\n<s> 1 #fairseq:overwrite\n", "dict.en.txt, line 2"),
+        ("dict.en.txt", "", "dict.en.txt: has none of the pieces"),
     ],
 )
 def test_what_cannot_be_used_is_said_before_anything_is_prepared(

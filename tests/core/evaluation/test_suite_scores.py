@@ -142,4 +142,4 @@ def test_models_of_other_dictionaries(fails, tmp_path):
         with open(other / "bin" / f"dict.{lang}.txt", "a", encoding="utf-8") as stream:
             stream.write("surplus 1\n")
     save_model("partial", other, tmp_path / "model.pt", ("en", "de"))
-    assert "does not fit this model: " in fails("contrapro", "--context=0")
+    assert "size mismatch for " in fails("contrapro", "--context=0")

@@ -51,8 +51,8 @@ def test_sentence_pairs_without_documents(write):
     plain, marked = (write("en", "a\nb\n"), write("de", "A\nB\n")), (write("x", GOOD), write("y", GOOD))
     assert list(read_documents(*plain, sentence_pairs=True)) == [[("a", "A")], [("b", "B")]]
     assert list(read_documents(*marked, sentence_pairs=True)) == list(read_documents(*marked))
-    for english, german, line in (("a\n<d>\nb\n",) * 2 + (2,), ("", "", 1), ("a\nb\n", "<d>\nb\n", 1)):
-        with pytest.raises(UserError, match=f"(en|de), line {line}: "):
+    for english, german, line in (("a\n<d>\nb\n",) * 2 + (1,), ("", "", 1), ("a\nb\n", "<d>\nb\n", 1)):
+        with pytest.raises(UserError, match=f"en, line {line}: "):
             list(read_documents(write("en", english), write("de", german), sentence_pairs=True))
 
 

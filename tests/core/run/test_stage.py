@@ -26,7 +26,7 @@ def test_a_stage_logs_and_leaves_a_record(tmp_path, capfdbinary):
     record = json.loads((tmp_path / "train.json").read_text())
     assert record["command"] == command and record["checkpoints"] == "c" and record["seconds"] >= 0
     assert record["versions"]["torch"] and record["started"] and record["device"]
-    assert 2**20 < record["peak_bytes"] < 2**30
+    assert record["peak_bytes"] > 2**20  # no less than this process had when it started the program
     assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
     with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):
         run_stage("train", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path, {})

@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.search.sequential import SecondPass
+from gtransformer.tasks.generation import make_generator
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of
@@ -38,8 +39,8 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     """All hypotheses of every sentence of a batch, or of a part of it that is a batch of its own."""
     task = tiny_task(dictionary, langs="en,de")
     contexts = [torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)[part]]
-    args = Namespace(**{**SEARCH, **options}, contexts=lambda sample: contexts)
-    generator = task.build_generator(models, args)
+    generator = make_generator(task, models, Namespace(**{**SEARCH, **options}))
+    generator = SecondPass(generator, lambda sample: contexts)
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
@@ -128,7 +129,3 @@ def test_models_that_cannot_be(dictionary):
     alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
     with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):
         translated(dictionary, [alone], document(dictionary))
-    generator = tiny_task(dictionary).build_generator(
-        [system(dictionary, "MBE")], Namespace(contexts=lambda sample: [])
-    )
-    assert type(generator) is SecondPass

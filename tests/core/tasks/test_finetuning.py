@@ -80,8 +80,8 @@ def test_what_learns_at_the_full_rate(prepared, sentence_model, tmp_path, copied
     model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", *start)
     trained = optim.build_optimizer(cfg.optimizer, list(model.parameters()))
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    fresh, rest = ([names[id(p)] for p in group["params"]] for group in trained.param_groups)
-    assert [group["weight_decay"] for group in trained.param_groups] == [0.0, 0.1]
+    rest, fresh = ([names[id(p)] for p in group["params"]] for group in trained.param_groups)
+    assert [group["weight_decay"] for group in trained.param_groups] == [0.1, 0.0]
     new = ("_gate.", "_numbers.") if copied else ("_gate.", "_global.")
     assert {name for name in names.values() if any(part in name for part in new)} == set(fresh)
     assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(names)

@@ -16,6 +16,7 @@ from gtransformer.cli.export import main
 from gtransformer.cli.translate import main as translate
 from gtransformer.data.instances import InstanceScheme
 from gtransformer.errors import UserError
+from gtransformer.preprocess.manifest import NOTED
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.export import instance_limits
 from gtransformer.translation.model_directory import ModelDirectory, TextChain
@@ -170,9 +171,8 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
 
 
 def noted(run: Path, **record: object) -> None:
-    """Add to what a run's training noted."""
-    path = run / "train.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | record))
+    """Write what a run's training notes."""
+    (run / "checkpoints" / NOTED).write_text(json.dumps(record))
 
 
 def test_the_search_is_that_of_the_runs_recipe(parts):

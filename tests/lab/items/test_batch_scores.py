@@ -88,7 +88,6 @@ SYSTEMS = {
     },
     "no attention across": (DOCFLAT, {"batch_attention_in": "none"}),
     **{f"ABD {where}": (ABD, {"batch_attention_in": where}) for where in ("encoder", "decoder", "both")},
-    "MBE classifier": (MBE, {"batch_classifier": True}),
     **{f"MBE {where}": (MBE, {"batch_vector_in": where}) for where in ("encoder", "decoder", "both")},
 }
 WRONG = ([5, 6, 7, 8], [], [9])  # words in place of the last sentence

@@ -66,16 +66,15 @@ def translations(made, path: Path) -> list[list[str]]:
 
 
 def test_first_translations(made, tmp_path: Path):
-    """Whatever form they have, what the decoder reads of them begins as its own translations do."""
-    wanted = translations(made, tmp_path / "first.jsonl")
-    for name in ("first.jsonl", "first.txt"):
-        options = {"instances": "sliding", "context_sentences": 1, "first_pass": str(tmp_path / name)}
-        model, task = task_of(made, **options)
-        task.load_dataset("test")
-        contexts = open_first_pass(task, [model], Namespace())
-        dataset = task.datasets["test"]
-        found = contexts({"id": torch.arange(len(dataset))})
-        spans = [(span.document, span.first_sentence) for span in dataset.spans()]
-        for (document, at), context in zip(spans, found, strict=True):
-            before = ["<s>", "__de__", *wanted[document][at - 1].split(), "</s>"] if at else []
-            assert [task.tgt_dict[index] for index in context] == before
+    """What the decoder reads of them begins as its own translations do."""
+    path = tmp_path / "first.jsonl"
+    wanted = translations(made, path)
+    model, task = task_of(made, instances="sliding", context_sentences=1, first_pass=str(path))
+    task.load_dataset("test")
+    contexts = open_first_pass(task, [model], Namespace())
+    dataset = task.datasets["test"]
+    found = contexts({"id": torch.arange(len(dataset))})
+    spans = [(span.document, span.first_sentence) for span in dataset.spans()]
+    for (document, at), context in zip(spans, found, strict=True):
+        before = ["<s>", "__de__", *wanted[document][at - 1].split(), "</s>"] if at else []
+        assert [task.tgt_dict[index] for index in context] == before

@@ -153,7 +153,7 @@ def test_prepared_text_is_the_models(multilingual, prepared):
 
 
 def test_training(multilingual, prepared, tmp_path):
-    """One update on the CPU; its loss is the reference's, of words and ``</s>``."""
+    """One update on the CPU; its loss is the reference's, of words and ``</s>``; a loss over all symbols is refused."""
     line = [
         "train", prepared / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", "--cpu",
         "--source-lang=en", "--target-lang=de", "--optimizer=adam", "--lr=1e-12", "--max-tokens=4000", "--max-update=1",
@@ -172,3 +172,5 @@ def test_training(multilingual, prepared, tmp_path):
         logits = reference.logits([words.index(">>de<<"), *rows[0], marian.EOS], goal)
         costs += (-marian.log_softmax(logits)[range(len(goal)), goal] / np.log(2)).tolist()
     assert float(found[-1]) == pytest.approx(np.mean(costs), abs=1e-3)  # bits a word, three decimals
+    message = only_error(run(*line, "--criterion=label_smoothed_cross_entropy", f"--save-dir={tmp_path}/2", status=1))
+    assert "can never be predicted" in message

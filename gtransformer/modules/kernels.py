@@ -42,6 +42,8 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
         if self.product is not None:
+            if x.dim() == 2:
+                return self.product(x)
             return self.product(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
         if not _goes_to_onednn(x):
             return functional.linear(x, self.weight, self.bias)
@@ -138,9 +140,12 @@ class PackedLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
+        own = x if x.dtype == self.dtype else x.to(self.dtype)
         if self.packed is not None:
-            return _onednn(x.to(self.dtype), self.packed, self.bias).to(x.dtype)
-        return functional.linear(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
+            y = torch.ops.mkldnn._linear_pointwise(own, self.packed, self.bias, "none", [], "")
+        else:
+            y = functional.linear(own, self.weight, self.bias)
+        return y if y.dtype == x.dtype else y.to(x.dtype)
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:

@@ -151,8 +151,10 @@ class StepView:
         if batch_keys is not None:
             batch_keys.advance(self.newest)
         # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for all of these.
-        rows = np.column_stack([doc, tags])
-        _, chosen, self.inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        numbers: dict[tuple[int, bytes], int] = {}
+        rows = zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True)
+        self.inverse = np.array([numbers.setdefault(row, len(numbers)) for row in rows])
+        chosen = np.unique(self.inverse, return_index=True)[1]
         self.layout = Ragged.of_tags(tags[chosen], prefixes.device)
         self.shifted = self.layout
         if prefixes.skipped.any():

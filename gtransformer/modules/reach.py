@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor, nn
 
 from gtransformer.modules.ragged import Ragged
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from gtransformer.modules.attention import MultiheadAttention
 
 
 @dataclass
@@ -78,7 +73,7 @@ class ReachPattern:
         self.reach = reach
         self.queries, self.keys = reach.queries, reach.keys
 
-    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> list[Tensor]:
+    def keys_and_values(self, module: nn.Module, states: Tensor) -> list[Tensor]:
         """See ``Pattern.keys_and_values``."""
         return module.keys_and_values(states, self.keys)
 

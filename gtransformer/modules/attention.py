@@ -118,7 +118,7 @@ class MultiheadAttention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """Split (..., channels) -> (..., heads, dim)."""
-        return x.unflatten(-1, (self.heads, -1))
+        return x.view(*x.shape[:-1], self.heads, x.shape[-1] // self.heads)
 
     def add_sentence_embedding(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
         """Add embedded sentence numbers, tags (n,) int64, to queries or keys (n, heads, dim), if ``numbers`` exist."""

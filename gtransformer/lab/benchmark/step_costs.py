@@ -51,7 +51,7 @@ class StepCosts:
         """Count within it; decoding is on the CPU, with one thread."""
 
         def product(self_: PackedLinear, x: Tensor, seconds: float, _: Tensor) -> None:
-            if not self.inside:  # keys and values of the source, once a document
+            if not self.inside:
                 return
             part = "projection" if self_.shape[0] == self.vocabulary else "layers"
             # oneDNN hides its layout of the weights, not their shape.

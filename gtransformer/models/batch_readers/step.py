@@ -13,7 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.caches import OwnKeys, by_group, by_hypothesis, scaled, scores_of
+from gtransformer.models.common.decoding.caches import (
+    OwnKeys,
+    attention_weights,
+    by_group,
+    by_hypothesis,
+    scaled,
+    scores_of,
+)
 from gtransformer.models.common.decoding.view import NewestTokens
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.ragged import Memory
@@ -64,7 +71,7 @@ class BatchKeys:
         inner = torch.matmul(q, keys.transpose(2, 3)) + scores_of(seen, q.device, q.dtype)
         earlier = (of < self.sentences[:, None])[:, None, None]
         outer = torch.matmul(q, others[0].transpose(1, 2)) + scores_of(earlier, q.device, q.dtype)
-        weights = torch.cat([inner, outer], dim=-1).softmax(dim=-1)
+        weights = attention_weights(torch.cat([inner, outer], dim=-1))
         inner, outer = weights.split([inner.shape[-1], outer.shape[-1]], dim=-1)
         found = torch.matmul(inner, values) + torch.matmul(outer, others[1])
         return by_hypothesis(found).flatten(1)

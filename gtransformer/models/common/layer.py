@@ -140,7 +140,10 @@ class Layer(nn.Module):
 
     def feed_forward(self, h: Tensor) -> Tensor:
         """Compute the position-wise block without residual and norm, (..., channels) -> (..., channels)."""
-        return self.fc2(dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training))
+        h = self.activation(self.fc1(h))
+        if self.training:
+            h = dropout(h, self.activation_dropout)
+        return self.fc2(h)
 
     def residual(
         self,
@@ -158,7 +161,7 @@ class Layer(nn.Module):
         h = norm(x) if self.norm_before else x
         found = block(h)
         if gate is None:
-            x = x + dropout(found, self.dropout, self.training)
+            x = x + (dropout(found, self.dropout) if self.training else found)
         else:
             x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
         return x if self.norm_before else norm(x)

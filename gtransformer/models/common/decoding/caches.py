@@ -42,16 +42,19 @@ class SharedReading:
 
     def __init__(self, beam: int, device: torch.device, dtype: torch.dtype):
         self.beam, self.device, self.dtype = beam, device, dtype
-        self.seen = self.begins = self.index = None
+        self.shared = self.seen = self.begins = self.index = None
         self.gathered: dict[MultiheadAttention, Tensor] = {}
 
-    def look(self, begins: np.ndarray, seen: np.ndarray) -> None:
+    def look(self, shared: SharedKeys, begins: np.ndarray, seen: np.ndarray) -> None:
         """Set what is seen.
 
         Args:
+            shared: the keys, of which those that modules read are gathered once until what is seen changes.
             begins: (groups,) int64, the first token of the document that each group reads.
             seen: (hypotheses, columns) bool, whether a hypothesis sees the token at this place of its document.
         """
+        if shared is not self.shared:
+            self.shared, self.seen, self.index = shared, None, None
         if self.seen is not None and np.array_equal(seen, self.seen) and np.array_equal(begins, self.begins):
             return
         self.begins, self.seen = begins, seen
@@ -80,27 +83,27 @@ class SharedReading:
         visible = visible.reshape(units, 1, -1, column.shape[1])
         self.mask = None if visible.all() else scores_of(visible, self.device, self.dtype)
 
-    def attend(self, shared: SharedKeys, module: MultiheadAttention, q: Tensor) -> Tensor:
+    def attend(self, module: MultiheadAttention, q: Tensor) -> Tensor:
         """Attend with q (groups, heads, beam, dim), zero where nothing is seen; the result has the shape of q."""
-        keys, values = self._gather(shared, module)
+        keys, values = self._gather(module)
         found = functional.scaled_dot_product_attention(self._by_unit(q), keys, values, attn_mask=self.mask)
         found = self._by_group(found)
         return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
-    def scores(self, shared: SharedKeys, module: MultiheadAttention, q: Tensor) -> Tensor:
+    def scores(self, module: MultiheadAttention, q: Tensor) -> Tensor:
         """Return the scores of q (groups, heads, beam, dim), scaled, at the keys read: (groups, heads, beam, keys)."""
-        scores = torch.matmul(self._by_unit(q), self._gather(shared, module)[0].transpose(2, 3))
+        scores = torch.matmul(self._by_unit(q), self._gather(module)[0].transpose(2, 3))
         scores = self._by_group(scores if self.mask is None else scores + self.mask)
         return scores if self.blind is None else scores.masked_fill(self.blind, -torch.inf)
 
-    def sums(self, shared: SharedKeys, module: MultiheadAttention, weights: Tensor) -> Tensor:
+    def sums(self, module: MultiheadAttention, weights: Tensor) -> Tensor:
         """Add up the values by weights (groups, heads, beam, keys) -> (groups, heads, beam, dim)."""
-        return self._by_group(torch.matmul(self._by_unit(weights), self._gather(shared, module)[1]))
+        return self._by_group(torch.matmul(self._by_unit(weights), self._gather(module)[1]))
 
-    def _gather(self, shared: SharedKeys, module: MultiheadAttention) -> Tensor:
+    def _gather(self, module: MultiheadAttention) -> Tensor:
         """Return keys and values by unit, (2, units, heads, keys, dim)."""
         if module not in self.gathered:
-            sides = shared.sides[module]
+            sides = self.shared.sides[module]
             index = on_device(self.index.clip(max=sides.shape[1] - 1).ravel(), self.device)
             sides = sides.index_select(1, index).unflatten(1, self.index.shape)
             self.gathered[module] = sides.transpose(2, 3).contiguous()
@@ -121,12 +124,12 @@ class SharedReading:
 
 def by_group(x: Tensor, beam: int) -> Tensor:
     """Return x (hypotheses, heads, n) as (groups, heads, beam, n)."""
-    return x.unflatten(0, (-1, beam)).transpose(1, 2)
+    return x.view(len(x) // beam, beam, *x.shape[1:]).transpose(1, 2)
 
 
 def by_hypothesis(x: Tensor) -> Tensor:
     """Return x (groups, heads, beam, n) as (hypotheses, heads, n)."""
-    return x.transpose(1, 2).flatten(0, 1)
+    return x.transpose(1, 2).reshape(-1, x.shape[1], x.shape[3])
 
 
 class Together:
@@ -254,6 +257,11 @@ def seen_by_newest(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:
 def scores_of(visible: np.ndarray, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Return what is added to scores: 0 at visible keys, minus infinity at others."""
     return on_device(np.where(visible, np.float32(0), np.float32(-np.inf)), device).to(dtype)
+
+
+def attention_weights(scores: Tensor) -> Tensor:
+    """Return the softmax of scores (..., keys), computed at least in float32."""
+    return scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 
 def scaled(q: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from gtransformer.models.common.decoding.caches import (
     OwnKeys,
     SharedKeys,
     SharedReading,
+    attention_weights,
     by_group,
     by_hypothesis,
     scaled,
@@ -220,7 +221,7 @@ class MemoryPattern:
         self.queries, self.memory = view.newest, view.memories[self.name]
         keys = view.layout_of(self.name)
         seen = seen_by_newest(self.scope.reach(view.shifted, keys, self.causal), keys.position, keys.length)
-        self.reading.look(self.shared.starts[view.documents], seen[view.inverse])
+        self.reading.look(self.shared, self.shared.starts[view.documents], seen[view.inverse])
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
         """Return the module, whose keys and values are projected once."""
@@ -233,7 +234,7 @@ class MemoryPattern:
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
         if relative is not None:
             raise NotImplementedError("relative positions are defined within one text: in self-attention")
-        return by_hypothesis(self.reading.attend(self.shared, k, by_group(q, self.reading.beam))).flatten(1)
+        return by_hypothesis(self.reading.attend(k, by_group(q, self.reading.beam))).flatten(1)
 
 
 class PrefixPattern:
@@ -256,7 +257,8 @@ class PrefixPattern:
         own = seen[:, shared:]
         self.reads_shared = bool(seen[:, :shared].any())
         if self.reads_shared:
-            self.reading.look(prefixes.shared.starts[prefixes.document], seen[:, :shared])
+            begins = prefixes.shared.starts[prefixes.document]
+            self.reading.look(prefixes.shared, begins, seen[:, :shared])
         self.is_narrow = not seen.any(axis=0)[0]
         self.first = int(own.any(axis=0).argmax())
         blind = ~seen.any(axis=1)
@@ -279,15 +281,15 @@ class PrefixPattern:
             mine = scores[..., scores.shape[-1] - keys.shape[2] :]
             mask = mine if mask is None else mask + mine
         if self.reads_shared:
-            shared, q = self.prefixes.shared, scaled(q)
-            outer = self.reading.scores(shared, k, q)
+            q = scaled(q)
+            outer = self.reading.scores(k, q)
             if relative is not None:
                 outer = outer + scores[..., : outer.shape[-1]]
             inner = torch.matmul(q, keys.transpose(2, 3))
             inner = inner if mask is None else inner + mask
-            weights = torch.cat([outer, inner], dim=-1).softmax(dim=-1)
+            weights = attention_weights(torch.cat([outer, inner], dim=-1))
             outer, inner = weights.split([outer.shape[-1], inner.shape[-1]], dim=-1)
-            found = torch.matmul(inner, values) + self.reading.sums(shared, k, outer)
+            found = torch.matmul(inner, values) + self.reading.sums(k, outer)
         else:
             found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
         found = by_hypothesis(found).flatten(1)

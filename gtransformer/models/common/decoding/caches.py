@@ -205,9 +205,17 @@ class OwnKeys:
     def reorder(self, order: np.ndarray, groups: np.ndarray) -> None:
         """Continue hypothesis ``order[i]`` as hypothesis i; these are of the old groups ``groups``."""
         if len(order) < len(self.tags):
-            index = on_device(groups, self.device)
-            self.sides = {module: sides.index_select(1, index) for module, sides in self.sides.items()}
+            self._keep(groups)
         self.writers, self.tags = self.writers[order], self.tags[order]
+
+    def _keep(self, groups: np.ndarray) -> None:
+        """Keep these groups; those before the first that leaves are not copied."""
+        n, left = len(self), np.flatnonzero(groups != np.arange(len(groups)))
+        first = int(left[0]) if len(left) else len(groups)
+        index = on_device(groups[first:], self.device)
+        for module, sides in self.sides.items():
+            sides[:, first : len(groups), :, :n] = sides[:, :, :, :n].index_select(1, index)
+            self.sides[module] = sides[:, : len(groups)]
 
     def agreed(self) -> int:
         """Return how many of the first tokens all hypotheses of each group have in common, over all groups."""

@@ -27,8 +27,8 @@ d75378d8f8482c4276e3c77be8f8c48e5577c064c05481b1a05cff1db5c5b0aa  concatenated_e
 END
 
 for split in dev test; do
-    (run_python -m gtransformer convert files "$corpus" --split "$split" --source-lang en --target-lang de \
+    (run_python -m gtransformer convert files "$corpus" --overwrite --split "$split" --source-lang en --target-lang de \
         --input "$raw/concatenated_en2de_${split}_en.txt" "$raw/concatenated_en2de_${split}_de.txt")
 done
-(run_python -m gtransformer convert files "$corpus" --split train --source-lang en --target-lang de --input "$1" "$2")
+(run_python -m gtransformer convert files "$corpus" --overwrite --split train --source-lang en --target-lang de --input "$1" "$2")
 rm -r "$raw"

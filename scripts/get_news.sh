@@ -19,7 +19,7 @@ for split in train dev test; do
 done
 
 for split in train dev test; do
-    (run_python -m gtransformer convert files "$corpus" --split "$split" --source-lang en --target-lang de \
+    (run_python -m gtransformer convert files "$corpus" --overwrite --split "$split" --source-lang en --target-lang de \
         --input "$raw/concatenated_en2de_${split}_en.txt" "$raw/concatenated_en2de_${split}_de.txt")
 done
 rm -r "$raw"

@@ -27,7 +27,7 @@ bdf34df81b557c2382c70b5b97df663648c103ea0a0d83a508b3292fed334e91  concatenated_e
 END
 
 for split in train dev test; do
-    (run_python -m gtransformer convert files "$corpus" --split "$split" --source-lang en --target-lang de \
+    (run_python -m gtransformer convert files "$corpus" --overwrite --split "$split" --source-lang en --target-lang de \
         --input "$raw/concatenated_en2de_${split}_en.txt" "$raw/concatenated_en2de_${split}_de.txt")
 done
 rm -r "$raw"

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gtransformer.evaluation.generative import judge_lines
-from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS
+from gtransformer.evaluation.metrics import COLUMNS
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import compare, paired_test
@@ -41,7 +41,7 @@ def items(arm, seed):
 
 def bleu(key, arm, seeds):
     runs = {name: [found[name][seed] for seed in seeds] for name in (BASELINE, arm)}
-    return compare(runs, key, DOCUMENTS)[arm]
+    return compare(runs, key)[arm]
 
 
 def summed(measure, test):

@@ -11,7 +11,7 @@ import random
 import sys
 from pathlib import Path
 
-from gtransformer.preprocess.corpus import read_pairs, write_pairs
+from gtransformer.preprocess.corpus import read_documents, write_pairs
 
 KEPT, FILMS, VALID = 3, 80, 12
 
@@ -21,10 +21,7 @@ def files(folder, split):
 
 
 def documents(folder, split):
-    found = []
-    for source, target in read_pairs(*files(folder, split)):
-        found.append([]) if source == "<d>" else found[-1].append((source, target))
-    return found
+    return list(read_documents(*files(folder, split)))
 
 
 ellipsis, formality, libreoffice, output = map(Path, sys.argv[1:])

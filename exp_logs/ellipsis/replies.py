@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from gtransformer.preprocess.corpus import read_pairs, write_pairs
+from gtransformer.preprocess.corpus import read_documents, write_pairs
 from gtransformer.preprocess.ctxpro import read_items
 from gtransformer.preprocess.plain_text import bare
 
@@ -199,8 +199,8 @@ def simple(line):
 
 
 def join(output, translations):
-    pairs = read_pairs(output.with_suffix(".en"), translations)
-    known = {source: target for source, target in pairs if source != "<d>"}
+    documents = read_documents(output.with_suffix(".en"), translations)
+    known = {source: target for document in documents for source, target in document}
     documents = []
     for before, line, short, said in json.loads(output.with_suffix(".json").read_text(encoding="utf-8")):
         document = [(text, known[text]) for text in (before, line) if text] + [(short, simple(known[said]))]

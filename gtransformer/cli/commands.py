@@ -23,7 +23,7 @@ class Command(NamedTuple):
 MAP = {
     "Prepare a corpus": (
         Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
-        Command("convert", "cli.convert", "convert WMT, IWSLT, TMX, TSV, ctxpro, ContraPro"),
+        Command("convert", "cli.convert", "convert WMT, IWSLT, TMX, TSV, subtitles, ctxpro, ContraPro"),
     ),
     "Train": (
         Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
@@ -32,7 +32,7 @@ MAP = {
         Command("export", "cli.export", "save a trained model with all that translating needs"),
     ),
     "Translate": (
-        Command("translate", "cli.translate", "translate plain text with an exported model"),
+        Command("translate", "cli.translate", "translate plain text or subtitles with an exported model"),
     ),
     "Evaluate": (
         Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),

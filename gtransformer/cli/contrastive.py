@@ -1,8 +1,8 @@
 """Score contrastive translations with a trained model: does it prefer the right one in its context?
 
 ``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the items are
-ContraPro or the sets of Voita et al.; the format is detected. The model is one of this package or fairseq's
-``transformer``, trained on the prepared corpus.
+ContraPro or the sets of Voita et al.; the format is detected. The model was trained on the prepared corpus with the
+task ``translation_doc``: one of this package or fairseq's ``transformer``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.text_table import align
-from gtransformer.files import write_json
+from gtransformer.evaluation.text_table import accuracy_table
+from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.chain import read_settings
 
 
@@ -42,12 +42,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="ContraPro: at most N sentences before the scored one (default: JSON 1, text form all)",
     )
     add("--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de")
-    add(
-        "--separator",
-        metavar="SYMBOL",
-        help="fairseq's translation task: separator of sentences in training ('' for none; default: <s> and </s> "
-        "around each, as in a prepared corpus)",
-    )
     add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
@@ -58,13 +52,19 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
+    check_output(args.output, args.items)
     result = score_suite(args)
     write_json(args.output, result | provenance("contrastive", argv))
-    print(suite_table(result))
+    print(accuracy_table({result["suite"]: result}))
+    print(f"{result['mean_context_sentences']:.2f} sentences of context on average")
     if "tied" in result:
         print(
             f"note: {result['tied']} items have a wrong translation with the same tokens as the right one: not solved"
         )
+    if result["unmatched_segments"]:
+        from gtransformer.evaluation.suite_files import UNMATCHED
+
+        print(UNMATCHED.format(result["unmatched_segments"]))
     print(f"\nresults: {args.output}")
 
 
@@ -72,7 +72,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     """Return the report on a published suite."""
     from tqdm import tqdm
 
-    from gtransformer.evaluation.instances import Capacity, capacity_of
+    from gtransformer.evaluation.instances import capacity_of
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
     from gtransformer.evaluation.suite_files import read_suite
     from gtransformer.evaluation.suites import report, score_examples
@@ -82,35 +82,22 @@ def score_suite(args: argparse.Namespace) -> dict:
     pair = settings["source_lang"], settings["target_lang"]
     if tuple(map(plain_language, pair)) != suite.langs:
         raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
-    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
-    # With a separator, the training's number of sentences is unknown, so the context is not cut.
-    capacity = capacity_of(task, args.prepared) if args.separator is None else Capacity()
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
-    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity)
+    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity_of(task, args.prepared))
     return {
         "checkpoint": str(args.path),
         "suite": suite.name,
         "files": [str(path) for path in args.items],
+        "unmatched_segments": suite.unmatched,
         "mean_context_sentences": sum(score.context for score in scores) / len(scores),
         **report(scores),
         "items": [score.to_json() for score in scores],
     }
-
-
-def suite_table(result: dict) -> str:
-    """Return a table of accuracy: in total, then a row for every group of every kind."""
-    rows = [["by", "group", "accuracy", "solved"], ["", "all", *_cells(result["total"])]]
-    for kind in ("phenomenon", "distance"):
-        rows += [[kind, name, *_cells(part)] for name, part in result.get(f"by_{kind}", {}).items()]
-    return f"{align(rows, range(2, 4))}\n{result['mean_context_sentences']:.2f} sentences of context on average"
-
-
-def _cells(part: dict) -> list[str]:
-    return [f"{part['accuracy']:.1f} %", f"{part['solved']}/{part['items']}"]
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "raw",
-        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz], or for a split one file with "
-        "both sides: train.tmx, .tsv, .jsonl or .xml (WMT's)",
+        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]; gtransformer convert makes one",
     )
     add("output", help="directory to write to")
     add("-s", "--source-lang", default="en")

@@ -23,16 +23,11 @@ from gtransformer.evaluation.prepared_split import find_instance_index, read_sid
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES
-from gtransformer.evaluation.score import (
-    compare_systems,
-    name_systems,
-    score_systems,
-    score_text,
-    score_translations,
-)
+from gtransformer.evaluation.score import compare_systems, name_systems, score_text, score_translations
 from gtransformer.evaluation.score_table import table
-from gtransformer.evaluation.significance import DOCUMENTS, UNITS
-from gtransformer.files import check_output, write_json
+from gtransformer.evaluation.side_by_side import page
+from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
 
 
@@ -42,60 +37,27 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
     add("--split", default="test", help="which split of PREPARED was translated: train, valid or test (%(default)s)")
-    add(
-        "--hypotheses",
-        nargs="+",
-        required=True,
-        metavar="[NAME=]FILE",
-        help="the translations to score, one file per system: PREFIX.jsonl as generation writes it, or plain text, one "
-        "sentence per line; the first is the baseline",
-    )
-    add(
-        "--reference",
-        choices=[*REFERENCES, "both"],
-        default="raw",
-        help="; ".join(f"{name}: {what}" for name, what in REFERENCES.items()) + " (%(default)s)",
-    )
-    add(
-        "--reference-file",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="instead of PREPARED: one or several references as plain text (documents start with <d> or follow a blank "
-        "line)",
-    )
+    systems = "the translations to score, one file per system: what fairseq-generate wrote (PREFIX.jsonl, or its "
+    systems += "output with H-lines), or plain text, one sentence per line; the first is the baseline"
+    add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=systems)
+    references = "; ".join(f"{name}: {what}" for name, what in REFERENCES.items()) + " (%(default)s)"
+    add("--reference", choices=[*REFERENCES, "both"], default="raw", help=references)
+    plain = "instead of PREPARED: a reference as plain text (documents start with <d> or follow a blank line)"
+    add("--reference-file", type=Path, metavar="FILE", help=plain)
     add("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET")
     add("--metrics", nargs="+", choices=DEFAULT_METRICS, default=DEFAULT_METRICS, help="which scores (default: all)")
-    add(
-        "--align",
-        choices=ALIGNMENTS,
-        default=ORDER,
-        help="for another number of sentences than in the source: order: missing ones are empty, surplus ones "
-        "joined to the last; mwer: documents are cut again with minimal word edit distance (%(default)s)",
-    )
-    add(
-        "--comet",
-        nargs="?",
-        const=COMMAND,
-        metavar="COMMAND",
-        help=f"also compute COMET (raw reference) with unbabel-comet's command (default: {COMMAND})",
-    )
-    add(
-        "--test",
-        nargs="?",
-        const=DOCUMENTS,
-        choices=UNITS,
-        help="significance of the difference to the first system, two-sided, with its 95 %% interval: a permutation "
-        "test that exchanges whole documents (default) or, for text without documents, sentences",
-    )
-    add("--samples", type=int, help="exchanges to draw if there are too many for an exact test (10000)")
-    add(
-        "--tokenize",
-        choices=sorted(BLEU.TOKENIZERS),
-        help="sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)",
-    )
+    alignment = "for another number of sentences than in the source: order: missing ones are empty, surplus ones "
+    alignment += "joined to the last; mwer: documents are cut again with minimal word edit distance (%(default)s)"
+    add("--align", choices=ALIGNMENTS, default=ORDER, help=alignment)
+    comet = f"also compute COMET (raw reference) with unbabel-comet's command (default: {COMMAND})"
+    add("--comet", nargs="?", const=COMMAND, metavar="COMMAND", help=comet)
+    test = "two-sided p-value and 95 %% interval of the difference to the first system: whole documents are exchanged"
+    add("--test", action="store_true", help=test)
+    tokenizer = "sacrebleu's tokeniser for the raw reference (default: by target language or script, mostly 13a)"
+    add("--tokenize", choices=sorted(BLEU.TOKENIZERS), help=tokenizer)
     add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; comparison.json for several systems)")
     add("--text", type=Path, help="where to write the plain-text translation of a single system (PREFIX.txt)")
+    add("--html", type=Path, metavar="FILE", help="also write a page that shows two systems side by side")
     return parser
 
 
@@ -103,43 +65,52 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    if args.prepared is None and not args.reference_file and Path(args.hypotheses[-1]).is_dir():
-        args.prepared = Path(args.hypotheses.pop())
     if (args.prepared is None) == (args.reference_file is None):
         raise UserError("give either a prepared corpus or --reference-file to score against")
     references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
     if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
         raise UserError("COMET needs the raw reference and the source (with --reference-file also --source-file)")
+    if args.reference_file and args.reference != "raw":
+        raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
     named = name_systems(args.hypotheses)
-    if args.text and len(named) > 1:
-        raise UserError("--text names one file; leave it out for several systems")
-    options = {"tokenizer": args.tokenize, "metrics": tuple(args.metrics), "alignment": args.align}
+    if args.test and len(named) == 1:
+        raise UserError("--test compares systems; give several to --hypotheses")
+    if args.html and len(named) != 2:
+        raise UserError("--html shows two systems; give two to --hypotheses")
+    score = partial(score_text, args.reference_file)
     if args.prepared:
-        score = partial(score_translations, args.prepared, args.split, references=references, **options)
-    else:
-        score = partial(score_text, args.reference_file, **options)
+        score = partial(score_translations, args.prepared, args.split, references=references)
     first = next(iter(named.values()))
     name = "comparison.json" if len(named) > 1 else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
-    check_output(output, named.values())
-    systems = score_systems(named, score)
+    inputs = [*named.values(), args.reference_file, args.source_file]
+    for path in filter(None, (output, args.text, args.html)):
+        check_output(path, inputs)
+    for path in named.values() if args.prepared else ():
+        check_translated(path, args.prepared, args.split)
+    systems = []
+    for name, path in named.items():
+        systems.append(score(path, tokenizer=args.tokenize, metrics=args.metrics, alignment=args.align))
+        systems[-1].name = name
     if args.comet:
         segments = [system.scores["raw"].segments for system in systems]
         for system, found in zip(systems, comet_scores(args.comet, segments, read_sources(args)), strict=True):
             system.scores["raw"].values[COMET] = found
-    tests = compare_systems(systems, args.test, args.samples) if args.test else {}
+    tests = compare_systems(systems) if args.test else {}
     results = {system.name: system.to_json() for system in systems}
     if len(systems) > 1:
         result = {"baseline": systems[0].name, "systems": results, "significance": tests}
     else:
         result = results[systems[0].name]
     write_json(output, result | provenance("score", argv))
-    print(table(systems, tests, args.test))
+    print(table(systems, tests))
     print(f"\nscores: {output}")
-    for system in systems:
-        path = system.write_text(args.text)
-        if path is not None:
-            print(f"translation: {path}")
+    if args.html:
+        with atomic_write(args.html) as stream:
+            stream.write(page(*systems))
+        print(f"side by side: {args.html}")
+    for path in filter(None, [system.write_text(args.text) for system in systems]):
+        print(f"translation: {path}")
 
 
 def read_sources(args: argparse.Namespace) -> Documents:
@@ -147,8 +118,8 @@ def read_sources(args: argparse.Namespace) -> Documents:
     if args.prepared:
         instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
         return read_side(args.prepared, instance_index, instance_index.source_lang)
-    documents, _ = read_plain(args.reference_file[0])
-    return read_shaped(args.source_file, [len(document) for document in documents], args.reference_file[0])
+    documents, _ = read_plain(args.reference_file)
+    return read_shaped(args.source_file, [len(document) for document in documents], args.reference_file)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Translate plain text with a saved model: one output line for each input line, in order.
+"""Translate plain text or subtitles with a saved model: one output line or cue for each of the input, in order.
 
 ``gtransformer translate --model DIR FILE -o OUT``. One sentence a line; a blank line or ``<d>`` separates documents,
-also in the output.
+also in the output. Subtitles keep their times and tags.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import argparse
 import logging
 import sys
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from tqdm import tqdm
 
@@ -19,9 +22,13 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
+from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
 from gtransformer.search.strategies import PRECISIONS
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.splitter import SentenceSplitter
+
+if TYPE_CHECKING:
+    from gtransformer.translation.api import TranslatedLine
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -30,7 +37,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "input", nargs="?", default="-", metavar="FILE",
-        help="plain text (.xz, .gz, too), or the raw corpus of one language; - or nothing is standard input",
+        help="plain text (.xz, .gz, too), the raw corpus of one language, or subtitles (.srt, .vtt, .ass); standard "
+        "input for - or nothing",
     )  # fmt: skip
     add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add("-o", "--output", default="-", metavar="FILE", help="output file (default: standard output)")
@@ -40,6 +48,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="of each line its part of the N best translations of the text searched at once, separated by tabs",
     )  # fmt: skip
     add("--scores", action="store_true", help="the log probability before each translation")
+    add("--one-document", action="store_true", help="blank lines do not end a document")
+    add("--gap", type=float, default=GAP, metavar="S", help="subtitles: a longer pause ends a document (%(default)s s)")
     add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
@@ -55,12 +65,42 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Read, translate, write window by window."""
+    """Read a text or subtitles, translate, write."""
     args = build_parser().parse_args(argv)
     if args.output != "-":
         check_output(args.output, [args.input])
+    if is_subtitles(args.input):
+        name = args.input if args.output == "-" else args.output  # its ending tells the format
+        text = translate_file(args.input, name, args.gap, lambda lines: best_translations(lines, args))
+        with output_stream(args.output) as stream:
+            stream.write(text)
+        return
     lines = list(input_lines(args.input))
+    with output_stream(args.output) as stream:
+        for window in translated(lines, args):
+            for line in window:
+                shape = line.as_json if args.format == "json" else line.as_text
+                stream.write(f"{shape(args.scores, args.nbest is not None)}\n")
+            stream.flush()
 
+
+def best_translations(lines: list[str], args: argparse.Namespace) -> list[str]:
+    """Return the translations of all lines that do not end a document."""
+    found = [line for window in translated(lines, args) for line in window]
+    return [line.as_text(False, False) for line in found if not line.line.breaks]
+
+
+def output_stream(name: str) -> AbstractContextManager[TextIO]:
+    """Return standard output for ``-``, in UTF-8, or a file that is complete or absent."""
+    if name != "-":
+        return atomic_write(name)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return nullcontext(sys.stdout)
+
+
+def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[TranslatedLine]]:
+    """Yield the translated lines window by window, with progress and remarks on standard error."""
     from gtransformer.translation.api import GTransformer
 
     for name in ("fairseq", "gtransformer.tasks"):
@@ -69,19 +109,12 @@ def main(argv: list[str] | None = None) -> None:
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
     options = model.options.given(vars(args))
     split = SentenceSplitter(model.directory.source_lang) if args.split_sentences else None
-    windows = model.translate_lines(lines, options, split)
     remarks, documents = model.remarks(), 0
-    to_stdout = args.output == "-"
-    with (
-        nullcontext(sys.stdout) if to_stdout else atomic_write(args.output) as stream,
-        tqdm(total=len(lines), unit=" lines", disable=args.quiet, leave=False) as bar,
-    ):
-        for window in windows:
-            for translated in window:
-                shape = translated.as_json if args.format == "json" else translated.as_text
-                stream.write(f"{shape(args.scores, args.nbest is not None)}\n")
-                remarks.add(translated.line, translated.at_limit)
-            stream.flush()
+    with tqdm(total=len(lines), unit=" lines", disable=args.quiet, leave=False) as bar:
+        for window in model.translate_lines(lines, options, split, args.one_document):
+            for line in window:
+                remarks.add(line.line, line.at_limit)
+            yield window
             bar.update(len(window))
             documents = window[-1].line.position.documents
     for remark in remarks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import logging
+import os
 import queue
 import socket
 import time
@@ -172,8 +173,16 @@ def _end_readers() -> None:
 
 
 def _call_main(call, cfg, main, **more):
-    """Start several processes on CPUs: fairseq counts GPUs instead of processes, and so starts none."""
+    """Start several processes on CPUs, and take torchrun's number of processes.
+
+    fairseq counts GPUs instead of processes: on CPUs it starts none, and under torchrun with one GPU a machine each
+    process would train alone.
+    """
     group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        if on_cpu:
+            raise RuntimeError("torchrun is for GPUs; on CPUs --distributed-world-size N starts N processes")
+        group.distributed_world_size = int(os.environ["WORLD_SIZE"])
     if not on_cpu or group.distributed_world_size == 1 or group.distributed_init_method is not None:
         call(cfg, main, **more)
         return

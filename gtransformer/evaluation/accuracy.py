@@ -38,14 +38,19 @@ def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
 
     The margin is right minus best wrong, natural logarithm.
     """
-    solved = [is_solved(one) for one in choices]
+    found = share_solved([is_solved(one) for one in choices], [one.group for one in choices])
+    found["chance"] = 100.0 * math.fsum(1 / (1 + len(one.wrong)) for one in choices) / len(choices)
+    found["mean_margin"] = math.fsum(one.correct - max(one.wrong) for one in choices) / len(choices)
+    return found
+
+
+def share_solved(solved: Sequence[bool], groups: Sequence[int | str | None]) -> dict[str, Any]:
+    """Return accuracy in per cent, its standard error over ``groups``, and the numbers of solved items and of all."""
     return {
-        "accuracy": 100.0 * sum(solved) / len(choices),
-        "standard_error": standard_error(solved, [one.group for one in choices]),
-        "chance": 100.0 * math.fsum(1 / (1 + len(one.wrong)) for one in choices) / len(choices),
+        "accuracy": 100.0 * sum(solved) / len(solved),
+        "standard_error": standard_error(solved, groups),
         "solved": sum(solved),
-        "items": len(choices),
-        "mean_margin": math.fsum(one.correct - max(one.wrong) for one in choices) / len(choices),
+        "items": len(solved),
     }
 
 
@@ -67,9 +72,9 @@ def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) 
     return 100.0 * math.sqrt(variance) / len(solved)
 
 
-def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
+def bucket_name(number: int) -> str:
     """Return the name of a distance's row in a report: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
-    first, last = next((first, last) for first, last in buckets if last is None or first <= number <= last)
+    first, last = next((first, last) for first, last in BUCKETS if last is None or first <= number <= last)
     return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
 
 
@@ -91,19 +96,17 @@ def report(
     count: Callable[[Sequence[T]], dict],
     first: str,
     kinds: Mapping[str, Callable[[T], Any]],
-    alone: Iterable[str],
-    within: Iterable[str],
+    within: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the result of ``count`` for all items, and by kind.
 
     Args:
-        kinds: by name, a function from an item to its key, or None if it has none.
+        kinds: by name, a function from an item to its key, or None if it has none: by_KIND.
         first: the kind whose groups are also broken down by the kinds in ``within``: by_FIRST_and_KIND.
-        alone: the kinds by which all items are grouped: by_KIND.
     """
     result: dict[str, Any] = {"total": count(items)}
-    for kind in alone:
-        result[f"by_{kind}"] = rows(items, kinds[kind], count)
+    for kind, key in kinds.items():
+        result[f"by_{kind}"] = rows(items, key, count)
     for kind in within:
         result[f"by_{first}_and_{kind}"] = rows(
             items, kinds[first], lambda part, kind=kind: rows(part, kinds[kind], count)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import Score
+from gtransformer.evaluation.metrics import SENTENCES, Score
 from gtransformer.evaluation.segments import Segments
 from gtransformer.preprocess.plain_text import Documents
 
@@ -47,7 +47,8 @@ def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) 
     found = LINE.findall(printed)
     if len(found) != len(systems):
         raise UserError(f"{command}: printed {len(found)} scores of {len(systems)} systems ({printed[-300:]!r})")
-    return [Score(float(score), f"{COMMAND}|model:{MODEL}", len(source)) for score in found]
+    signature = systems[0].signed(f"{COMMAND}|model:{MODEL}", SENTENCES)
+    return [Score(float(score), signature, len(source)) for score in found]
 
 
 def _run(command: list[str], folder: str) -> str:

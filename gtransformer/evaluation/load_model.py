@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,7 +10,7 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists, joined_layout, marked_layout
+from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists
 from gtransformer.preprocess.chain import TextEncoder, read_settings
 from gtransformer.tasks.options import wants_document
 from gtransformer.tasks.trained import load_trained
@@ -27,25 +26,19 @@ def load_model(prepared: Path, checkpoint: Path, cpu: bool) -> tuple[nn.Module, 
 
 
 def load_scorer(
-    prepared: Path, checkpoint: Path, max_tokens: int, cpu: bool, separator: str | None = None
-) -> tuple[SentenceScorer, object]:
+    prepared: Path, checkpoint: Path, max_tokens: int, cpu: bool
+) -> tuple[SentenceScorer, TranslationDocTask]:
     """Return a scorer with a checkpoint's model, for translations of the prepared corpus, and the model's task.
 
-    Supports models of the task ``translation_doc`` and of fairseq's ``translation``. The latter read sentences joined
-    by ``separator`` or, without one, as in the prepared corpus (``Layout``). Raises UserError for a model that reads
-    the other instances of its batch, whose scores would depend on them.
+    Raises UserError for a model of another task than ``translation_doc``, and for one that reads the other instances of
+    its batch, whose scores would depend on them.
     """
     model, task = load_model(prepared, checkpoint, cpu)
     if wants_document(model):
         raise UserError(f"{checkpoint}: the model reads the other sentences of its batch, which no text has here")
-    source, target = task.source_dictionary, task.target_dictionary
-    layouts = None
     if not isinstance(task, TranslationDocTask):
-        make = marked_layout if separator is None else partial(joined_layout, separator=separator)
-        layouts = make(source), make(target)
-    elif separator is not None:
-        raise UserError("--separator is for models of fairseq's translation task; this one marks sentences by <s>")
-    return SentenceScorer(model, source, target, max_tokens, layouts), task
+        raise UserError(f"{checkpoint}: not trained with --task translation_doc, so it may not read <s> and </s>")
+    return SentenceScorer(model, task.source_dictionary, task.target_dictionary, max_tokens), task
 
 
 def check_prefix(model: nn.Module, prepared: Path) -> None:

@@ -1,18 +1,15 @@
-"""The metrics: one table, from which the score command, the tests and the lab take their columns.
-
-To add a metric, write an entry of ``METRICS`` and a test that computes it in another way. No other code names it.
+"""The metrics: one table of functions and one of columns, from which the score command and the lab take theirs.
 
 A metric is a function of counts that are summed over segments, so that a significance test can exchange segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric as SacreMetric
 
 from gtransformer.data.unspaced import CHARACTERS, word_tokenizer
 
@@ -20,25 +17,49 @@ from gtransformer.data.unspaced import CHARACTERS, word_tokenizer
 SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
 # sacrebleu's tokenisers for languages without spaces between words; TER has its own option for these.
 UNSPACED = frozenset({"zh", CHARACTERS, "ja-mecab", "ko-mecab"})
-COMET = "comet"
+COMET = "comet"  # computed by another program, without counts
 
 
-@dataclass(frozen=True)
-class Metric:
-    """An entry of the table.
+def bleu(tokenizer: str) -> BLEU:
+    """Return BLEU as computed by sacrebleu's command; the tokeniser "none" implies its ``--force``."""
+    return BLEU(tokenize=tokenizer, force=tokenizer == "none")
 
-    Attributes:
-        columns: by kind of segment, the key in result files and the title in tables.
-        make: returns sacrebleu's metric for the name of one of its tokenisers. None for a metric that another program
-            computes, which has no significance test.
-        words: whether it takes from the tokeniser only whether spaces separate words.
-        digits: decimal places shown.
-    """
 
-    columns: Mapping[str, tuple[str, str]]
-    make: Callable[[str], SacreMetric] | None
-    words: bool = False
-    digits: int = 2
+def chrf(tokenizer: str) -> CHRF:
+    """Return chrF, which needs no tokeniser."""
+    return CHRF()
+
+
+def ter(tokenizer: str) -> TER:
+    """Return TER, case-insensitive; for languages without spaces with sacrebleu's ``asian_support``."""
+    return TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED)
+
+
+METRICS = {"bleu": bleu, "chrf": chrf, "ter": ter}  # sacrebleu's metric for one of its tokenisers
+DEFAULT_METRICS = tuple(METRICS)
+
+
+class Column(NamedTuple):
+    """A column of a table: its title, its metric's name, and its kind of segments."""
+
+    title: str
+    metric: str
+    level: str
+
+
+# By key in result files. TER and chrF are by sentence: TER's shifts over a whole document would take hours.
+COLUMNS = {
+    "s_bleu": Column("s-BLEU", "bleu", SENTENCES),
+    "d_bleu": Column("d-BLEU", "bleu", DOCUMENTS),
+    "d_bleu_instance": Column("d-BLEU per instance", "bleu", INSTANCES),
+    "chrf": Column("chrF", "chrf", SENTENCES),
+    "ter": Column("TER", "ter", SENTENCES),
+    COMET: Column("COMET", COMET, SENTENCES),
+}
+# Columns of tables of several systems, by key; without instances, which may differ between systems.
+DEFAULT_TITLES = {key: COLUMNS[key].title for key in ("s_bleu", "d_bleu", "chrf", "ter")}
+# Scores over sentences: not meaningful if a translation's number of sentences differs from its source's.
+ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)
 
 
 @dataclass(frozen=True)
@@ -55,55 +76,6 @@ class Score:
         return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
 
 
-def _bleu(tokenizer: str) -> BLEU:
-    """Return BLEU as computed by sacrebleu's command; the tokeniser "none" implies its ``--force``."""
-    return BLEU(tokenize=tokenizer, force=tokenizer == "none")
-
-
-def _ter(tokenizer: str) -> TER:
-    """Return TER, case-insensitive; for languages without spaces with sacrebleu's ``asian_support``."""
-    return TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED)
-
-
-# TER and chrF are by sentence: TER's shifts over a whole document would take hours and mean little.
-METRICS = {
-    "bleu": Metric(
-        {
-            SENTENCES: ("s_bleu", "s-BLEU"),
-            DOCUMENTS: ("d_bleu", "d-BLEU"),
-            INSTANCES: ("d_bleu_instance", "d-BLEU per instance"),
-        },
-        _bleu,
-    ),
-    "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer: CHRF()),
-    "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, words=True),
-    COMET: Metric({SENTENCES: ("comet", "COMET")}, None, digits=4),
-}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its title, its metric's name, and its kind of segments."""
-
-    title: str
-    metric: str
-    level: str
-
-
-COLUMNS = {
-    key: Column(title, name, level) for name, one in METRICS.items() for level, (key, title) in one.columns.items()
-}
-DEFAULT_METRICS = tuple(name for name, metric in METRICS.items() if metric.make)  # names for --metrics
-# Columns of tables of several systems, by key; without instances, which may differ between systems.
-DEFAULT_TITLES = {
-    key: column.title
-    for key, column in COLUMNS.items()
-    if column.metric in DEFAULT_METRICS and column.level != INSTANCES
-}
-# Scores over sentences: not meaningful if a translation's number of sentences differs from its source's.
-ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)
-
-
 class SegmentStatistics:
     """A metric's counts of segments.
 
@@ -114,21 +86,13 @@ class SegmentStatistics:
         signature: all settings that are needed to reproduce the score.
     """
 
-    def __init__(
-        self,
-        name: str,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        tokenizer: str = "13a",
-        more: Sequence[Sequence[str]] = (),
-    ):
-        """Count. ``tokenizer``: sacrebleu's; ``more``: further references."""
-        every = [list(one) for one in (references, *more)]
-        if METRICS[name].words:
-            tokenizer = word_tokenizer(tokenizer, every[0])
-        self._metric = METRICS[name].make(tokenizer)
-        self._metric._extract_corpus_statistics(["a"], [["a"]] * len(every))  # completes the signature
-        self.rows = [list(row) for row in self._metric._extract_corpus_statistics(list(hypotheses), every)]
+    def __init__(self, name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"):
+        """Count; ``tokenizer`` is sacrebleu's."""
+        if name == "ter":  # which takes from the tokeniser only whether spaces separate words
+            tokenizer = word_tokenizer(tokenizer, references)
+        self._metric = METRICS[name](tokenizer)
+        self._metric._extract_corpus_statistics(["a"], [["a"]])  # completes the signature
+        self.rows = [list(row) for row in self._metric._extract_corpus_statistics(list(hypotheses), [list(references)])]
         self.signature = str(self._metric.get_signature())
 
     def of_sums(self, sums: list[float]) -> float:

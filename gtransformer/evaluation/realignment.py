@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from gtransformer.data.unspaced import SIGNS
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
-from gtransformer.preprocess.corpus import BLANK
 from gtransformer.preprocess.plain_text import Documents, divided, placed, read_sentences
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")  # how sentences are aligned if their number differs from the source's
@@ -105,16 +103,14 @@ def read_realigned(
     """Return plain text in the shape of its reference, how many documents had to be cut again, and the text as it was.
 
     Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
-    reference, or the reference is one document. Raises UserError otherwise. ``like``: the reference's file.
+    reference. Raises UserError otherwise. ``like``: the reference's file.
     """
     lines = read_sentences(path)  # once: it may be a pipe
-    documents, borders = divided(path, lines)
+    documents, _ = divided(path, lines)
     shape = [len(document) for document in reference]
     if len(lines) == sum(shape) and None not in lines:
         found = placed(path, lines, shape, like)
         return found, 0, found
-    if len(reference) == 1 and borders == BLANK:
-        documents = [list(chain.from_iterable(documents))]
     if len(documents) != len(reference):
         raise UserError(
             f"{path}: {len(documents)} document(s), but {like} has {len(reference)}; sentences can be aligned within "

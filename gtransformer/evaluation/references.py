@@ -57,22 +57,21 @@ def render(
     instance_index: InstanceIndex,
     translations: Sequence[TranslatedInstance],
     tokenizer: str | None = None,
-) -> tuple[Documents, list[list[str]], str, str]:
+) -> tuple[Documents, list[list[str]], str]:
     """Return both sides of a split as text, for the reference ``name`` of ``REFERENCES``.
 
     Args:
         tokenizer: sacrebleu's for the raw reference; the release's is 13a.
 
     Returns the reference as documents of sentences (empty if no instance has the sentence), every instance's
-    translation as sentences, sacrebleu's tokeniser for BLEU, and the name of the detokeniser. Raises UserError
-    if the reference's files are missing or do not match the instance index.
+    translation as sentences, and sacrebleu's tokeniser for BLEU. Raises UserError if the reference's files are missing
+    or do not match the instance index.
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        processor = postprocessor_for(prepared, lang)
-        texts = by_instance(produced, processor.plain_lines)
+        texts = by_instance(produced, postprocessor_for(prepared, lang).plain_lines)
         reference = read_side(prepared, instance_index, lang)
-        return reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name
+        return reference, texts, raw_tokenizer(reference, tokenizer, lang)
     text = ReleaseText(prepared, lang)
     pieces = join(instance_index, read_target_pieces(prepared, instance_index))
     wanted = []
@@ -82,7 +81,7 @@ def render(
         wanted.append(translation.taken(text.instance(instance)))
     documents = join(taken_from(translations, instance_index), wanted)
     reference = [[sentence or "" for sentence in document] for document in documents]
-    return reference, [text.instance(sentences) for sentences in produced], "13a", text.detokeniser
+    return reference, [text.instance(sentences) for sentences in produced], "13a"
 
 
 def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
@@ -98,8 +97,6 @@ class ReleaseText:
     ``de_DE`` is ``de``. Marks of tokenisation rules other than Moses' are removed first. Scores of such a corpus only
     approximate the release's.
     """
-
-    detokeniser = "sacremoses"
 
     def __init__(self, prepared: str | Path, lang: str):
         self._pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()

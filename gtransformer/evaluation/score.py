@@ -1,40 +1,42 @@
-"""Scores of systems: of their translations of a prepared split, or of plain text, against one or several references.
+"""Scores of systems: of their translations of a prepared split, or of plain text.
 
-A system is a file of generation for a prepared split (``PREFIX.jsonl``) or plain text. The former can be scored against
-each of ``references.REFERENCES``, plain text only against the untouched one, ``raw``.
+A system is what fairseq-generate wrote for a prepared split (``PREFIX.jsonl`` of ``--gen-output``, or its standard
+output with lines ``H-0``, ``H-1``, ...) or plain text. The former can be scored against each of
+``references.REFERENCES``, plain text only against the untouched one, ``raw``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.data.translations import read_translations
+from gtransformer.data.translations import TRANSLATED, TranslatedInstance, read_translations
 from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DEFAULT_METRICS, Score
+from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
-from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
+from gtransformer.evaluation.references import raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations, sentence_segments
-from gtransformer.evaluation.significance import allowed, compare
-from gtransformer.files import sha256
+from gtransformer.evaluation.significance import compare
+from gtransformer.files import read_lines, sha256
+from gtransformer.preprocess.instances import BEGIN, END
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, SPACE
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
+
+HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-generate's standard output
 
 
 @dataclass
 class Scores:
-    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over.
-
-    ``detokeniser``: name of the detokeniser of the translation; None: not detokenised.
-    """
+    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over."""
 
     values: dict[str, Score]
     segments: Segments = field(repr=False)
-    detokeniser: str | None = None
 
     @property
     def documents(self) -> Documents:
@@ -91,17 +93,36 @@ class Evaluation:
             "counts": self.counts,
             "borders": self.borders,
             "alignment": self.alignment,
-            "references": {
-                reference: {"computation": REFERENCES[reference], "detokeniser": scores.detokeniser}
-                for reference, scores in self.scores.items()
-            },
             "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
         }
 
 
 def is_generated(path: Path) -> bool:
-    """Return whether a file is generation's ``PREFIX.jsonl``, not plain text."""
-    return path.suffix == ".jsonl"
+    """Return whether a file is what generation wrote, not plain text."""
+    return path.suffix == ".jsonl" or (path.is_file() and any(map(HYPOTHESIS.match, read_lines(path))))
+
+
+def read_generated(path: Path, instance_index: InstanceIndex, prepared: Path) -> list[TranslatedInstance]:
+    """Read the best translation of every instance, in instance order.
+
+    Of standard output a line ``H-N`` is the translation of the stored instance N; ``</s>`` ends its sentences, if it
+    shows any. Raises UserError unless every instance has a translation in the pieces of the corpus.
+    """
+    if path.suffix == ".jsonl":
+        return read_translations(path, instance_index)
+    best: dict[int, list[str]] = {}
+    for found in filter(None, map(HYPOTHESIS.match, read_lines(path))):
+        text = found["text"].removesuffix(END).split(f"{END} ")
+        # Of several hypotheses the best stands first.
+        best.setdefault(int(found["number"]), [sentence.strip().removeprefix(BEGIN).strip() for sentence in text])
+    if sorted(best) != list(range(len(instance_index.instances))):
+        raise UserError(
+            f"{path}: H-lines of {len(best)} instances, but the split has {len(instance_index.instances)}; {TRANSLATED}"
+        )
+    joined = not any(SPACE in sentence for sentences in best.values() for sentence in sentences)
+    if joined and (prepared / SENTENCEPIECE_FILE).is_file():  # blanks between words would be lost
+        raise UserError(f"{path}: H-lines without SentencePiece's pieces; generate without --remove-bpe")
+    return [TranslatedInstance(*span, best[number]) for number, span in enumerate(instance_index.instances)]
 
 
 def score_translations(
@@ -116,16 +137,16 @@ def score_translations(
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
     A translation may have another number of sentences than its source. For s-BLEU it is then aligned by order
-    (``align_sentences``) or, with ``alignment`` ``mwer``, its document is cut again (``realignment``); only then may
-    plain text differ in number, too. ``counts["misaligned_instances"]`` is the number of such instances (plain text:
-    documents). d-BLEU uses the sentences as generated.
+    (``align_sentences``) or, with ``alignment`` ``mwer`` and unless instances overlap, its document is cut again
+    (``realignment``); only then may plain text differ in number, too. ``counts["misaligned_instances"]`` is the number
+    of such instances (plain text: documents). d-BLEU uses the sentences as generated.
 
     Sentences that are in no instance are left out of hypothesis and reference (``counts["left_out_sentences"]``). If
     instances overlap, a sentence's translation is from the instance in which it is current, the last sentence after
     alignment from the end, for d-BLEU and s-BLEU. There is no d-BLEU by instance then.
 
     Args:
-        hypotheses: a file of generation (``PREFIX.jsonl``), or plain text of another system, aligned with the split.
+        hypotheses: what generation wrote, or plain text of another system, aligned with the split.
         references: names from ``REFERENCES``.
         tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for most).
 
@@ -134,20 +155,22 @@ def score_translations(
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     generated = is_generated(hypotheses)
-    translations = read_translations(hypotheses, instance_index) if generated else []
+    translations = read_generated(hypotheses, instance_index, prepared) if generated else []
     scores, misaligned = {}, sum(translation.misaligned for translation in translations)
+    if not all(translation.whole for translation in translations):
+        alignment = ORDER  # of instances that overlap
     for name in references:
         if generated:
-            reference, texts, unit, detokeniser = render(name, prepared, instance_index, translations, tokenizer)
+            reference, texts, unit = render(name, prepared, instance_index, translations, tokenizer)
             segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
         elif name == "raw":
-            lang, detokeniser = instance_index.target_lang, None
+            lang = instance_index.target_lang
             reference, like = read_side(prepared, instance_index, lang), prepared / RAW / f"{split}.{lang}"
             unit = raw_tokenizer(reference, tokenizer, lang)
-            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index)
+            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index.dropped)
         else:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
-        scores[name] = Scores(segments.scores(metrics), segments, detokeniser)
+        scores[name] = Scores(segments.scores(metrics), segments)
     counts = {
         "documents": instance_index.documents,
         "instances": len(translations) if generated else len(instance_index.instances),
@@ -160,28 +183,25 @@ def score_translations(
 
 
 def score_text(
-    reference: str | Path | Sequence[str | Path],
+    reference: str | Path,
     hypotheses: str | Path,
     tokenizer: str | None = None,
     metrics: Sequence[str] = DEFAULT_METRICS,
     alignment: str = ORDER,
 ) -> Evaluation:
-    """Score a plain-text translation against one or several plain-text references; no corpus is needed.
+    """Score a plain-text translation against a plain-text reference; no corpus is needed.
 
     Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the file is one document.
     Raises UserError, naming file and line, if the files are not aligned (with ``alignment`` ``mwer``: if documents are
     not).
     """
-    path, *others = map(Path, [reference] if isinstance(reference, str | Path) else reference)
-    first, borders = read_plain(path)
-    shape = [len(document) for document in first]
-    more = [read_shaped(other, shape, path) for other in others]
-    unit = raw_tokenizer(first, tokenizer)
-    segments, misaligned = _plain_segments(Path(hypotheses), first, path, unit, alignment, more=more)
+    documents, borders = read_plain(reference)
+    unit = raw_tokenizer(documents, tokenizer)
+    segments, misaligned = _plain_segments(Path(hypotheses), documents, Path(reference), unit, alignment)
     counts = {
-        "documents": len(first),
+        "documents": len(documents),
         "instances": 0,
-        "sentences": sum(shape),
+        "sentences": sum(map(len, documents)),
         "left_out_sentences": 0,
         "misaligned_instances": misaligned,
     }
@@ -195,60 +215,41 @@ def _plain_segments(
     like: Path,
     tokenizer: str,
     alignment: str,
-    instance_index: InstanceIndex | None = None,
-    more: Sequence[Documents] = (),
+    left_out: Sequence[tuple[int, int]] = (),
 ) -> tuple[Segments, int]:
-    """Return segments of plain text, and how many of its documents had to be cut again (as the first reference)."""
+    """Return segments of plain text, and how many of its documents had to be cut again."""
     if alignment == MWER:
         words = word_tokenizer(tokenizer, sentence_segments(reference))
         text, misaligned, whole = read_realigned(path, reference, like, words)
     else:
         text, misaligned, whole = read_shaped(path, [len(document) for document in reference], like), 0, None
-    return segments_of_text(text, reference, tokenizer, instance_index, whole, more), misaligned
+    return segments_of_text(text, reference, tokenizer, left_out, whole), misaligned
 
 
 def name_systems(arguments: Sequence[str]) -> dict[str, Path]:
-    """Return file by name of every ``[NAME=]FILE``. The default name is the file's, with its folder's if files have
-    equal names.
+    """Return file by name of every ``[NAME=]FILE``; the default name is the file's.
 
     Raises UserError for two systems with one name.
     """
-    given, paths = [], []
+    named = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
-        named = bool(equals) and bool(name) and not Path(argument).exists()
-        given.append(name if named else None)
-        paths.append(Path(path if named else argument))
-    stems = [path.name.removesuffix(".jsonl").removesuffix(".txt") for path in paths]
-    if len(set(stems)) < len(stems):
-        stems = [f"{path.absolute().parent.name}/{stem}" for path, stem in zip(paths, stems, strict=True)]
-    named = dict(zip([name or stem for name, stem in zip(given, stems, strict=True)], paths, strict=True))
-    if len(named) < len(paths):
-        raise UserError("two systems have the same name; name them: --hypotheses NAME=FILE NAME=FILE")
+        if not equals or Path(argument).exists():
+            name, path = Path(argument).name.removesuffix(".jsonl").removesuffix(".txt"), argument
+        if name in named:
+            raise UserError("two systems have the same name; name them: --hypotheses NAME=FILE NAME=FILE")
+        named[name] = Path(path)
     return named
 
 
-def score_systems(named: Mapping[str, Path], score: Callable[..., Evaluation]) -> list[Evaluation]:
-    """Score every system, by name; ``score``: ``score_translations`` or ``score_text``, called with ``hypotheses``."""
-    systems = []
-    for name, path in named.items():
-        evaluation = score(hypotheses=path)
-        evaluation.name = name
-        systems.append(evaluation)
-    return systems
-
-
-def compare_systems(systems: Sequence[Evaluation], units: str, samples: int | None) -> dict[str, Any]:
-    """Return ``{reference: {score: {system: result}}}`` for all systems but the first, as JSON objects.
-
-    ``units``: what is exchanged (``significance.compare``).
-    """
+def compare_systems(systems: Sequence[Evaluation]) -> dict[str, Any]:
+    """Return ``{reference: {score: {system: result}}}`` for all systems but the first, as JSON objects."""
     results: dict[str, Any] = {}
     for reference, scores in systems[0].scores.items():
         segments = {system.name: system.scores[reference].segments for system in systems}
         results[reference] = {
-            key: {name: result.to_json() for name, result in compare(segments, key, units, samples).items()}
+            key: {name: result.to_json() for name, result in compare(segments, key).items()}
             for key in scores.values
-            if allowed(COLUMNS[key], units)
+            if key in DEFAULT_TITLES  # computed from counts that can be summed by document
         }
     return results

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
+from gtransformer.evaluation.metrics import COLUMNS, COMET, INSTANCES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation
-from gtransformer.evaluation.significance import SENTENCES
 from gtransformer.evaluation.text_table import align, difference_cell
 
 
-def table(systems: Sequence[Evaluation], tests: Mapping, units: str) -> str:
+def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
     """Return all scores with signatures, a column per system; below each score, the tests against the first system.
 
     Scores over instances, which may differ between systems, are shown for a single system only. Notes for the reader
-    follow. ``units``: what the tests exchange.
+    follow.
     """
     several = len(systems) > 1
     names = [system.name for system in systems] if several else [""]
@@ -26,29 +25,23 @@ def table(systems: Sequence[Evaluation], tests: Mapping, units: str) -> str:
             column = COLUMNS[key]
             if several and column.level == INSTANCES:
                 continue
-            cells = [score_cell(key, system.scores[reference].values[key]) for system in systems]
+            digits = 4 if key == COMET else 2
+            cells = [f"{system.scores[reference].values[key].score:.{digits}f}" for system in systems]
             rows.append([reference, column.title, *cells, f"{first.segments} {column.level}", first.signature])
             results = tests.get(reference, {}).get(key)
             if results:
                 cells = [difference_cell(result) for result in results.values()]
                 signature = next(iter(results.values()))["signature"]
-                rows.append(["", f"  {units} exchanged", "-", *cells, "", signature])
+                rows.append(["", "  documents exchanged", "-", *cells, "", signature])
     lines = [align(rows, range(2, 2 + len(systems)))]
     if list(systems[0].scores) != ["raw"]:
         lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].scores]
     counts = systems[0].counts
     if systems[0].borders is not None:
         lines.append(f"{counts['sentences']} sentences in {counts['documents']} documents, {systems[0].borders}")
-    if tests and units == SENTENCES:
-        lines.append("note: sentences of a document are not independent, so their p-values are too small")
     for system in systems:
         lines += notes(system, several)
     return "\n".join(lines)
-
-
-def score_cell(key: str, value: Score) -> str:
-    """Return a score of the column ``key``, formatted."""
-    return f"{value.score:.{METRICS[COLUMNS[key].metric].digits}f}"
 
 
 def notes(system: Evaluation, named: bool) -> Iterator[str]:
@@ -61,6 +54,4 @@ def notes(system: Evaluation, named: bool) -> Iterator[str]:
             f"sentences than their source; for scores over sentences they were {how}"
         )
     if counts["left_out_sentences"]:
-        yield (
-            f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores"
-        )
+        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")

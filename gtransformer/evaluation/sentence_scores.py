@@ -30,80 +30,44 @@ def silent(batches: Iterable) -> Iterable:
 
 @dataclass(frozen=True)
 class Layout:
-    """The form of a document as one sequence of tokens, given by indices of one dictionary; None: no symbol.
+    """The form of a text as one sequence of tokens, given by indices of one dictionary.
 
     Attributes:
-        opening: precedes each sentence and is not part of it.
-        between, closing: end each sentence but the document's last, and the last one; both are part of the sentence.
-        final: follows the source document.
-        first: the decoder's first input, if that is not the document's own first token.
+        end: ends each sentence and is part of it.
+        opening: precedes each sentence and is not part of it; the decoder starts from it. None, for a single sentence
+            of fairseq's ``transformer``: it starts from ``end``.
         given: a forced first word of sentences, which is not part of them.
     """
 
-    opening: int | None
-    between: int | None
-    closing: int
-    final: int | None
-    first: int | None
+    end: int
+    opening: int | None = None
     given: int | None = None
 
     def source(self, sentences: TokenLists) -> list[int]:
         """Return the encoder's input."""
-        tokens, _ = self._document(sentences, len(sentences))
-        return tokens if self.final is None else [*tokens, self.final]
+        return self._document(sentences)[0]
 
-    def target(self, sentences: TokenLists, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    def target(self, sentences: TokenLists) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """Return the decoder's input, its target tokens, and per sentence the span [first, end) of its target tokens.
 
-        ``sentences`` may be the beginning of a document with ``of`` sentences; then the last one ends in ``between``. A
-        decoder that starts from the document's own first token reads the whole document, as in training. Its last token
-        predicts nothing, but counts for windows that depend on the length.
+        A decoder that starts from the document's own first token reads the whole document, as in training. Its last
+        token predicts nothing, but counts for windows that depend on the length.
         """
-        tokens, spans = self._document(sentences, of)
-        if self.first is not None:
-            return [self.first, *tokens[:-1]], tokens, spans
+        tokens, spans = self._document(sentences)
+        if self.opening is None:
+            return [self.end, *tokens[:-1]], tokens, spans
         return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
-    def _document(self, sentences: TokenLists, of: int) -> tuple[list[int], list[tuple[int, int]]]:
+    def _document(self, sentences: TokenLists) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the document's tokens, and the span of each sentence in them."""
         tokens: list[int] = []
         spans = []
-        for number, sentence in enumerate(sentences, 1):
+        for sentence in sentences:
             tokens += [] if self.opening is None else [self.opening]
-            end = self.closing if number >= of else self.between
-            own = [*sentence, *([] if end is None else [end])]
-            begin = len(tokens) + (self.given is not None and own[0] == self.given)
-            spans.append((begin, len(tokens) + len(own)))
+            own = [*sentence, self.end]
+            spans.append((len(tokens) + (own[0] == self.given), len(tokens) + len(own)))
             tokens += own
         return tokens, spans
-
-
-def document_layout(dictionary: Dictionary, given: int | None = None) -> Layout:
-    """Return the layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first
-    ``<s>``.
-    """
-    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None, given)
-
-
-def marked_layout(dictionary: Dictionary) -> Layout:
-    """Return the layout of fairseq's ``translation`` task on a prepared corpus: an extra final ``</s>``; the decoder
-    starts from ``</s>``.
-    """
-    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), dictionary.eos(), dictionary.eos())
-
-
-def joined_layout(dictionary: Dictionary, separator: str) -> Layout:
-    """Return the layout of fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``, or
-    without one.
-
-    Raises UserError if the dictionary lacks the separator.
-    """
-    between = dictionary.index(separator) if separator else None
-    if between is not None and between == dictionary.unk():
-        raise UserError(
-            f"the dictionary has no symbol {separator!r}; give as --separator the symbol between sentences in training"
-        )
-    return Layout(None, between, dictionary.eos(), None, dictionary.eos())
 
 
 @dataclass(frozen=True)
@@ -150,7 +114,10 @@ class SentenceScorer:
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
         self.model, self.source, self.target, self.max_tokens = model.eval(), source, target, max_tokens
-        self.layouts = layouts or (document_layout(source), document_layout(target, prefix_of(model, target)))
+        self.layouts = layouts or (
+            Layout(source.eos(), source.bos()),
+            Layout(target.eos(), target.bos(), prefix_of(model, target)),
+        )
 
     @property
     def translates_last_sentence_only(self) -> bool:
@@ -161,8 +128,7 @@ class SentenceScorer:
     def score(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[float]]:
         """Return for each request the log probability (natural logarithm) of its scored sentences.
 
-        Batching does not change the result beyond rounding. ``progress`` wraps the list of batches. Raises UserError,
-        before the first batch, for a request that is too long for the model.
+        Batching does not change the result beyond rounding. ``progress`` wraps the list of batches.
         """
         return self._answers(requests, progress, lambda tokens: tokens.sum().item())
 
@@ -174,8 +140,6 @@ class SentenceScorer:
         self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
     ) -> list[list[Answer]]:
         """Return the results of ``finish`` on each scored sentence's log probabilities, (tokens,) float64."""
-        for request in requests:
-            self.check(request)
         results: list[list[Answer]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
@@ -213,22 +177,6 @@ class SentenceScorer:
         if batch:
             yield batch
 
-    def check(self, request: Request) -> None:
-        """Raise UserError for a request that is too long for the model."""
-        before, after = self.layouts
-        read, _, _ = after.target(request.target, len(request.source))
-        for kind, side, tokens in (
-            ("source", self.model.encoder, before.source(request.source)),
-            ("target", self.model.decoder, read),
-        ):
-            # The sinusoidal positions of this package's models are unlimited, whatever the training length.
-            most = (getattr(side, "positions", None) or side.max_positions)()
-            if len(tokens) > most:
-                raise UserError(
-                    f"{request.name}: {len(tokens)} {kind} tokens with its context, but the model takes {most}; leave "
-                    "it out, or give less context"
-                )
-
     def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[torch.Tensor, dict]:
         """Return the decoder's top states, (requests, longest, channels), and its extra outputs."""
         device = next(self.model.parameters()).device
@@ -248,7 +196,7 @@ class SentenceScorer:
 
     @torch.no_grad()
     def _score_batch(self, requests: Sequence[Request]) -> list[list[torch.Tensor]]:
-        laid_out = [self.layouts[1].target(request.target, len(request.source)) for request in requests]
+        laid_out = [self.layouts[1].target(request.target) for request in requests]
         features, extra = self.features(requests, [tokens for tokens, _, _ in laid_out])
         device = features.device
         # The output layer is expensive, so only the tokens of scored sentences go through it.

@@ -1,7 +1,7 @@
 """Paired significance test of two systems, two-sided, with a 95 % interval of the difference.
 
 The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the two systems' translations of
-units: whole documents, as the sentences of a document are not independent, or sentences, for text without documents.
+units: whole documents, as the sentences of a document are not independent.
 The p-value is the share of all 2^n exchanges whose absolute difference is at least as large as the real one. All
 exchanges are computed if there are at most ``MAX_EXACT_UNITS`` units; otherwise ``SAMPLES`` are drawn at random. With n
 units no p-value is below 2 / 2^n. With fewer than ``MIN_UNITS`` units that is above 0.05, so there is no test.
@@ -19,10 +19,9 @@ import numpy as np
 from scipy import stats
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, METRICS, SENTENCES, Column
+from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, SENTENCES
 from gtransformer.evaluation.segments import Segments
 
-UNITS = (DOCUMENTS, SENTENCES)
 MIN_UNITS = 6  # the least p-value of five is 2 / 2^5, above 0.05
 MAX_EXACT_UNITS = 15  # 2^15 exchanges take one or two seconds
 SAMPLES = 10_000  # sacrebleu's number for approximate randomisation
@@ -47,9 +46,7 @@ class Difference:
         return asdict(self)
 
 
-def compare(
-    systems: Mapping[str, Segments | Sequence[Segments]], key: str, unit: str, samples: int | None = None
-) -> dict[str, Difference]:
+def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> dict[str, Difference]:
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``COLUMNS``.
 
     A system may have several translations, of equally many training seeds. Their counts are summed by unit, and scores
@@ -68,11 +65,11 @@ def compare(
             raise UserError(f"system {name}: give equally many translations (seeds) of all systems")
         for segments in several:
             pairs = segments.pairs(column.level)
-            if (pairs.references, pairs.more) != (wanted.references, wanted.more):
+            if pairs.references != wanted.references:
                 raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
         counts = [np.array(one.statistics(column.metric, column.level).rows, dtype=np.float64) for one in several]
         rows[name] = sum(counts)
-        if unit == DOCUMENTS and column.level == SENTENCES:
+        if column.level == SENTENCES:
             rows[name] = by_document(rows[name], [document for document, _ in like.positions])
     first = like.statistics(column.metric, column.level)
 
@@ -80,16 +77,7 @@ def compare(
         return np.array([first.of_sums(total) for total in sums.tolist()])
 
     suffix = f"|{like.signed(first.signature, column.level)}"
-    return {name: paired_test(rows[baseline], rows[name], score, unit, samples, suffix) for name in others}
-
-
-def allowed(column: Column, unit: str) -> bool:
-    """Return whether a score can be tested: over its own segments, or over documents as sums of their sentences."""
-    return METRICS[column.metric].make is not None and (column.level, unit) in (
-        (SENTENCES, SENTENCES),
-        (SENTENCES, DOCUMENTS),
-        (DOCUMENTS, DOCUMENTS),
-    )
+    return {name: paired_test(rows[baseline], rows[name], score, DOCUMENTS, suffix=suffix) for name in others}
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:

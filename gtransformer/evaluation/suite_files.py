@@ -17,8 +17,9 @@ many sentences back the deciding context is).
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -27,23 +28,34 @@ from typing import Any
 import regex
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suites import Example
 from gtransformer.files import read_json, read_lines
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.ctxpro import SCORED, Entry
 
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)  # of ASCII, as in ctxpro's scorer
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 MAX_DISTANCE = 3  # sentences; antecedents further back are reported together
 SEPARATOR = "_eos"
 UNMATCHED = "note: {} segments are not the line of their 'segment id' in the documents; their context may be wrong"
-# Names of the published files of Voita et al., and what they test.
-PHENOMENA = {
-    "deixis": "deixis",
-    "lex": "lexical cohesion",
-    "ellipsis_infl": "ellipsis, inflection",
-    "ellipsis_vp": "ellipsis, verb phrase",
-}
 Pairs = list[tuple[str, str]]  # of sentences
+
+
+@dataclass(frozen=True)
+class Example:
+    """Source sentences and candidate translations of all of them, the ``correct``-th being right.
+
+    Attributes:
+        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and the others are its
+            context.
+        groups: groups of the example in the report: ``{"phenomenon": "it:er", "distance": "1"}``.
+    """
+
+    id: int
+    source: tuple[str, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    correct: int
+    whole: bool
+    groups: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,8 +92,12 @@ def read_suite(paths: Sequence[Path], context: int | None = None, documents: Pat
             "contrapro.text.en, or the format of Voita et al. ('src', 'dst', ...)"
         )
     if "src segment" in data[0]:
+        if len(paths) > 1:
+            raise UserError(f"{paths[1]}: ContraPro is one file; several are for the sets of Voita et al.")
         examples, unmatched = _json_examples(data, 1 if context is None else context, documents)
         return Suite(CONTRAPRO, LANGS, False, examples, unmatched)
+    if context is not None or documents is not None:
+        raise UserError(f"{first}: has its own context; leave --context and --documents out")
     return Suite("Voita et al. 2019", ("en", "ru"), True, [one for path in paths for one in _voita_examples(path)])
 
 
@@ -113,12 +129,30 @@ def contrapro_documents(
     return entries, sources, suite.unmatched
 
 
+def read_entries(path: Path) -> tuple[list[Entry], list[int]]:
+    """Return the entries of ctxpro or ContraPro for generation, and the numbers of those without an expected word.
+
+    ctxpro's are those of its file; ContraPro's have the same form.
+    """
+    data = None if path.is_dir() else read_json(path)
+    of_ctxpro = isinstance(data, list) and {"expected", "rule"} <= data[0].keys()
+    entries = data if of_ctxpro else _without_context(path)
+    odd = [
+        number for number, entry in enumerate(entries) if not entry["expected"].translate(WITHOUT_PUNCTUATION).strip()
+    ]
+    return entries, odd
+
+
+def _without_context(path: Path) -> list[Entry]:
+    """Return ContraPro's entries for documents of any number of sentences."""
+    entries, _, _ = contrapro_documents(path, 0)
+    return [{key: value for key, value in entry.items() if key != SCORED} for entry in entries]
+
+
 # ContraPro as JSON
 
 
-def _json_examples(
-    data: Sequence[dict[str, Any]], context: int, documents: Path | None
-) -> tuple[list[Example], int]:
+def _json_examples(data: Sequence[dict[str, Any]], context: int, documents: Path | None) -> tuple[list[Example], int]:
     """Return the examples of a parsed ``contrapro.json``, with up to ``context`` previous sentences, and how many
     differ from their line in the documents.
     """
@@ -218,15 +252,13 @@ def _example(number: int, before: Pairs, source: str, texts: list[str], groups: 
 
 
 def _voita_examples(path: Path) -> list[Example]:
-    """Return the examples of a file."""
-    stem = path.name.split(".")[0]  # an unknown name is used as it is
-    phenomenon = next((title for start, title in PHENOMENA.items() if stem.startswith(start)), stem)
+    """Return the examples of a file; its name is the phenomenon."""
     examples = []
     for number, entry in enumerate(read_json(path)):
         source, *targets = map(_split_sentences, (entry["src"], *entry["dst"]))
         if {len(target) for target in targets} != {len(source)}:
             raise UserError(f"{path}: entry {number}: sentences (by {SEPARATOR}) of source and translations differ")
-        groups = {"phenomenon": phenomenon}
+        groups = {"phenomenon": path.name.split(".")[0]}
         if entry.get("ctx_dist") is not None:
             groups["distance"] = str(entry["ctx_dist"])
         examples.append(Example(number, source, tuple(targets), entry["true_ind"], True, groups))

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
+from gtransformer.evaluation.suite_files import Example
 
 Encode = Callable[[Sequence[str]], TokenLists]
-
-
-@dataclass(frozen=True)
-class Example:
-    """Source sentences and candidate translations of all of them, the ``correct``-th being right.
-
-    Attributes:
-        whole: a candidate's score is over all its sentences. Otherwise it is over the last one, and the others are its
-            context.
-        groups: groups of the example in the report: ``{"phenomenon": "it:er", "distance": "1"}``.
-    """
-
-    id: int
-    source: tuple[str, ...]
-    candidates: tuple[tuple[str, ...], ...]
-    correct: int
-    whole: bool
-    groups: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,8 +59,6 @@ def score_examples(
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
-
-    Raises UserError for an example that is too long for the model.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
@@ -139,4 +120,4 @@ def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
     names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
     kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}
     within = ["distance"] if {"phenomenon", "distance"} <= kinds.keys() else []
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, names, within) | ties(scores)
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, within) | ties(scores)

@@ -41,3 +41,24 @@ def sign_cell(part: Mapping[str, Any]) -> str:
     """Return a sign test's result from its JSON object: ``+5 -1 p 0.22``."""
     shown = "too few" if part["p_value"] is None else f"p {part['p_value']:.2g}"
     return f"+{part['better']} -{part['worse']} {shown}"
+
+
+def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping] | None = None) -> str:
+    """Return a row per system and phenomenon: accuracy, right items, these by distance, and the sign test.
+
+    ``systems`` and ``tests`` are reports of ``accuracy.report`` by name.
+    """
+    distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", ()))
+    rows = [["system", "phenomenon", "accuracy", "right", *(f"at {distance}" for distance in distances), "sign test"]]
+    for name, system in systems.items():
+        within = system.get("by_phenomenon_and_distance", {}) | {"all": system.get("by_distance", {})}
+        for part, found in {**system["by_phenomenon"], "all": system["total"]}.items():
+            cells = [found, *(within.get(part, {}).get(distance) for distance in distances)]
+            shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
+            test = "-"
+            if tests and name in tests:
+                test = sign_cell(tests[name]["total"] if part == "all" else tests[name]["by_phenomenon"][part])
+            rows.append([name, part, with_error(found), *shown, test])
+    if not tests:
+        rows = [row[:-1] for row in rows]
+    return align(rows, range(2, len(rows[0])))

@@ -11,7 +11,6 @@ from typing import Any
 
 from scipy import stats
 
-from gtransformer.evaluation.metrics import DOCUMENTS
 from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.segments import Segments
 from gtransformer.evaluation.significance import compare
@@ -65,7 +64,7 @@ class Translations:
     def test(self, key: str, baseline: Sequence[Path], system: Sequence[Path]) -> dict[str, Any]:
         """Return the test of a system against the baseline over documents, of the same seeds (``compare``)."""
         texts = {name: [self.segments(one) for one in own] for name, own in (("", baseline), ("system", system))}
-        return compare(texts, key, DOCUMENTS)["system"].to_json()
+        return compare(texts, key)["system"].to_json()
 
 
 def pack(texts: Mapping[str, Path], path: Path) -> None:

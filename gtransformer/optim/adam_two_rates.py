@@ -55,13 +55,6 @@ class AdamTwoRates(FusedAdam):
         super().__init__(cfg, list(groups.values()))
         self.set_lr(self.optimizer_config["lr"])
 
-    def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:
-        """Load fairseq's state, but keep each group's scale and weight decay of this run."""
-        own = [{name: group[name] for name in ("lr_scale", "weight_decay")} for group in self.param_groups]
-        super().load_state_dict(state_dict, optimizer_overrides)
-        for group, settings in zip(self.param_groups, own, strict=True):
-            group.update(settings)
-
     @property
     def supports_flat_params(self) -> bool:
         """False: a flat parameter would belong to both groups."""
@@ -69,10 +62,10 @@ class AdamTwoRates(FusedAdam):
 
     def get_lr(self) -> float:
         """Return the scheduler's learning rate."""
-        return self.rate
+        group = max(self.param_groups, key=lambda group: group["lr_scale"])  # a scale may be 0
+        return group["lr"] / group["lr_scale"]
 
     def set_lr(self, lr: float) -> None:
         """Set every group's learning rate from the scheduler's."""
-        self.rate = lr
         for group in self.param_groups:
             group["lr"] = lr * group["lr_scale"]

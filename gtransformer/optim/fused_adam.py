@@ -15,6 +15,7 @@ from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
 NAME = "fused_adam"
+OWN = ("betas", "eps", "weight_decay", "lr_scale")  # settings of a group of parameters that are this training's own
 
 
 @register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the same configuration, so that it can replace "adam"
@@ -29,6 +30,13 @@ class FusedAdam(FairseqAdam):
         super().__init__(cfg, params)
         if not any(p.dtype in (torch.float16, torch.bfloat16) for p in self.params):
             self._optimizer = FusedAdamW(params, fused=True, **self.optimizer_config)
+
+    def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:
+        """Load the state, but keep the settings of this training, where fairseq takes those of the checkpoint."""
+        own = [{name: group[name] for name in OWN if name in group} for group in self.param_groups]
+        super().load_state_dict(state_dict, optimizer_overrides)
+        for group, settings in zip(self.param_groups, own, strict=True):
+            group.update(settings)
 
     @property
     def supports_flat_params(self) -> bool:

@@ -146,16 +146,8 @@ class Postprocessor:
         words = remove_bpe_lines(lines)
         return self._detokeniser(words if self.given else detruecase(words, self.exact))
 
-    @property
-    def name(self) -> str:
-        """Name of the detokeniser, for records of scores."""
-        return "gtransformer" if self.exact else "sacremoses"
-
-
 class PieceJoiner:
     """A converter of SentencePiece's pieces to plain text; such text is not tokenised or truecased."""
-
-    name = "sentencepiece"
 
     def __init__(self, prepared: str | Path, lang: str):
         settings = read_settings(prepared)

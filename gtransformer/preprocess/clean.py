@@ -24,30 +24,28 @@ from gtransformer.preprocess.parallel import progress
 class CleanReport:
     """Counts of cleaning one split.
 
-    ``kept_incomplete``: pairs with an empty side that were kept.
+    Attributes:
+        dropped: pairs with an empty side.
+        dropped_documents: documents that this emptied.
+        kept_empty_source, kept_empty_target: pairs that were kept although this side is empty.
     """
 
     documents_read: int = 0
     sentences_read: int = 0
-    dropped_empty_source: int = 0
-    dropped_empty_target: int = 0
-    dropped_empty_both: int = 0
+    dropped: int = 0
     dropped_documents: int = 0
     documents: int = 0
     sentences: int = 0
     pairs_of_one_text: int = 0
     borders: str = ""
-    kept_incomplete: int = 0
     kept_empty_source: int = 0
     kept_empty_target: int = 0
 
     def summary(self) -> str:
         """Return one line for the terminal."""
-        empty = self.dropped_empty_source + self.dropped_empty_target + self.dropped_empty_both
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
-            f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; kept "
-            f"{self.kept_incomplete}"
+            f"{self.dropped} pairs with an empty side and {self.dropped_documents} documents that this emptied"
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
@@ -73,27 +71,21 @@ def clean_documents(
         every_line: keep pairs with a blank side; that side becomes empty.
     """
     for document in documents:
-        report.documents_read += 1
         kept = []
         for pair in document:
-            report.sentences_read += 1
-            source, target = clean_line(pair[0]), clean_line(pair[1])
-            no_source, no_target = is_blank(source), is_blank(target)
-            report.pairs_of_one_text += source == target and not no_source
-            if not (no_source or no_target):
+            source, target = ("" if is_blank(line) else line for line in map(clean_line, pair))
+            report.pairs_of_one_text += source == target != ""
+            if every_line:
+                report.kept_empty_source += not source
+                report.kept_empty_target += not target
+            if every_line or (source and target):
                 kept.append((source, target))
-            elif every_line:
-                report.kept_incomplete += 1
-                report.kept_empty_source += no_source
-                report.kept_empty_target += no_target
-                kept.append(("" if no_source else source, "" if no_target else target))
-            else:
-                report.dropped_empty_both += no_source and no_target
-                report.dropped_empty_source += no_source and not no_target
-                report.dropped_empty_target += no_target and not no_source
+        report.documents_read += 1
+        report.sentences_read += len(document)
+        report.dropped += len(document) - len(kept)
+        report.sentences += len(kept)
         if kept:
             report.documents += 1
-            report.sentences += len(kept)
             yield kept
         else:
             report.dropped_documents += 1
@@ -116,9 +108,12 @@ def clean_files(
 
     def cleaned() -> Iterator[list[Pair]]:
         documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
-        yield from clean_documents(documents, report, every_line)
+        complete = False
+        for document in clean_documents(documents, report, every_line):
+            complete = complete or any(source and target for source, target in document)
+            yield document
         # Raised while the files are written, so that they are removed.
-        if report.sentences == report.kept_incomplete:
+        if not complete:
             raise fault(source, 1, "no sentence pair has text on both sides; check the files")
 
     for _ in write_pairs(outputs, cleaned()):

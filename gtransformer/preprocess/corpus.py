@@ -27,8 +27,11 @@ _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(
 
 # How files of other programs begin: SGM, XML, TMX, HTML, JSON, subtitles.
 _OTHER_FORMAT = re.compile(
-    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|<(?:html|head|body|tmx|mteval)>|"
-    r"[\[{]\s*(?:[\"\[{]|$)|WEBVTT\b|(?:1\n)?\d+:\d\d:\d\d[,.]\d+ --> \d"
+    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|"  # markup with attributes
+    r"<(?:html|head|body|tmx|mteval)>|<(?:div|table|ul|ol|resources|doc|dataset)>\n|"  # markup
+    r"[\[{]\s*(?:[\"\[{]|$)|(?:#.*\n)?msgid \"|"  # JSON, gettext's PO
+    r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|(?:\d+\n)?\d+:\d\d:\d\d[,.]\d+ --> \d",  # subtitles
+    re.IGNORECASE,
 )
 
 Pair = tuple[str, str]

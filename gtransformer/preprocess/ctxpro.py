@@ -7,7 +7,8 @@ translated, and where the target has the antecedent, the reference of that sente
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +16,24 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_json, read_lines, write_json
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines, fault, raw_file
-from gtransformer.preprocess.formats.documents import one_line
 from gtransformer.preprocess.plain_text import bare, read_shaped
 
 SEPARATOR = "<eos>"
 # What is added to an entry: the numbers of the sentence that is judged and of the one with the antecedent, from 0.
 SCORED, ANTECEDENT = "scored sentence", "antecedent sentence"
 REFERENCES = {ANTECEDENT: "ref ante segment", SCORED: "ref segment"}  # their references in an entry
-WRONG = "wrong forms"  # optional key of an entry, for suites that know them
 
 Entry = dict[str, Any]
 
 
-def is_ctxpro(data: object) -> bool:
-    """Return whether this is the content of a file of ctxpro."""
-    first = data[0] if isinstance(data, list) and data else None
-    return isinstance(first, dict) and {"expected", "rule"} <= first.keys()
-
-
-def read_expectations(path: Path) -> list[Entry]:
-    """Return the entries of a file of ctxpro. Raise UserError for another file, and for an entry without words."""
+def read_entries(path: Path) -> list[Entry]:
+    """Return the entries of a file of ctxpro."""
     data = read_json(path)
-    if not is_ctxpro(data):
+    first = data[0] if isinstance(data, list) and data else None
+    if not isinstance(first, dict) or not {"expected", "rule"} <= first.keys():
         raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
-    for number, entry in enumerate(data):
-        if not bare(entry["expected"]):
-            raise UserError(f"{path}: entry {number}: 'expected' has no word")
     return data
+
 
 
 def film(entry: Entry) -> str | None:
@@ -57,45 +49,52 @@ def read_items(items: Path, inputs: Path) -> Iterator[tuple[Entry, list[str]]]:
 
     Raises UserError, naming the line, for inputs that are not of these entries.
     """
-    entries, lines = read_expectations(items), list(read_lines(inputs))
+    entries, lines = read_entries(items), list(read_lines(inputs))
     if len(entries) != len(lines):
         raise UserError(f"{inputs}: has {len(lines)} lines, but {items} has {len(entries)} entries")
     for number, (entry, line) in enumerate(zip(entries, lines, strict=True)):
+        check_reserved(inputs, f"line {number + 1}", line)
         sentences = [clean_line(sentence) for sentence in line.split(SEPARATOR)]
-        for sentence in sentences:
-            check_reserved(inputs, f"line {number + 1}", sentence)
         last = len(sentences) - 1
         if not _same(sentences[last], entry["src segment"]):
             raise fault(inputs, number + 1, f"its last sentence is not 'src segment' of entry {number} of {items}")
+        entry[SCORED] = last
         at = last - (entry.get("ante distance") or 0)
         known = 0 <= at < last and isinstance(entry.get("ref ante segment"), str)
-        known = known and _same(sentences[at], entry.get("src ante segment") or "")
-        yield entry | {SCORED: last} | ({ANTECEDENT: at} if known else {}), sentences
-
-
-def read_suite(
-    items: Sequence[Path], inputs: Sequence[Path], without: Sequence[Path] = ()
-) -> tuple[list[Entry], list[list[str]], int]:
-    """Return entries and documents of several files, and how many items were left out, of films that are in others.
-
-    Args:
-        inputs: for each file of ``items``.
-        without: files of ctxpro, such as a test set.
-
-    Raises UserError as ``read_items``, and if no item is left.
-    """
-    if len(items) != len(inputs):
-        raise UserError(f"{inputs[-1]}: {len(items)} files of items, but {len(inputs)} of inputs")
-    films = {film(entry) for path in without for entry in read_expectations(path)} - {None}
-    pairs = [pair for paths in zip(items, inputs, strict=True) for pair in read_items(*paths)]
-    kept = [(entry, document) for entry, document in pairs if film(entry) not in films]
-    if not kept:
-        raise UserError(f"{items[0]}: no item is left; all their films are in the files of --without")
-    return [entry for entry, _ in kept], [document for _, document in kept], len(pairs) - len(kept)
+        if known and _same(sentences[at], entry.get("src ante segment") or ""):
+            entry[ANTECEDENT] = at
+        yield entry, sentences
 
 
 def _same(sentence: str, segment: str) -> bool:
     return sentence.split() == clean_line(segment).split()
+
+
+def read_suite(
+    items: Sequence[Path], inputs: Sequence[Path], without: Sequence[Path] = ()
+) -> tuple[list[Entry], list[list[str]], Mapping[str, list[str]]]:
+    """Return entries and documents of several files, and which entries were left out, by reason.
+
+    Left out are entries whose expected word is none (``-`` in some published sets), and films of other files.
+
+    Args:
+        inputs: for each file of ``items``.
+        without: files of ctxpro, such as a test set.
+    """
+    films = {film(entry) for path in without for entry in read_entries(path)} - {None}
+    entries, documents, left_out = [], [], defaultdict(list)
+    for paths in zip(items, inputs, strict=True):
+        for number, (entry, document) in enumerate(read_items(*paths)):
+            if not bare(entry["expected"]):
+                left_out["without an expected word"].append(f"entry {number} of {paths[0].name}")
+            elif film(entry) in films:
+                left_out["of films that are in other files"].append(f"entry {number} of {paths[0].name}")
+            else:
+                entries.append(entry)
+                documents.append(document)
+    if not entries:
+        raise UserError(f"{items[0]}: no item is left")
+    return entries, documents, left_out
 
 
 def write_sources(
@@ -116,24 +115,18 @@ def write_sources(
 
 
 def with_translations(
-    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, written: Sequence[Path]
+    entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, source: Path
 ) -> list[list[Pair]]:
     """Return documents with their target side: a translation of the source, and the references that entries have.
 
-    Args:
-        translations: line by line, of the documents in the first file.
-        written: that file and the entries', as ``write_sources`` returns them.
-
-    Raises UserError, naming file and line or entry, where the two cannot be aligned.
+    ``translations``: of the file ``source``, line by line.
     """
     pairs = []
-    source, items = written
     targets = read_shaped(translations, [len(document) for document in documents], source)
-    for number, (entry, document, target) in enumerate(zip(entries, documents, targets, strict=True)):
-        target = list(target)
+    for entry, document, target in zip(entries, documents, targets, strict=True):
         for place, key in REFERENCES.items():
             if place in entry:
-                text = one_line(clean_line(entry[key]))
-                target[entry[place]] = check_reserved(items, f"entry {number}, {key!r}", text)
+                text = clean_line(entry[key].replace("\n", " "))
+                target[entry[place]] = check_reserved(source, f"item of {text!r}", text)
         pairs.append(list(zip(document, target, strict=True)))
     return pairs

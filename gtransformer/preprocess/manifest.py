@@ -84,9 +84,13 @@ def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> 
     values = {**asdict(settings), "langs": list(settings.order())}
     del values["workers"]
     values |= {name: bool(values[name]) for name in PATHS}
-    raw = {path.name: sha256(path) for files in splits.values() for path in files}
     given = {path.name: sha256(path) for path in settings.given_files()}
-    return {"settings": values, "given": given, "inputs": raw}
+    return {"settings": values, "given": given, "inputs": checksums(splits)}
+
+
+def checksums(splits: Mapping[str, tuple[Path, Path]]) -> dict[str, str]:
+    """Return the SHA-256 of the raw files of each split, by their names."""
+    return {path.name: sha256(path) for files in splits.values() for path in files}
 
 
 def difference(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
@@ -123,8 +127,12 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
     if not overwrite:
         raise UserError(
             f"{output}: prepared otherwise ({changed}), and models of it need it as it is; give another directory, "
-            "or, if no model of it is needed any more, --overwrite"
+            "or, if no model of it is needed any more, gtransformer prepare --overwrite"
         )
+    own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
+    others = sorted(one.name for one in output.iterdir() if one.name not in own)
+    if others:
+        raise UserError(f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it away first")
     return None
 
 
@@ -143,9 +151,7 @@ def split_counts(
         "unknown_tokens": unknown,
         "sentences_over_instance_limit": cut.sentences_over_instance_limit,
         "dropped": {
-            "empty_source": clean.dropped_empty_source,
-            "empty_target": clean.dropped_empty_target,
-            "empty_both": clean.dropped_empty_both,
+            "empty_side": clean.dropped,
             "longer_than_max_sentence_tokens": cut.dropped_too_long,
             "without_source": cut.without_source,
             "documents_emptied_by_cleaning": clean.dropped_documents,

@@ -69,7 +69,7 @@ def prepare(
         counts = build(splits, work, settings)
         shutil.rmtree(work / STEPS)
         made = manifest.write(work, settings, wanted, counts, command)
-        if output.exists():
+        if output.exists():  # the corpus that was kept, and nothing else (``manifest.kept``)
             shutil.rmtree(output)
         os.replace(work, output)
     finally:

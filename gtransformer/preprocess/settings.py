@@ -68,6 +68,10 @@ class Settings:
             raise UserError(f"--langs {given}: name {self.source_lang} and {self.target_lang}, too")
         if bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary):
             raise UserError("--dictionary belongs to --sentencepiece or --bpe-codes; give both, from the same model")
+        for name in ("bpe_merges", "max_instance_tokens", "max_sentence_tokens", "max_sents"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{option(name)} {value}: give at least 1")
         cutters = [option(name) for name in ("sentencepiece", "bpe_codes", "bert", "vocabulary") if getattr(self, name)]
         if len(cutters) > 1:
             raise UserError(f"{' and '.join(cutters)} each define subwords; give one of them")
@@ -133,6 +137,8 @@ def with_vocabulary(settings: Settings) -> Settings:
     lent = read_settings(folder)
     if lent.get("sentencepiece"):
         return _with_pieces(settings, folder, lent)
+    if "bpe_merges" not in lent:
+        raise UserError(f"{folder}: an exported model; name the corpus that it was trained on")
     for name in ("moses_rules", "normalise_punctuation"):
         if getattr(settings, name) and not lent[name]:
             raise UserError(f"{option(name)}: {folder} was prepared without it; leave it out")

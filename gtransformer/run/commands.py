@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import shlex
 import sys
@@ -46,10 +45,6 @@ def run_command(recipe: str, corpus: Path, stage: str, options: Options, changes
     sets = [argument for change in changes for argument in ("--set", change)]
     return python_command("gtransformer.cli.run", recipe, str(corpus), stage, options) + sets
 
-
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """Return the parser of a command of this package."""
-    return importlib.import_module(f"gtransformer.cli.{name}").build_parser()
 
 
 def call_command(name: str, *parts: str | Options) -> None:

@@ -13,10 +13,17 @@ import torch
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import read_json, read_record, write_json
+from gtransformer.files import MODEL_FILE, read_json, read_record, sha256, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
-from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
+from gtransformer.preprocess.manifest import (
+    NOTED,
+    check_noted,
+    check_translated,
+    checksums,
+    noted_digests,
+    source_text,
+)
 from gtransformer.run.commands import (
     as_typed_by_hand,
     device_options,
@@ -59,6 +66,7 @@ class Run:
     again: bool = False
     pretrained: Path | None = None  # the checkpoint that training starts from
     dry: bool = False  # commands are printed, not run
+    other_prepared: bool = False  # the user names the prepared corpus
 
     @property
     def model(self) -> Path:
@@ -104,6 +112,7 @@ class Run:
         given = {dashed(change.partition("=")[0]) for change in self.recipe.changes}
         shared = self.recipe.prepared_from and self.prepared != self.directory / "prepared"
         if shared and manifest.is_file() and not self.dry and not any(name.startswith("prepare.") for name in given):
+            self._check_inputs()
             print(f"[prepare] done before, see {manifest}")
             return
         options = self.recipe.preparing()
@@ -133,7 +142,7 @@ class Run:
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
         if not self.dry:
-            self._check_resumed(checkpoints, learning)
+            self._check_resumed(checkpoints, learning, start_digests(options))
         trained = was_run("train", command + self.extra, self.directory) and any(checkpoints.glob("*.pt"))
         if trained and not self.again and not self.dry:
             print(f"[train] done before, see {self.directory / 'train.json'}; to train on, give a higher max-update")
@@ -145,17 +154,21 @@ class Run:
             options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.model}
             self._run("average", python_command("gtransformer.cli.average", str(checkpoints), options), {})
 
-    def _check_resumed(self, checkpoints: Path, options: dict[str, str]) -> None:
-        """Note the corpus and the options of a training with its checkpoints.
+    def _check_resumed(self, checkpoints: Path, options: dict[str, str], starts: dict[str, str]) -> None:
+        """Note the corpus, the options and the start models (``start_digests``) of a training with its checkpoints.
 
-        Raises UserError if the existing model was trained on another corpus or (unless ``again``) with other options:
-        fairseq-train would go on silently, or do nothing.
+        Raises UserError if the existing model was trained on another corpus, from another model or (unless ``again``)
+        with other options: fairseq-train would go on silently, or do nothing.
         """
-        now = noted_digests(self.prepared) | {"options": options, "generate": self.recipe.options("generate")}
+        now = noted_digests(self.prepared) | {"options": options, "starts": starts}
+        now["generate"] = self.recipe.options("generate")
         before = read_record(checkpoints / NOTED) if any(checkpoints.glob("*.pt")) else {}
         advice = f"choose another directory with --output, or remove {checkpoints} to train again"
         if before.get("corpus", now["corpus"]) != now["corpus"]:
             raise UserError(f"{checkpoints}: the model there was trained on another corpus; {advice}")
+        for name, sha in before.get("starts", {}).items():
+            if starts.get(name, sha) != sha:
+                raise UserError(f"{checkpoints}: the training there began from another {name}; {advice}")
         trained = before.get("options", options)
         other = sorted(name for name in trained.keys() | options.keys() if trained.get(name) != options.get(name))
         if other and not self.again:
@@ -204,6 +217,8 @@ class Run:
             self.translations.unlink(missing_ok=True)
         text = None if self.dry else source_text(self.prepared, self.split)
         self._run(f"generate.{self.split}", command, {"translations": str(self.translations), "translated": text})
+        if not self.dry and not self.translations.is_file():
+            raise UserError(f"{self.translations}: not written; fairseq-generate did not translate every instance")
 
     def score(self) -> None:
         """Score the translations against the original text and, if possible, as the release does.
@@ -237,11 +252,22 @@ class Run:
         changes = [*self.recipe.changes, *([" ".join([stage, "--", *extra])] if extra else [])]
         run_stage(name, command + extra, self.directory, {"recipe": self.recipe.name, "changes": changes} | results)
 
+    def _check_inputs(self) -> None:
+        """Raise UserError if the corpus was prepared from other raw files: another corpus may have the same name."""
+        splits = find_splits(self.raw, *(plain_language(lang) for lang in self.recipe.pair))
+        if read_json(self.prepared / "manifest.json")["inputs"] != checksums(splits):
+            raise UserError(
+                f"{self.prepared}: prepared from other files than {self.raw} holds now; give another --runs for "
+                "another corpus of this name, or prepare again"
+            )
+
     def _need_prepared(self, split: str) -> None:
         if self.dry:
             return
         if not (self.prepared / "manifest.json").is_file():
             raise UserError(f"{self.prepared}: no prepared corpus; first run stage prepare")
+        if not self.other_prepared:
+            self._check_inputs()
         if not list((self.prepared / "bin").glob(f"{split}.*.idx")):
             raise UserError(f"{self.prepared}: no {split} set; choose another one with --split")
 
@@ -253,6 +279,17 @@ class Run:
                 f"{path}: does not exist yet, but recipe '{self.recipe.name}' {why}; first run recipe {other} on "
                 f"{self.raw}"
             )
+
+
+def start_digests(options: Options) -> dict[str, str]:
+    """Return the SHA-256 of the models that a training starts from, by option; of a model directory its checkpoint."""
+    found = {}
+    for name in ("finetune-from-model", "sentence-model"):
+        path = Path(str(options.get(name)))
+        path = path / MODEL_FILE if path.is_dir() else path
+        if name in options and path.is_file():
+            found[name] = sha256(path)
+    return found
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
@@ -296,4 +333,5 @@ def make_run(args: argparse.Namespace) -> Run:
         args.again,
         pretrained,
         args.dry_run,
+        args.prepared is not None,
     )

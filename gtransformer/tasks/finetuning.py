@@ -47,6 +47,13 @@ def prepare_finetuning(
         model.load_bert(bert)
     if hasattr(cfg, "load_partial"):
         check_pretrained(cfg, whole, dictionaries)
+    if goes_on(whole) and not whole.checkpoint.reset_optimizer:
+        last = Path(whole.checkpoint.save_dir) / LAST
+        if load_lazily(last).get("last_optimizer_state") is None:
+            raise UserError(
+                f"{last}: has no state of the optimizer (--no-save-optimizer-state), so the learning rate would begin "
+                "again; choose another --save-dir"
+            )
     if getattr(cfg, "freeze_sentence_parameters", False):
         freeze_pretrained(model, whole)
     elif str(getattr(cfg, "trained_parameters", None) or ALL_PARAMETERS) != ALL_PARAMETERS:
@@ -68,6 +75,8 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         raise UserError(f"{option}: there is no model to start from; give --finetune-from-model and --load-partial")
     if whole is not None and (whole.common.fp16 or whole.common.bf16):
         raise UserError(f"{option}: --fp16 and --bf16 round all parameters; give --amp or --autocast bfloat16 instead")
+    if whole is not None and whole.task.doc_noise_mask and getattr(model.cfg, "output_words", None) is not None:
+        raise UserError(f"{option}: <mask> is new in the dictionary and would stay random; leave --doc-noise-mask out")
     names = [name for name, _ in model.named_parameters()]
     new = {name for name in names if not model.is_pretrained(name)}
     layers = {layer_of(name) for name in new} - {None} if trained == TOP else set()
@@ -190,7 +199,10 @@ def add_hours_of_start(whole: DictConfig) -> None:
     Args:
         whole: all options of the training; they are changed.
     """
-    start = whole.checkpoint.get("continue_once") or whole.checkpoint.finetune_from_model
-    if start and whole.optimization.stop_time_hours > 0:
+    options = whole.checkpoint
+    start = options.get("continue_once") or options.finetune_from_model
+    if options.restore_file != LAST and options.reset_optimizer:  # the release's way to name the start
+        start = options.restore_file
+    if start and Path(start).is_file() and whole.optimization.stop_time_hours > 0:
         before = (load_lazily(Path(start)).get("extra_state") or {}).get("previous_training_time", 0.0)
         whole.optimization.stop_time_hours += before / 3600

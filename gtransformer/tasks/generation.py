@@ -18,6 +18,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.scoring import BaseScorer, register_scorer
 from fairseq.tasks import FairseqTask
+from omegaconf import OmegaConf, open_dict
 from torch import nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, with_input
@@ -59,6 +60,13 @@ def check_generation(args: Any) -> None:
         raise UserError("--sampling-topk is for --sampling; give that, too")
     if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
+
+
+def score_by_sacrebleu(args: Any) -> None:
+    """Let ``--sacrebleu`` set ``--scoring sacrebleu`` of the same command, as in the release; fairseq ignores it."""
+    if OmegaConf.is_config(args) and args.sacrebleu and args._get_root() is not args:
+        with open_dict(args._get_root()) as whole:
+            whole.scoring = {"_name": "sacrebleu"}
 
 
 def check_models(models: Sequence[nn.Module], args: Namespace, options: Options) -> None:

@@ -111,6 +111,10 @@ class Options:
                 "--autocast float16 cannot train: nothing scales the loss, and small gradients would vanish; give "
                 "--autocast bfloat16, or fairseq's --fp16"
             )
+        if str(self.cfg.context_loss) == "off" and not self.scheme.with_context:
+            raise UserError("--context-loss off is for --instances sliding and current, which have context")
+        if self.cfg.max_pair_tokens is not None and self.scheme.kind == STORED:
+            raise UserError("--max-pair-tokens is for instances that are built when data are loaded; give --instances")
         if self.ordered and any(weight % 1 for weight in self.weights):
             raise UserError(
                 f"--training-weights {self.cfg.training_weights}: documents would have gaps in --batch-order document; "

@@ -36,6 +36,7 @@ from gtransformer.tasks.generation import (
     check_models,
     make_generator,
     prefix_of,
+    score_by_sacrebleu,
     split_sentences,
 )
 from gtransformer.tasks.loading import (
@@ -192,6 +193,7 @@ class TranslationDocTask(FairseqTask):
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
         """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences."""
         check_generation(args)
+        score_by_sacrebleu(args)
         check_models(models, args, self.options)
         for model in models:
             self.options.check_batches(model)

@@ -180,6 +180,7 @@ class GTransformer:
         lines: Iterable[str],
         options: SearchOptions | None = None,
         split: Callable[[str], list[str]] | None = None,
+        one_document: bool = False,
     ) -> Iterator[list[TranslatedLine]]:
         """Translate a text of any length as a stream, in bounded memory.
 
@@ -188,12 +189,13 @@ class GTransformer:
                 text does not start with ``<d>``.
             options: search options (default: the model directory's).
             split: splits a line of running text into sentences; None: a line is a sentence.
+            one_document: blank lines do not end a document.
 
         Yields:
             windows of consecutive lines; each line of the input once, in order.
         """
         options = self._with_strategy(options or self.options)
-        text = read_text(lines, self.chain.encode, split, self._longest_sentence(options))
+        text = read_text(lines, self.chain.encode, split, self._longest_sentence(options), one_document)
         for window in self._windows(text, options):
             yield self._translate(window, options)
 
@@ -243,17 +245,17 @@ class GTransformer:
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
         return [
-            TranslatedLine(line, join(parts, self._between), ended)
+            TranslatedLine(line, join(parts, self._between, line.mark), ended)
             for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
         ]
 
 
-def join(parts: list[list[Translation]], between: str = " ") -> list[Translation]:
+def join(parts: list[list[Translation]], between: str = " ", mark: str = "") -> list[Translation]:
     """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
-    sentences. ``between``: what stands between sentences.
+    sentences. ``between``: what stands between sentences; ``mark``: before them.
     """
     ranks = min((len(part) for part in parts), default=0)
     return [
-        Translation(between.join(part[rank].text for part in parts), sum(part[rank].score for part in parts))
+        Translation(mark + between.join(part[rank].text for part in parts), sum(part[rank].score for part in parts))
         for rank in range(ranks)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,6 +15,8 @@ from gtransformer.preprocess.characters import clean_line, is_blank
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.preprocess.pieces import SPACE
 
+# Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a date.
+LIST_MARK = re.compile(r" *(?:(?:[-*+•>]|#{1,6}|\d{1,3}\)) +)*")
 CHUNK = 256  # lines that are encoded together
 MOST_LINES = 10_000  # of a window, also of blank lines
 
@@ -56,6 +59,7 @@ class InputLine:
         position: after the line; for a sentence these are its own numbers, from 1.
         breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin with ``<d>``).
         sentences: the sentences to translate: one, several of running text, none of a blank line.
+        mark: blanks and list mark at its beginning, which are not translated.
         tokens: their subwords; a sentence longer than the model's positions is split into several parts.
     """
 
@@ -63,6 +67,7 @@ class InputLine:
     position: TextPosition
     breaks: bool
     sentences: list[str] = field(default_factory=list)
+    mark: str = ""
     tokens: list[list[str]] = field(default_factory=list)
 
     @property
@@ -76,6 +81,7 @@ def read_text(
     encode: Encode,
     split: Callable[[str], list[str]] | None = None,
     longest: int | None = None,
+    one_document: bool = False,
 ) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
 
@@ -87,8 +93,9 @@ def read_text(
         encode: function from sentences to their subwords.
         split: function from a line of running text to its sentences; None: a line is a sentence.
         longest: maximum subwords of a sentence; longer ones are split. None: no limit.
+        one_document: blank lines do not end a document.
     """
-    iterator, position = iter(lines), TextPosition()
+    iterator, position = iter(lines), TextPosition(marked=one_document)
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
         for line in chunk:
@@ -97,8 +104,7 @@ def read_text(
             mark, blank = is_document_mark(text), is_blank(clean)
             breaks = mark or (blank and not position.marked)
             position = position.after_break(mark) if breaks else position.after_sentence()
-            sentences = [] if breaks or blank else (split(clean) if split else None) or [clean]
-            read.append(InputLine(text, position, breaks, sentences))
+            read.append(InputLine(text, position, breaks) if breaks or blank else _text_line(text, position, split))
         yield from encoded(read, encode, longest)
 
 
@@ -112,9 +118,19 @@ def documents_to_lines(
         read = [InputLine(DOCUMENT, position, breaks=True)]
         for text in document:
             position = position.after_sentence()
-            clean = clean_line(text)
-            read.append(InputLine(text, position, breaks=False, sentences=[] if is_blank(clean) else [clean]))
+            blank = is_blank(clean_line(text))
+            read.append(InputLine(text, position, breaks=False) if blank else _text_line(text, position))
         yield from encoded(read, encode, longest)
+
+
+def _text_line(text: str, position: TextPosition, split: Callable[[str], list[str]] | None = None) -> InputLine:
+    """Return a line that is not blank, with its sentences and its list mark."""
+    clean = clean_line(text)
+    mark = LIST_MARK.match(clean)[0]
+    blanks = " " * (len(text) - len(text.lstrip(" ")))
+    rest = clean[len(mark) :]
+    sentences = split(rest) if split else []
+    return InputLine(text, position, False, sentences or [rest], blanks + mark)
 
 
 def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from gtransformer.data.languages import two_letters
-from gtransformer.errors import UserError
 
 
 class SentenceSplitter:
-    """A splitter of lines of one language into sentences. Raises UserError if sentencex is not installed."""
+    """A splitter of lines of one language into sentences."""
 
     def __init__(self, lang: str):
-        try:
-            from sentencex import segment
-        except ImportError:
-            raise UserError("--split-sentences needs sentencex: pip install 'sentencex>=0.6.1,<0.7'") from None
+        from sentencex import segment
+
         self.lang, self._segment = two_letters(lang), segment  # mBART's en_XX is en
 
     def __call__(self, line: str) -> list[str]:

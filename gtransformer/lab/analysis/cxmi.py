@@ -66,7 +66,7 @@ def score_contexts(
         progress: wraps the list of chunks of sentences.
 
     For models that read their batch, it has N sentences before the scored one, none of which reads farther back. Equal
-    requests of two contexts are scored once. Raises UserError for a sentence that is too long for the model.
+    requests of two contexts are scored once.
     """
     current = current_in(corpus.spans)
     numbers = range(len(corpus.spans))

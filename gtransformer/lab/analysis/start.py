@@ -20,7 +20,7 @@ from torch import nn
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.prepared_split import find_instance_index
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, joined_layout
+from gtransformer.evaluation.sentence_scores import Layout, Request, SentenceScorer
 from gtransformer.lab.items.split_instances import corpus_instances
 from gtransformer.models.common.config import DOCUMENT
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
@@ -59,7 +59,7 @@ def measure(
         progress: wraps a list of batches.
 
     ``largest`` is the largest difference of a token's loss. Raises UserError for a model that no training could start
-    from, and for an instance that is too long for a model.
+    from.
     """
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     pair = {"source_lang": instance_index.source_lang, "target_lang": instance_index.target_lang}
@@ -80,7 +80,7 @@ def measure(
         scorer = SentenceScorer(_placed(model.eval(), cpu), *dictionaries, max_tokens)
         costs[gate if isinstance(gate, str) else f"{gate:g}"] = _costs(scorer, whole, progress)
     model, known, own = sentence_model(checkpoint, task)
-    layouts = None if own else tuple(joined_layout(one, "") for one in known)
+    layouts = None if own else tuple(Layout(one.eos()) for one in known)
     alone = [Request([one], [other]) for sides in documents for one, other in zip(*sides, strict=True)]
     teacher = _costs(SentenceScorer(_placed(model, cpu), *known, max_tokens, layouts), alone, progress)
     return {

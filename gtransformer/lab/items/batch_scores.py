@@ -41,10 +41,6 @@ class BatchScorer(SentenceScorer):
         super().__init__(model, source, target)
         self.together = together
 
-    def check(self, request: BatchRequest) -> None:
-        for one in (*request.before, request):
-            super().check(one)
-
     def batches(self, requests: Sequence[BatchRequest]) -> Iterator[list[int]]:
         """Yield indices of consecutive requests with one source and one batch (the same objects)."""
         for _, group in groupby(enumerate(requests), key=lambda pair: (id(pair[1].source), id(pair[1].before))):
@@ -70,7 +66,7 @@ class BatchScorer(SentenceScorer):
             return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)
         targets, numbers, of = [], [], []
         for i, (request, own) in enumerate(zip(requests, read, strict=True)):
-            targets += [*(after.target(one.target, len(one.source))[0] for one in request.before), own]
+            targets += [*(after.target(one.target)[0] for one in request.before), own]
             numbers += [one.number for one in rows]
             of += [i] * len(rows)
         states = decoder.last_instances(

@@ -89,10 +89,6 @@ def check_right_translation(item: Item, reference: str | None) -> None:
         )
 
 
-def is_own_set(path: Path) -> bool:
-    """Return whether a file has contrastive items over a prepared corpus, as the generated ones."""
-    return not path.is_dir() and isinstance(read_json(path), dict)
-
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
     """Return split and items of a ``contrastive.json``."""
@@ -186,7 +182,7 @@ def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
     """
     kinds = {name: lambda score, key=key: key(score.item) for name, key in kinds_of([s.item for s in scores]).items()}
     distances = [name for name in kinds if name != "phenomenon"]
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, kinds, distances) | ties(scores)
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, distances) | ties(scores)
 
 
 def kinds_of(items: Sequence[Item]) -> dict[str, Callable[[Item], Any]]:

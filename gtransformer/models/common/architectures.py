@@ -8,7 +8,6 @@ A size means the same for every system, so that systems of one size can be compa
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from dataclasses import field, make_dataclass
 
@@ -36,12 +35,7 @@ SIZES: dict[str, dict[str, int | float]] = {
     "big": both_sides(1024, 4096, 6, 16) | {"dropout": 0.3},
     "large": both_sides(1024, 4096, 12, 16) | {"dropout": 0.3},
 }
-SIZE = re.compile(f"_({'|'.join(SIZES)})\\Z")
 
-
-def system_of(name: str) -> str:
-    """Return an architecture's name without its size: a system's checkpoints may have different size names."""
-    return SIZE.sub("", name)
 
 
 def register(

@@ -15,6 +15,7 @@ def test_a_document_model_is_for_documents_and_its_own_direction(copier):
     exchanged = ["--task=translation_doc", "--langs=en,de", "--source-lang=de", "--target-lang=en"]
     said = only_error(run("generate", *given, *exchanged, status=1))
     assert "--source-lang de: the model was trained with en" in said
-    # The release's command, without languages: these are those of the data.
-    plain = ["--task=translation_doc", "--langs=en,de", "--tokenizer=moses", "--remove-bpe", "--sacrebleu", "--beam=3"]
+    # The options of the release.
+    plain = ["--task=translation_doc", "--langs=en,de", "--source-lang=en", "--target-lang=de"]
+    plain += ["--tokenizer=moses", "--remove-bpe", "--sacrebleu", "--beam=3"]
     assert re.search(r"^Generate test with beam=3: BLEU = 100\.00 .*hyp_len = ", run("generate", *given, *plain), re.M)

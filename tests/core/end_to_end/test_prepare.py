@@ -36,7 +36,7 @@ def test_manifest_counts_recomputed(raw, prepared):
         assert (empty, both) == ({"en": 1, "de": 1}, 1)
         assert counts["raw"]["sentences"] == len(rawlines["en"]) - marks
         assert counts["raw"]["documents"] == counts["documents"] == marks
-        dropped = {"empty_source": empty["en"], "empty_target": empty["de"], "empty_both": both, "without_source": 0}
+        dropped = {"empty_side": empty["en"] + empty["de"] + both, "without_source": 0}
         if split != "train":
             dropped = dict.fromkeys(dropped, 0) | {"without_source": empty["en"] + both}
             assert len(lines(prepared / "text" / f"{split}.en")) == len(rawlines["en"])

@@ -18,14 +18,12 @@ DOCUMENT = ["--task=translation_doc", "--langs=en,de,ru"]
 SIZES = ("--encoder-embed-dim=12", "--decoder-embed-dim=12", "--encoder-ffn-embed-dim=16", "--decoder-ffn-embed-dim=16")
 SIZES += ("--encoder-layers=2", "--decoder-layers=2", "--encoder-attention-heads=2", "--decoder-attention-heads=2")
 CONTEXT = ["--encoder-ctxlayers=1", "--decoder-ctxlayers=1", "--cross-ctxlayers=1"]
-# Model -> fairseq's options, and what joins its sentences (None: <s> and </s> around each).
+# Model -> fairseq's options.
 MODELS = {
-    "partial": ([*DOCUMENT, "--arch=gtransformer_mini", "--doc-mode=partial", *CONTEXT], None),
-    "full": ([*DOCUMENT, "--arch=gtransformer_mini", "--doc-mode=full"], None),
-    "transformer, our task": ([*DOCUMENT, "--arch=transformer"], None),
-    "transformer, marked": (["--task=translation", "--arch=transformer"], None),
-    "transformer, separator": (["--task=translation", "--arch=transformer"], "_eos"),
-    "transformer, nothing between": (["--task=translation", "--arch=transformer"], ""),
+    "partial": [*DOCUMENT, "--arch=gtransformer_mini", "--doc-mode=partial", *CONTEXT],
+    "full": [*DOCUMENT, "--arch=gtransformer_mini", "--doc-mode=full"],
+    "transformer": [*DOCUMENT, "--arch=transformer"],
+    "fairseq's task": ["--task=translation", "--arch=transformer"],
 }
 
 
@@ -55,7 +53,7 @@ def _untrained(name: str, pair: tuple[str, str], symbols: str):
         for lang in pair:
             (Path(folder) / f"dict.{lang}.txt").write_text(symbols, encoding="utf-8")
         arguments = [folder, f"--source-lang={pair[0]}", f"--target-lang={pair[1]}"]
-        arguments += [*MODELS[name][0], *SIZES, "--share-all-embeddings", "--dropout=0.1"]
+        arguments += [*MODELS[name], *SIZES, "--share-all-embeddings", "--dropout=0.1"]
         parser = options.get_training_parser(default_task="translation")
         cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
         torch.manual_seed(5)
@@ -84,32 +82,22 @@ def save_model(name: str, prepared: Path, path: Path, pair: tuple[str, str]):
     return model, dictionary
 
 
-def write_out(name: str, sentences: list[str]) -> tuple[list[str], list[int | None]]:
+def write_out(sentences: list[str]) -> tuple[list[str], list[int | None]]:
     """A document as the model reads it: symbols, and the sentence that each counts for."""
-    separator = MODELS[name][1]
     symbols: list[str] = []
     owners: list[int | None] = []
     for number, sentence in enumerate(sentences):
-        last = number == len(sentences) - 1
-        words = spell(sentence)
-        if separator is None:
-            symbols, owners = [*symbols, "<s>"], [*owners, None]
-            words.append("</s>")
-        elif last or separator:
-            words.append("</s>" if last else separator)
-        symbols, owners = [*symbols, *words], [*owners, *[number] * len(words)]
-    if name == "transformer, marked":
-        symbols, owners = [*symbols, "</s>"], [*owners, None]
+        words = [*spell(sentence), "</s>"]
+        symbols += ["<s>", *words]
+        owners += [None, *[number] * len(words)]
     return symbols, owners
 
 
-def brute_force(name: str, model, dictionary, source: list[str], target: list[str]) -> list[float]:
+def brute_force(model, dictionary, source: list[str], target: list[str]) -> list[float]:
     """Log probability of every sentence of the target, by one plain forward pass, alone in its batch."""
-    read, _ = write_out(name, source)
-    goal, owners = write_out(name, target)
-    previous = ["</s>", *goal[:-1]]
-    if "translation_doc" in MODELS[name][0][0]:  # the decoder starts from the document's own <s>
-        goal, owners, previous = goal[1:], owners[1:], goal[:-1]
+    read, _ = write_out(source)
+    written, owners = write_out(target)
+    goal, owners, previous = written[1:], owners[1:], written[:-1]  # the decoder starts from the document's own <s>
     indices = [[dictionary.index(symbol) for symbol in side] for side in (read, goal, previous)]
     assert dictionary.unk() not in indices[0] + indices[1] + indices[2]
     with torch.no_grad():

@@ -10,7 +10,8 @@ import torch
 
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import SentenceScorer
-from gtransformer.evaluation.suites import Example, ExampleScores, report, score_examples
+from gtransformer.evaluation.suite_files import Example
+from gtransformer.evaluation.suites import ExampleScores, report, score_examples
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.core.models.test_document_transformer import beside_model
 

@@ -1,88 +1,132 @@
-"""Accuracy of what was translated: ctxpro's rule."""
+"""Accuracy of what was translated: the verdicts of ctxpro's own scorer."""
 
 from __future__ import annotations
 
-import json
-import unicodedata
+import string
 
 import pytest
+from sentence_splitter import SentenceSplitter
 
 from gtransformer.cli.generative import main
-from gtransformer.files import write_json
-from gtransformer.preprocess.plain_text import bare
+from gtransformer.evaluation.generative import contains, judge_lines, last_sentence
+from gtransformer.evaluation.suite_files import read_entries
+from gtransformer.files import read_json, write_json
+from tests.support import SHARED
 
 CTXPRO = [
     {"expected": "sie", "rule": "gender", "ante distance": 1, "document id": "a", "segment id": 3},
     {"expected": "er", "rule": "gender", "ante distance": 4, "document id": "a", "segment id": 9},
     {"expected": "Ihnen", "rule": "formality", "ante distance": None, "document id": "b", "segment id": 1},
 ]
+DATA = SHARED / "data" / "ctxpro"
 
 
-def test_ctxpro(tmp_path, capsys):
-    """A word of its own, whatever its case and what stands beside it; *er* in *der* is none."""
-    items, text, output = tmp_path / "ctxpro.json", tmp_path / "out.txt", tmp_path / "out.json"
-    write_json(items, CTXPRO)
-    text.write_text("„Sie“, sagte Paul.\nDer da.\nWie geht's Ihnen?\n", encoding="utf-8")
-    line = [f"--items={items}", f"--output={output}", "--hypotheses", str(text)]
-    assert main(line) == 0
-    found = json.loads(output.read_text(encoding="utf-8"))["systems"]["out"]
-    assert {name: part["accuracy"] for name, part in found["by_rule"].items()} == {"formality": 100.0, "gender": 50.0}
+def official(line: str, expected: str, splitter: SentenceSplitter) -> bool:
+    """The verdict of ctxpro's scorer, written anew."""
+    sentences = splitter.split(text=line.strip())
+    text = (sentences or [line])[-1].lower()
+    kept = "".join(letter for letter in text if letter not in string.punctuation)
+    return f" {expected.lower()} " in f" {kept} "
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """run(entries, text): what the command prints, and its result."""
+
+    def call(entries: list[dict], *texts: str, status: int = 0):
+        write_json(tmp_path / "items.json", entries)
+        for number, text in enumerate(texts):
+            (tmp_path / f"out{number}").write_text(text, encoding="utf-8")
+        files = [str(tmp_path / f"out{number}") for number in range(len(texts))]
+        line = [f"--items={tmp_path / 'items.json'}", "-t=de", f"--output={tmp_path / 'o.json'}", "--hypotheses"]
+        assert main([*line, *files]) == status
+        shown = capsys.readouterr()
+        return (shown.err, None) if status else (shown.out, read_json(tmp_path / "o.json"))
+
+    return call
+
+
+def test_ctxpro(run):
+    """A word of its own, whatever its case and what stands around it; *er* in *der* is none."""
+    found = run(CTXPRO, '"Sie", sagte Paul.\nDer da.\nWie geht\'s Ihnen?\n')[1]["systems"]["out0"]
+    accuracies = {name: part["accuracy"] for name, part in found["by_phenomenon"].items()}
+    assert accuracies == {"formality": 100.0, "gender": 50.0}
     assert {name: part["solved"] for name, part in found["by_distance"].items()} == {"1": 1, "4-6": 0}
-    assert list(found["by_rule_and_distance"]["gender"]) == ["1", "4-6"] and bare("„Wie geht's?“") == "wie gehts"
-    assert bare(unicodedata.normalize("NFD", "„Größe“")) == bare("größe")
-    text.write_text("Sie\n", encoding="utf-8")
-    assert main(line) == 1 and "1 lines" in capsys.readouterr().err
+    assert list(found["by_phenomenon_and_distance"]["gender"]) == ["1", "4-6"]
+    assert contains("Große Größe.", "gro\u0308ße") and not contains("Je t'aime.", "t'")
+    assert "1 lines" in run(CTXPRO, "Sie\n", status=1)[0]
 
 
-def test_ctxpro_from_documents(tmp_path, capsys):
+@pytest.mark.parametrize("form", ["{} {}", "{}<eos> {}"])
+def test_only_the_last_sentence_of_a_line_counts(run, form):
+    lines = [form.format("Der da.", "Ja, sie."), form.format("Er kommt.", "Nein."), "Ihnen."]
+    outcomes = run(CTXPRO, "".join(f"{line}\n" for line in lines))[1]["systems"]["out0"]["outcomes"]
+    assert [one["output"] for one in outcomes] == ["Ja, sie.", "Nein.", "Ihnen."]
+    assert [one["right"] for one in outcomes] == [True, False, True]
+
+
+def test_documents(run):
     """Of a document the last sentence is judged; the entries may say how many sentences it has."""
-    items, text, output = tmp_path / "ctxpro.json", tmp_path / "out.txt", tmp_path / "out.json"
-    line = [f"--items={items}", f"--output={output}", "--hypotheses", str(text)]
     documents = "<d>\nDer da.\nSie\n<d>\nSie\nNein.\n<d>\nIhnen.\n"
-    text.write_text(documents, encoding="utf-8")
-    write_json(items, CTXPRO)
-    assert main(line) == 0
-    found = json.loads(output.read_text(encoding="utf-8"))["systems"]["out"]
-    assert [one["output"] for one in found["outcomes"]] == ["Sie", "Nein.", "Ihnen."]
-    assert [one["right"] for one in found["outcomes"]] == [True, False, True]
     counted = [{**entry, "scored sentence": last} for entry, last in zip(CTXPRO, (1, 1, 0), strict=True)]
-    write_json(items, counted)
-    assert main(line) == 0
-    assert json.loads(output.read_text(encoding="utf-8"))["systems"]["out"]["outcomes"] == found["outcomes"]
-    for entries, lines, said in (
-        (CTXPRO, documents + "<d>\nMehr.\n", "4 lines or documents, but the suite has 3 entries"),
-        ([{**counted[0], "scored sentence": 2}, *counted[1:]], documents, "document 0 has 2 sentences, its source 3"),
-    ):
-        write_json(items, entries)
-        text.write_text(lines, encoding="utf-8")
-        capsys.readouterr()
-        assert main(line) == 1 and said in capsys.readouterr().err
+    for entries in (CTXPRO, counted):
+        outcomes = run(entries, documents)[1]["systems"]["out0"]["outcomes"]
+        assert [one["output"] for one in outcomes] == ["Sie", "Nein.", "Ihnen."]
+    assert "4 lines or documents" in run(CTXPRO, documents + "<d>\nMehr.\n", status=1)[0]
+    counted[0]["scored sentence"] = 2
+    assert "document 0 has 2 sentences" in run(counted, documents, status=1)[0]
 
 
-def test_sign_tests_over_documents(tmp_path, capsys):
+def test_contrapro(run):
+    """The expected word is the one that differs in the candidates; documents may have any number of sentences."""
+    known = {"src segment": "It barks.", "src pronoun": "it", "ref pronoun": "er", "ante distance": 1}
+    texts = {"ref segment": "Er bellt.", "errors": [{"contrastive": "Es bellt."}]}
+    printed, result = run([known | texts] * 2, "<d>\nDer Hund.\nEr bellt.\n<d>\nDas da.\nEs bellt.\n")
+    assert [one["right"] for one in result["systems"]["out0"]["outcomes"]] == [True, False]
+    assert "it:er" in printed and result["reference"]["total"]["accuracy"] == 100
+
+
+def test_the_reference_and_odd_entries(run):
+    """An entry whose expected word is a dash is left out and named; the reference has an accuracy, too."""
+    texts = ["Da ist sie.", "- Ja. - Nein.", "Ich helfe Ihnen."]
+    entries = [entry | {"ref segment": text} for entry, text in zip(CTXPRO, texts, strict=True)]
+    entries[1]["expected"] = "-"
+    printed, result = run(entries, "Sie.\nEr.\nNein.\n")
+    assert result["left_out"] == [1] and "1 entries without an expected word were left out: 1 ('-')" in printed
+    assert result["systems"]["out0"]["total"]["solved"] == 1 and result["systems"]["out0"]["total"]["items"] == 2
+    assert result["reference"]["total"]["accuracy"] == 100 and "(reference)" in printed
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the suites are not part of the repository")
+@pytest.mark.parametrize("name", ["auxiliary.en-pt.dev", "formality.en-de.devtest"])
+def test_verdicts_equal_the_official_ones(name, tmp_path):
+    """Lines with context, made of the references: those of the antecedent, or of the item before, and its own."""
+    entries, odd = read_entries(DATA / f"{name}.json.xz")
+    entries, lang = entries[:1000], name.split(".")[1][-2:]
+    before = [entry.get("ref ante segment") or "Ja, ja." for entry in entries]
+    lines = [f"{one} {entry['ref segment']}" for one, entry in zip(before, entries, strict=True)]
+    (tmp_path / "out").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    splitter = SentenceSplitter(language=lang)
+    expected = [official(line, entry["expected"], splitter) for line, entry in zip(lines, entries, strict=True)]
+    found = [one.right for one in judge_lines(entries, tmp_path / "out", last_sentence(lang))]
+    assert found == expected and not odd and 0.9 < sum(expected) / 1000 < 1
+
+
+def test_sign_tests_over_documents(run):
     """Against a count by hand: a film counts once, however many of its items differ."""
-    items, output = tmp_path / "items.json", tmp_path / "out.json"
-    films = "aabbccddeeffgg"
-    write_json(
-        items,
-        [
-            {"expected": "sie", "rule": "xy"[number % 2], "ante distance": number % 2, "document id": film}
-            for number, film in enumerate(films)
-        ],
-    )
+    entries = [
+        {"expected": "sie", "rule": "xy"[number % 2], "ante distance": number % 2, "document id": film}
+        for number, film in enumerate("aabbccddeeffgg")
+    ]
     # Right items by film: a +2, b +1, c 0 (one each way), d +1, e +1, f +2, g -1.
     old, new = "00100100100011", "11111001111101"
-    for name, right in (("old", old), ("new", new)):
-        text = "".join("Sie.\n" if one == "1" else "Er.\n" for one in right)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    files = [str(tmp_path / "old"), str(tmp_path / "new")]
-    assert main([f"--items={items}", f"--output={output}", "--hypotheses", *files]) == 0
-    result = json.loads(output.read_text(encoding="utf-8"))
-    found = result["significance"]["new"]
+    texts = ["".join("Sie.\n" if one == "1" else "Er.\n" for one in right) for right in (old, new)]
+    printed, result = run(entries, *texts)
+    found = result["significance"]["out1"]
     counts = {key: found["total"][key] for key in ("better", "worse", "equal")}
     assert counts == {"better": 5, "worse": 1, "equal": 1}
     assert found["total"]["p_value"] == pytest.approx(2 * (6 + 1) / 2**6)  # binomial: five or six of six, two sides
     # The first item of every film: a, c, f better, g worse. The second: a, b, d, e, f better, c worse.
-    assert [found["by_rule"]["x"][key] for key in ("better", "worse", "equal")] == [3, 1, 3]
+    assert [found["by_phenomenon"]["x"][key] for key in ("better", "worse", "equal")] == [3, 1, 3]
     assert [found["by_distance"]["1"][key] for key in ("better", "worse", "equal")] == [5, 1, 1]
-    assert "+5 -1 p 0.22" in capsys.readouterr().out
+    assert "+5 -1 p 0.22" in printed

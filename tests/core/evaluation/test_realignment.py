@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import time
 from itertools import combinations_with_replacement, pairwise
 
@@ -12,7 +11,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.score import main
-from gtransformer.data.instance_index import InstanceIndex
+from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import MWER, ORDER, cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
@@ -104,27 +103,7 @@ def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, he
     assert scores["s_bleu"]["signature"].endswith("|align:mwer") and "align" not in scores["d_bleu"]["signature"]
 
 
-def test_overlapping_instances_are_cut_by_themselves(prepared, tmp_path, helpers):
-    """The current sentence stands with its context in one; by order from the end it would be the whole."""
-    lines = helpers.jsonl_lines(
-        [
-            ["das Haus ist alt ."],
-            ["das Haus ist alt . es ist gro@@ ß ."],
-            ["du kennst es ."],
-            ["ich ."],
-            ["er bellt ."],
-        ],
-        [(0, 0, 1), (0, 0, 2), (0, 2, 1), (1, 0, 1), (1, 1, 1)],
-    )
-    for line, current in zip(lines, ([0, 1], [1, 1], [2, 1], [0, 1], [1, 1]), strict=True):
-        line["current"] = current
-    path = helpers.write_jsonl(tmp_path / "sliding.jsonl", lines)
-    found = score_translations(prepared, "test", path, alignment=MWER).scores["raw"]
-    assert found.segments.text[0][:2] == ["Das Haus ist alt.", "Es ist groß."]
-    assert found.values["d_bleu"].signature.endswith("|align:mwer")
-
-
-def test_plain_text_of_other_numbers(tmp_path, capsys):
+def test_plain_text_of_other_numbers(tmp_path):
     reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
     reference.write_text("<d>\na b\nc d\n<d>\ne f\n")
     text.write_text("<d>\na b c\nd\n<d>\ne\nf\n")
@@ -134,19 +113,9 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     assert "align" not in found.scores["raw"].values["d_bleu"].signature
     text.write_text("a b\nc d\ne f\n")
     assert score_text(reference, text, alignment=MWER).scores["raw"].values["ter"].score == 0
-    with subprocess.Popen(["cat", str(text)], stdout=subprocess.PIPE) as cat:  # a pipe is read once
-        pipe = f"/dev/fd/{cat.stdout.fileno()}"
-        assert score_text(reference, pipe, alignment=MWER).scores["raw"].values["ter"].score == 0
     text.write_text("a b c d\ne f\n")
-    command = ["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]
-    assert main(command) == 1
-    assert "so open each by a line <d>" in capsys.readouterr().err
-    text.write_text("a b c d\n\ne f\n")  # two documents, or the three lines of the reference
-    assert main(command) == 1
-    assert "line 2: blank, which may separate documents or be a sentence" in capsys.readouterr().err
-    reference.write_text("a b\nc d\ne f\n")
-    text.write_text("a b\n\nc d\ne\nf\n")  # of one document they separate nothing
-    assert score_text(reference, text, alignment=MWER).scores["raw"].segments.text == [["a b", "c d", "e f"]]
+    with pytest.raises(UserError, match="so open each by a line <d>"):
+        score_text(reference, text, alignment=MWER)
 
 
 def test_document_scores_do_not_depend_on_the_cut(tmp_path):
@@ -160,21 +129,9 @@ def test_document_scores_do_not_depend_on_the_cut(tmp_path):
     assert found.values["d_bleu"].score == pytest.approx(whole.score)
 
 
-def test_a_document_of_names_is_cut_as_the_rest_of_its_text(tmp_path):
-    """Whether blanks separate words is the whole reference's matter."""
-    reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
-    reference.write_text("<d>\nOK Go\n人\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
-    text.write_text("<d>\nOK Go人\n<d>\n天地人日月水火\n木金土\n", encoding="utf-8")
-    found = score_text(reference, text, tokenizer="flores200", metrics=("ter",), alignment=MWER)
-    assert found.counts["misaligned_instances"] == 1
-    assert found.scores["raw"].segments.text == [["OK Go", "人"], ["天地人日月水火", "木金土"]]
-
-
 def test_the_signature_says_what_was_cut_anew():
-    """Of plain text the instances, too; and documents of which a sentence is left out."""
+    """Of plain text documents, too, if a sentence of them is left out."""
     text = [["a", "b"]]
-    levels = ("sentences", "instances", "documents")
-    for count, dropped, expected in ((2, [], levels[:2]), (1, [(0, 1)], levels)):
-        instance_index = InstanceIndex("test", "en", "de", 1, [(0, 0, count)], dropped)
-        assert segments_of_text(text, text, "13a", instance_index, text).realigned == expected
-    assert segments_of_text(text, text, "13a", instance_index).realigned == ()
+    assert segments_of_text(text, text, "13a", (), text).realigned == ("sentences",)
+    assert segments_of_text(text, text, "13a", [(0, 1)], text).realigned == ("sentences", "documents")
+    assert segments_of_text(text, text, "13a", [(0, 1)]).realigned == ()

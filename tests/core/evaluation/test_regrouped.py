@@ -9,8 +9,7 @@ import pytest
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
-from gtransformer.data.translations import read_documents, read_translations
-from gtransformer.errors import UserError
+from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.score import score_translations
 
 REFERENCES = ("raw", "release")
@@ -129,30 +128,3 @@ def test_another_number_of_sentences_is_aligned_from_the_current_one(
     segments = found.scores["release"].segments
     assert segments.text[0][2] == text
     assert segments.documents.hypotheses[0] == " ".join(segments.text[0]).strip()
-
-
-def change(number, **fields):
-    """A change to one line; ``current=None`` takes it away."""
-
-    def apply(lines):
-        lines[number] = {key: value for key, value in (lines[number] | fields).items() if value is not None}
-        return lines
-
-    return apply
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda lines: lines[:3],
-        change(1, current=None),
-        change(1, current=[0, 1]),
-        change(1, current=[2, 1]),
-        change(1, document=2),
-        lambda lines: [*lines, lines[1]],
-    ],
-)
-def test_damaged_files(damage, tmp_path, helpers, regrouped):
-    path = helpers.write_jsonl(tmp_path / "r.jsonl", damage(regrouped("sliding")))
-    with pytest.raises(UserError, match="r.jsonl: sentence [0-9] of document"):
-        read_translations(path, InstanceIndex("test", "en", "de", 2, helpers.INSTANCES))

@@ -80,10 +80,7 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
         "documents": 2, "instances": 3, "sentences": 5, "left_out_sentences": 0, "misaligned_instances": 0,
     }  # fmt: skip
     assert (result["split"], result["source_lang"], result["target_lang"]) == ("test", "en", "de")
-    assert set(result["scores"]) == set(result["references"]) == {"raw", "release"}
-    for name, said in result["references"].items():
-        assert said == {"computation": REFERENCES[name], "detokeniser": "sacremoses"}
-        assert "tok:13a" in result["scores"][name]["s_bleu"]["signature"]
+    assert set(result["scores"]) == {"raw", "release"}
     assert {"commit", "command", "date", "hypotheses_sha256", "versions"} <= set(result)
     text = hypotheses.with_suffix(".txt").read_text(encoding="utf-8")
     assert text == "<d>\n" + "\n".join(PLAIN[0]) + "\n<d>\n" + "\n".join(PLAIN[1]) + "\n"
@@ -91,9 +88,3 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
     for scores in result["scores"].values():
         for score in scores.values():
             assert f"{score['score']:.2f}" in printed and score["signature"] in printed
-
-
-def test_only_the_target_side_is_read(prepared, hypotheses):
-    both = score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json()
-    (prepared / "text" / "test.en").unlink()
-    assert score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json() == both

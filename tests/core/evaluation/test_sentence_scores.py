@@ -12,7 +12,6 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, size
 from tests.core.evaluation.any_system import make_system
-from tests.support import tiny_model
 
 SOURCES = [["w1 w2", "w3", "w4 w5 w6"], ["w1", "w2 w2", "w3 w4", "w5"]]
 TARGETS = [["w11", "w12 w13 w14", "w15"], ["w11 w12", "w13", "w14 w15 w16", "w17"]]
@@ -37,21 +36,6 @@ def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode):
         limit = SimpleNamespace(max_tokens=4 * size(requests[0].target))
         found = list(SentenceScorer.batches(limit, requests))
         assert found == [[n, n + 20, n + 1, n + 21] for n in range(0, 20, 2)]
-
-
-def test_an_item_longer_than_the_model(dictionary):
-    """Before anything is scored, and with its name."""
-    learned = {"encoder_learned_pos": True, "decoder_learned_pos": True}
-    model = tiny_model(dictionary, **learned, max_source_positions=12, max_target_positions=9)
-    scorer = SentenceScorer(model, dictionary, dictionary)
-    short = Request([[4]], [[5]], name="contrastive item 1")
-    assert scorer.score([short, Request([[4] * 10], [[5] * 7])])
-    for sides, said in (
-        (([[4] * 11], [[5]]), "item 7: 13 source tokens"),
-        (([[4]], [[5], [6] * 5]), "item 7: 10 target"),
-    ):
-        with pytest.raises(UserError, match=said):
-            scorer.score([short, Request(*sides, name="item 7")], lambda batches: pytest.fail("too late"))
 
 
 def test_a_model_that_has_diverged_is_not_scored(dictionary):

@@ -83,6 +83,9 @@ def test_a_training_resumes_exactly():
     second.load_state_dict(first.state_dict(), {})
     train(second, resumed, range(10, 20))
     assert_alike(resumed, expected, 0.0)
+    other, _ = make(NAME, weight_decay=0.3)
+    other.load_state_dict(first.state_dict(), {})
+    assert other.param_groups[0]["weight_decay"] == 0.3, "the settings of the new command"
 
 
 def amp_on_cpu(cfg, parameters):

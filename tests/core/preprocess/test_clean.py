@@ -17,9 +17,7 @@ def test_counts(write, tmp_path):
     assert report == CleanReport(
         documents_read=3,
         sentences_read=9,
-        dropped_empty_source=4,
-        dropped_empty_target=1,
-        dropped_empty_both=1,
+        dropped=6,
         dropped_documents=1,
         documents=2,
         sentences=3,

@@ -9,48 +9,36 @@ import pytest
 from gtransformer.cli.convert import main
 from gtransformer.preprocess.corpus import find_splits, read_documents
 
-EN, DE, IDS = "One.\nTwo.\nThree.\nFour.\n", "Eins.\r\nZwei.\r\nDrei.\r\nVier.\r\n", "news a\nnews a\nb\nb\n"
-
 
 @pytest.fixture
-def ids(tmp_path, write):
-    """Runs the command over files with these contents; returns its status."""
+def convert(tmp_path, write):
+    """Runs the command on two texts; returns its status."""
 
-    def run(source=EN, target=DE, ids=IDS) -> int:
-        line = ["ids", str(tmp_path / "out"), "--split=test", f"--source={write('en', source)}"]
-        return main([*line, f"--target={write('de', target)}", f"--ids={write('ids', ids)}"])
+    def run(*more: str, source="a\n\nb\n\nc\n", target="A\n\nB\n\nC\n") -> int:
+        files = [str(write("en", source)), str(write("de", target))]
+        return main(["files", str(tmp_path / "out"), *more, "--input", *files])
 
     return run
 
 
-@pytest.mark.parametrize(
-    "names",
-    [IDS, "en/1/a.gz\tde/1.gz\t1\t1 2\nen/1/a.gz\tde/1.gz\t2\t3\nx\ty\t1\t1\nx\ty\t2\t2\n"],
-    ids=["wmt", "opus"],
-)
-def test_ids(tmp_path, ids, capsys, names):
-    """Byte order marks and line ends of Windows are no text."""
-    assert ids("\ufeff" + EN, DE.replace("Drei.", ""), names) == 0
-    documents = [[("One.", "Eins."), ("Two.", "Zwei.")], [("Three.", ""), ("Four.", "Vier.")]]
-    assert list(read_documents(*find_splits(tmp_path / "out", "en", "de")["test"])) == documents
-    said = capsys.readouterr().out
-    assert "test: 2 documents, 4 sentences" in said and "note: 1 sentence pairs have an empty side" in said
+def test_files(tmp_path, convert, capsys):
+    """An existing split is replaced only on demand; after an error nothing is written."""
+    assert convert("--split=test") == 0 and "test: 3 documents, 3 sentences" in capsys.readouterr().out
+    assert list(read_documents(*find_splits(tmp_path / "out", "en", "de")["test"])) == [[(x, x.upper())] for x in "abc"]
+    assert convert("--split=test") == 1 and "--overwrite" in capsys.readouterr().err
+    assert convert("--split=test", "--overwrite") == 0 and convert("--split=dev", source="a\n") == 1
+    assert len(list((tmp_path / "out").iterdir())) == 2
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"ids": "a\na\nb\na\n"}, "ids, line 4: document a occurs again"),
-        ({"target": "Eins.\nZwei.\n"}, "de, line 2: "),
-        ({"ids": "a\n" * 5}, "en, line 4: "),
-        ({"ids": "a\na\n\nb\n"}, "ids, line 3: "),
-        ({"source": "One.\nTwo </s>.\nThree.\nFour.\n"}, "en, line 2: </s>"),
-    ],
-)
-def test_what_users_run_into_with_ids(tmp_path, ids, capsys, files, message):
-    assert ids(**files) == 1
-    assert message in capsys.readouterr().err
-    assert not list((tmp_path / "out").glob("*"))
+def test_divide(tmp_path, convert):
+    assert convert("--divide=0.8,0.1,0.1") == 0
+    splits = find_splits(tmp_path / "out", "en", "de")
+    assert splits.keys() == {"train", "valid", "test"}
+    assert sorted(document for pair in splits.values() for document in read_documents(*pair)) == [
+        [("a", "A")],
+        [("b", "B")],
+        [("c", "C")],
+    ]
 
 
 ITEMS = [
@@ -86,12 +74,12 @@ def test_ctxpro(tmp_path, write, ctxpro, capsys):
     assert [one["scored sentence"] for one in entries] == [3, 0, 1]
     assert [one.get("antecedent sentence") for one in entries] == [1, None, None]
     said = capsys.readouterr().out
-    assert "test: 3 documents, 7 sentences" in said and "note: for 1 items the sentence with the antecedent" in said
+    assert "test: 3 documents, 7 sentences" in said
 
     translated = write("pt", "<d>\nOlá.\nx\nQuem?\nx\n<d>\nx\n<d>\nOutro.\nx\n")
     broken = [ITEMS[0], {**ITEMS[1], "ref segment": "Conheço-te. <d>"}, ITEMS[2]]
     assert ctxpro(broken, INPUTS, f"--context-translations={translated}") == 1
-    assert "entry 1, 'ref segment': <d> inside a sentence is reserved" in capsys.readouterr().err
+    assert "<d> inside a sentence is reserved" in capsys.readouterr().err
     parted = [{**ITEMS[0], "ref segment": "Eu\nvi."}, *ITEMS[1:]]
     assert ctxpro(parted, INPUTS, f"--context-translations={translated}") == 0
     sides = find_splits(tmp_path / "out", "en", "pt")["test"]
@@ -119,7 +107,6 @@ def test_several_files_of_ctxpro(tmp_path, write, capsys):
     ]
     assert main([*line, other[1]]) == 0 and "train: 4 documents, 9 sentences" in capsys.readouterr().out
     assert len(json.loads((tmp_path / "out" / "ctxpro_train.json").read_text())) == 4
-    assert main(line) == 1 and "2 files of items, but 1 of inputs" in capsys.readouterr().err
 
 
 def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, capsys):
@@ -128,11 +115,17 @@ def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, ca
     said = capsys.readouterr().out
     assert (
         "test: 1 documents, 1 sentences" in said
-        and "note: 2 items were left out, as their films are in other files" in said
+        and "note: 2 items were left out, of films that are in other files: entry 0 of items.json, entry 2 of" in said
     )
     assert [one["document id"] for one in json.loads((tmp_path / "out" / "ctxpro_test.json").read_text())] == ["film b"]
-    assert ctxpro(ITEMS[:1], INPUTS.splitlines()[0] + "\n", f"--without={other}") == 1
+    assert ctxpro(ITEMS[:1], INPUTS.splitlines()[0] + "\n", f"--without={other}", "--overwrite") == 1
     assert "no item is left" in capsys.readouterr().err
+
+
+def test_items_of_ctxpro_without_an_expected_word_are_left_out(tmp_path, ctxpro, capsys):
+    assert ctxpro([ITEMS[0], {**ITEMS[1], "expected": "-"}, ITEMS[2]]) == 0
+    said = capsys.readouterr().out
+    assert "test: 2 documents" in said and "1 items were left out, without an expected word: entry 1 of items" in said
 
 
 @pytest.mark.parametrize(
@@ -142,7 +135,6 @@ def test_films_of_other_files_of_ctxpro_are_left_out(tmp_path, write, ctxpro, ca
         (ITEMS, INPUTS.replace("I know you", "You know"), "items.inputs, line 2: its last sentence"),
         (ITEMS, INPUTS.replace("Who?", "<s>"), "items.inputs, line 1: <s>"),
         ([{"src segment": "I did."}], INPUTS, "no suite of ctxpro"),
-        ([{**ITEMS[0], "expected": "-"}], "", "entry 0: 'expected' has no word"),
     ],
 )
 def test_what_users_run_into_with_ctxpro(tmp_path, ctxpro, capsys, items, inputs, message):

@@ -125,6 +125,11 @@ def test_blank_lines_stand_on_both_sides(write):
         '{\n  "a": "Text"\n}\n',
         '[{"source": "One."}]\n',
         '{"line": 1, "source": "One.", "translation": "Eins."}\n',
+        "12\n00:00:20,000 --> 00:00:24,400\nOne.\n",
+        "[Script Info]\nTitle: One\n",
+        "{1}{20}One.\n",
+        '# A translation.\nmsgid "One."\n',
+        '<doc>\n<seg id="1">One.</seg>\n',
     ],
 )
 def test_another_format_is_refused(write, text):

@@ -1,19 +1,18 @@
-"""Every format against a difficult file written by hand and against sacrebleu's readers; what is refused."""
+"""Every format against a difficult file written by hand, sacrebleu's readers and ElementTree."""
 
 from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
+from xml.etree import ElementTree
 
 import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from sacrebleu.dataset.wmt_xml import WMTXMLDataset
 
-from gtransformer.cli.convert import main
 from gtransformer.errors import UserError
-from gtransformer.preprocess.corpus import find_splits, read_documents
-from gtransformer.preprocess.formats import detect, read
-from gtransformer.preprocess.formats.documents import Reading, Side
+from gtransformer.preprocess.formats import Options, divided, read
 
 # A byte order mark, line ends of Windows, a document type, comments, attributes in any order, entities, tags within
 # segments, segments over two lines, an empty segment, no paragraphs, a name of a system with a quote.
@@ -73,32 +72,6 @@ IWSLT = """<mteval>
 </srcset>
 </mteval>
 """
-TALKS = """<url>http://example.org/a</url>
-<keywords>talks</keywords>
-<speaker>Ann</speaker>
-<talkid>1</talkid>
-<title>A title</title>
-<description>TED Talk: about it</description>
-One &amp; two.
-AT&T three.
-<reviewer>Ben</reviewer>
-<url>http://example.org/b</url>
-<talkid>2</talkid>
-
-Four.
-"""
-DOC_TALKS = """<doc docid="1" genre="lectures">\r
-<url>http://example.org/a</url>\r
-<talkid>7</talkid>\r
-<transcript>\r
-One.\r
-</transcript>\r
-</doc>\r
-<doc genre='lectures' docid='8'>\r
-<url>http://example.org/b</url>\r
-Two.\r
-</doc>\r
-"""
 TMX = """<?xml version="1.0" encoding="UTF-16"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tmx version="1.4"><header srclang="en" segtype="sentence"><prop type="x-document">header</prop></header><body>
@@ -120,25 +93,17 @@ TSV = (
 )
 
 
-def found(path, **more) -> list[tuple[str, dict[Side, list[str]]]]:
-    """The documents of a file: ids, and sentences by side."""
-    documents = read(path, Reading(("en", "de"), **more))
-    return [(one.id, {side: text.sentences for side, text in one.sides.items()}) for one in documents]
-
-
-def one_sided(path) -> list[tuple[str, list[str]]]:
-    return [(name, *sides.values()) for name, sides in found(path)]
+def found(*paths, **more) -> list[list[tuple[str, str]]]:
+    """The documents of files."""
+    return list(read(paths, Options(("en", "de"), **more)))
 
 
 def test_wmt_xml(write, tmp_path):
-    """With sacrebleu's reader as the oracle, which leaves out test suites and text after a tag in a segment."""
+    """With sacrebleu's reader as the oracle, which leaves out text after a tag in a segment."""
     path = write("x.xml", WMT_XML)
-    sides = {
-        Side("source", "en"): SOURCE,
-        Side("reference", "de", "B"): REFERENCES["B"],
-        Side("reference", "de", "A"): REFERENCES["A"],
-    }
-    assert found(path) == [("a & b", sides), ("c", {Side("source", "en"): ["No."]})]
+    left_out = Counter()
+    pairs = found(path, reference="A", left_out=left_out)
+    assert pairs == [list(zip(SOURCE, REFERENCES["A"], strict=True))] and left_out.total() == 1
     plain = write("plain.xml", WMT_XML.replace("<b>it <i>all</i></b>", "it all").lstrip("\ufeff"))
     theirs = WMTXMLDataset._unwrap_wmt21_or_later(str(plain))
     clean = {name: [" ".join((text or "").split()) for text in texts] for name, texts in theirs.items()}
@@ -146,168 +111,104 @@ def test_wmt_xml(write, tmp_path):
     assert {name: clean[f"ref:{name}"] for name in REFERENCES} == REFERENCES
     compressed = tmp_path / "x.xml.gz"
     compressed.write_bytes(gzip.compress(WMT_XML.encode()))
-    assert found(compressed) == found(path)
+    assert found(compressed, reference="A") == pairs
+    assert found(write("br.xml", WMT_XML.replace("See <b>", "See<br/><b>")), reference="A") == pairs
 
 
-@pytest.mark.parametrize("root", ["doc", "collection"])
-def test_wmt_xml_without_dataset(write, root):
-    """A single document or collection is no SGM, which would read both sides as one text."""
-    inner = re.search(r"<doc origlang.*?</doc>", WMT_XML, re.DOTALL)[0].replace("&firm;", "R&amp;D")
-    text = inner if root == "doc" else f'<collection id="general">{inner}</collection>'
-    assert found(write("x", text)) == found(write("y", WMT_XML))[:1]
+def test_sgm(write):
+    """With sacrebleu's expression as the oracle; it does not resolve entities. Documents are in another order."""
+    documents = found(write("x.sgm", SGM), write("y.sgm", REFSET))
+    assert documents == [[(SGM_DOCUMENTS[0][1][0], "AT"), ("Café", "Cafe")], [("One", "Eins")]]
+    theirs = [FakeSGMLDataset._clean(segment) for segment in re.findall(r"<seg.*?>(.*)</seg>", SGM)]
+    theirs = [text.replace("&amp;", "&").replace("&eacute;", "é") for text in theirs]
+    assert [source for document in documents for source, _ in document] == theirs
+    two = REFSET.replace("</refset>", REFSET.partition("\n")[2].replace('"ref"', '"B"').replace("Eins", "Ein"))
+    assert found(write("x.sgm", SGM), write("y.sgm", two), reference="B")[1] == [("One", "Ein")]
 
 
-@pytest.mark.parametrize(("text", "expected"), [(SGM, SGM_DOCUMENTS), (REFSET, None), (IWSLT, None)])
-def test_sgm(write, text, expected):
-    """With sacrebleu's expression as the oracle where there are no entities; it does not resolve them."""
-    ours = one_sided(write("x.sgm", text))
-    assert expected is None or ours == expected
-    theirs = [FakeSGMLDataset._clean(segment) for segment in re.findall(r"<seg.*?>(.*)</seg>", text)]
-    if expected:
-        theirs = [text.replace("&amp;", "&").replace("&eacute;", "é") for text in theirs]
-    assert [sentence for _, document in ours for sentence in document] == theirs
-
-
-def test_several_references_of_sgm(write):
-    """They are sides of the same documents."""
-    text = (
-        '<refset trglang="de"><doc docid="a" sysid="x"><seg id=1>1</seg></doc>'
-        '<doc sysid="y" docid="a"><seg id=1>2</seg></doc></refset>'
-    )
-    sides = {Side("reference", "de", "x"): ["1"], Side("reference", "de", "y"): ["2"]}
-    assert found(write("x", text)) == [("a", sides)]
-
-
-@pytest.mark.parametrize(
-    ("text", "documents"),
-    [
-        (TALKS, [("1", ["One & two.", "AT&T three."]), ("2", ["", "Four."])]),
-        (DOC_TALKS, [("7", ["One."]), ("", ["Two."])]),
-    ],
-)
-def test_talks(write, text, documents):
-    assert one_sided(write("x", text)) == documents
+def test_xml_of_iwslt(write):
+    """Talks with a title; a lone & is no error."""
+    target = IWSLT.replace("srcset", "refset").replace('srclang="english"', 'trglang="german"').replace("One", "Eins")
+    assert found(write("x.xml", IWSLT), write("y.xml", target)) == [[("One.", "Eins."), ("Two & three.",) * 2]]
 
 
 def test_tmx(write):
-    """In UTF-16; German first; languages with regions; codes left out; a unit without German."""
-    reading = Reading(("en", "de"))
-    documents = [
-        ("a.html", {Side("", "en"): ["Hi you & me!", "Two"], Side("", "de"): ["Hallo du!", "Zwei"]}),
-        ("b", {Side("", "en"): [""], Side("", "de"): ["Drei"]}),
-    ]
-    texts = read(write("x.tmx", TMX.encode("utf-16")), reading)
-    assert [(one.id, {side: text.sentences for side, text in one.sides.items()}) for one in texts] == documents
-    assert reading.left_out.total() == 1
+    """In UTF-16, with ElementTree as the oracle; German first; languages with regions; codes; a unit without German."""
+    left_out = Counter()
+    documents = [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei")], [("", "Drei")]]
+    assert found(write("x.tmx", TMX.encode("utf-16")), left_out=left_out) == documents and left_out.total() == 1
+    segments = ElementTree.fromstring(TMX_8.replace("<bpt", "<!--").replace("</bpt>", "-->")).iter("seg")
+    theirs = {" ".join("".join(segment.itertext()).split()) for segment in segments}
+    assert {text for document in documents for pair in document for text in pair} <= theirs | {"Hi you & me!"}
+    whole = found(write("x.tmx", TMX_8.replace("x-Document", "x-other")), one_document=True)
+    assert whole == [[pair for document in documents for pair in document]]
+    for tag in ('<ph type="lb">x</ph>', "<ph>&lt;br/></ph>"):
+        path = write("x.tmx", TMX_8.replace("Hallo ", f"Hallo{tag}"))
+        assert found(path)[0][0][1] == "Hallo du!"
 
 
 def test_tables(write):
-    a, b = Side("reference", "", "A"), Side("reference", "", "B")
-    assert found(write("x.tsv", TSV)) == [
-        ("a", {a: ["Eins", ""], Side("source"): ['One "x" &amp;', "Two"], b: ["Ein", ""]}),
-        ("b", {a: ["Drei"], Side("source"): ["Three"], b: ["III"]}),
-    ]
+    path = write("x.tsv", TSV)
+    assert found(path, reference="A") == [[('One "x" &amp;', "Eins"), ("Two", "")], [("Three", "Drei")]]
     echo = write("echo", "a\tOne\tEins\nb\tTwo\tZwei\n")  # sacrebleu --echo docid src ref
-    assert detect(echo) is None
-    assert found(echo, columns=("docid", "src", "ref")) == [
-        ("a", {Side("source"): ["One"], Side("reference"): ["Eins"]}),
-        ("b", {Side("source"): ["Two"], Side("reference"): ["Zwei"]}),
-    ]
-    by_language = write("y.tsv", "docid\tid\ten-US\tde\tfr\na\t1\tOne\tEins\tUn\n")
-    assert found(by_language) == [("a", {Side("", "en-US"): ["One"], Side("", "de"): ["Eins"]})]
+    names = {"format": "tsv", "columns": ("docid", "src", "ref")}
+    assert found(echo, **names) == [[("One", "Eins")], [("Two", "Zwei")]]
+    assert found(write("y.tsv", "docid\tid\ten-US\tde\tfr\na\t1\tOne\tEins\tUn\n")) == [[("One", "Eins")]]
 
 
-def test_line_breaks_are_blanks(write):
-    """A tag for a line break stands between two words."""
-    path = write("x.xml", WMT_XML.replace(">No.<", ">No.<br/>One<"))
-    assert found(path)[1][1][Side("source", "en")] == ["No. One"]
-    assert one_sided(write("x.sgm", SGM.replace(">One<", ">One<br/>two<br>three<")))[1][1] == ["One two three"]
-    for tag in ('<ph type="lb">x</ph>', "<ph>&lt;br/></ph>"):
-        path = write("x.tmx", TMX_8.replace("Hallo ", f"Hallo{tag}"))
-        assert found(path)[0][1][Side("", "de")][0] == "Hallo du!"
+@pytest.mark.parametrize(
+    "names",
+    ["news a\nnews a\nb\nb\n", "en/1/a.gz\tde/1.gz\t1\t1 2\nen/1/a.gz\tde/1.gz\t2\t3\nx\ty\t1\t1\nx\ty\t2\t2\n"],
+    ids=["wmt", "opus"],
+)
+def test_ids(write, names):
+    """Byte order marks and line ends of Windows are no text."""
+    source, target = write("en", "\ufeffOne.\nTwo.\nThree.\nFour.\n"), write("de", "Eins.\r\nZwei.\r\n\r\nVier.\r\n")
+    documents = [[("One.", "Eins."), ("Two.", "Zwei.")], [("Three.", ""), ("Four.", "Vier.")]]
+    assert found(source, target, ids=write("ids", names)) == documents
 
 
-WRONG = {  # file -> (content, message)
-    "seg in seg": (WMT_XML.replace('"3"/>', '"3"><seg id="4"/></seg>'), "line 11: <seg> is not closed"),
-    "damaged": (WMT_XML.replace("</collection>", ""), "line 18: damaged XML"),
-    "twice": (WMT_XML.replace('id="c"', 'id="a &amp; b"'), "line 17: document a & b occurs again, after line 6"),
-    "same side": (WMT_XML.replace('translator="B"', 'translator="A"'), "line 13: document a & b has a reference A"),
-    "no segment": (WMT_XML.replace('<seg id="1">No.</seg>', ""), "line 17: document c has no segment"),
-    "reserved": (WMT_XML.replace("No.", "&lt;d>"), "line 17: the sentence <d> is reserved"),
-    "of a DTD": (WMT_XML.replace(" [", ' SYSTEM "x" [').replace("No.", "N&ograve;"), "line 17: the entity &ograve;"),
-    "of a file": (WMT_XML.replace('"R&#38;#38;D"', 'SYSTEM "x"'), "line 8: the entity &firm;"),
-    "unclosed": (SGM.replace("a < b", "a <unk> b"), "line 6: a tag within <seg> is not closed"),
-    "open seg": (SGM.replace("Caf&eacute; </seg>", "Caf"), "line 9: <seg> is not closed before <doc>"),
-    "heart": (SGM.replace("I <3 it", "I </3 it > her"), "line 6: '</3 it"),
-    "cdata": (SGM.replace("One", "<![CDATA[One]]>"), r"line 12: '<!\[CDATA"),
-    "end": (SGM.replace("</DOC>\n</srcset>\n", ""), "line 11: <doc> is not closed"),
-    "doc in doc": (SGM.replace("</doc>", ""), "line 11: <doc> within document b"),
-    "talk": (TALKS.replace("AT&T", "<b>AT"), "line 8: '<b>AT"),
-    "no document": (TMX_8.replace("x-Document", "x-other"), "line 4: the unit names no document"),
-    "same language": (TMX_8.replace("fr", "en"), "line 10: two texts in en"),
-    "cells": (TSV.replace("\ta\tTwo", "\tTwo"), "line 3: 4 columns, but 5 are expected"),
-    "no id": (TSV.replace("x\t\ta\tTwo", "x\t\t\tTwo"), "line 3: no document id"),
-    "again": (TSV + "x\tx\ta\tx\tx\n", "line 5: document a occurs again"),
-    "two ids": (TSV.replace("genre", "docid"), "line 1: two columns of the document"),
-    "two refs": (TSV.replace("ref:B", "reference:A"), "line 1: two columns of the reference A"),
-    "quoted": (TSV.replace("\tTwo", '\t"He said ""two"""'), "line 3: '\"He said .* is quoted as in CSV"),
-}  # fmt: skip
+def test_plain(write):
+    assert found(write("x", "a\n\nb\n"), write("y", "A\n\nB\n")) == [[("a", "A")], [("b", "B")]]
+
+
+WRONG = {  # name of the first file -> (contents, message)
+    "references.xml": ((WMT_XML,), "has several references"),
+    "damaged.xml": ((WMT_XML.replace("</collection>", ""),), "mismatch"),
+    "segments.xml": ((WMT_XML.replace('"3">Ja', '"4">Ja'),), "the same segments"),
+    "reserved.xml": ((WMT_XML.replace(">FE<", ">&lt;d><"),), "<d> inside a sentence"),
+    "unclosed.sgm": ((SGM.replace("Caf&eacute; </seg>", "Caf"), REFSET), "a <seg> is not closed"),
+    "end.sgm": ((SGM.replace("</DOC>\n</srcset>\n", ""), REFSET), "a <doc> is not closed"),
+    "count.sgm": ((SGM, REFSET.replace('<seg id="2">Cafe</seg>', "")), "the same segments"),
+    "ids.sgm": ((SGM, REFSET.replace('id="2"', 'id="3"')), "the same segments"),
+    "missing.sgm": ((SGM, REFSET.replace('docid="a"', 'docid="x"')), "is missing"),
+    "swapped.sgm": ((SGM, REFSET.replace('"de"', '"en"')), "its language is en, not de"),
+    "twice.sgm": ((SGM, REFSET.replace('docid="b"', 'docid="a"')), "occurs twice"),
+    "no document.tmx": ((TMX_8.replace("x-Document", "x-other"),), "line 4: the unit names no document"),
+    "cells.tsv": ((TSV.replace("\ta\tTwo", "\tTwo"),), "line 3: other columns than expected"),
+    "no id.tsv": ((TSV.replace("x\t\ta\tTwo", "x\t\t\tTwo"),), "line 3: no document id"),
+    "again.tsv": ((TSV + "x\tx\ta\tx\tx\n",), "line 5: document a occurs again"),
+    "one side": (("a\n",), "plain takes two files"),
+}
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_refused(write, name):
-    text, message = WRONG[name]
-    with pytest.raises(UserError, match=f"wrong(, |: ){message}"):
-        found(write("wrong", text))
+    contents, message = WRONG[name]
+    paths = [write(f"{number} {name}", text) for number, text in enumerate(contents)]
+    with pytest.raises(UserError, match=message):
+        found(*paths, reference="" if name == "references.xml" or name.endswith("sgm") else "A")
 
 
-@pytest.fixture
-def convert(tmp_path, capsys):
-    """Runs the command on files; returns its documents and what it prints, or the error."""
-
-    def run(*files, more=()):
-        status = main(["files", str(tmp_path / "out"), "--split=test", *more, "--input", *map(str, files)])
-        shown = capsys.readouterr()
-        if status:
-            return shown.err
-        return list(read_documents(*find_splits(tmp_path / "out", "en", "de")["test"])), shown.out
-
-    return run
+def test_files_of_unequal_length(write):
+    paths = write("en", "a\nb\n"), write("de", "A\n")
+    with pytest.raises(UserError, match="de, line 1: the file ends here"):
+        found(*paths, ids=write("ids", "x\nx\n"))
 
 
-def test_convert_one_file(write, convert):
-    documents, said = convert(write("x", WMT_XML), more=["--reference=A"])
-    assert documents == [list(zip(SOURCE, REFERENCES["A"], strict=True))]
-    assert "note: 1 documents that lack a side were left out" in said
-    assert "has several texts of the reference" in convert(write("x", WMT_XML))
-    assert "<s> inside a sentence" in convert(write("x", TSV.replace("Two", "<s>")), more=["--reference=A"])
-    documents, said = convert(write("x", TMX.encode("utf-16")))
-    assert documents == [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei")], [("", "Drei")]]
-    assert "note: 1 translation units that lack a language" in said and "note: 1 sentence pairs have an empty" in said
-    whole = convert(write("x", TMX_8.replace("x-Document", "x-other")), more=["--one-document"])[0]
-    assert whole == [[("Hi you & me!", "Hallo du!"), ("Two", "Zwei"), ("", "Drei")]]
-    assert "document a has no reference (de); it has source" in convert(write("x", "docid\tsrc\na\tb\n"))
-
-
-def test_convert_two_files(write, convert):
-    """The reference's documents are in another order."""
-    documents, _ = convert(write("x", SGM), write("y", REFSET))
-    assert documents == [[(SGM_DOCUMENTS[0][1][0], "AT"), ("Café", "Cafe")], [("One", "Eins")]]
-    assert len(convert(write("x", TALKS), write("y", TALKS))[0]) == 2
-    assert convert(write("x", "a\n\nb\n"), write("y", "A\n\nB\n"))[0] == [[("a", "A")], [("b", "B")]]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        (SGM, REFSET.replace('<seg id="2">Cafe</seg>', ""), "y, line 3: document b has 1 segments here, but 2 in "),
-        (SGM, REFSET.replace('id="2"', 'id="3"'), "y, line 4: segment 3, but "),
-        (SGM, REFSET.replace('docid="a"', 'docid="x"'), "x, line 11: document a is not in "),
-        (SGM, REFSET.replace("</refset>", '<doc docid="x"><seg>x</seg></doc></refset>'), "y, line 5: document x is"),
-        (TALKS, TALKS.replace("Four.", "Four.\nFive."), "y, line 10: document 2 has 3 segments here, but 2 in "),
-        (SGM, "Eins\n", "y: none of the formats"),
-        (REFSET, SGM, "document a has no source (en)"),
-    ],
-)
-def test_sides_that_do_not_fit(write, convert, source, target, message):
-    assert message in convert(write("x", source), write("y", target))
+def test_divided():
+    documents = [[(str(number), "")] for number in range(100)]
+    parts = divided(documents, "0.8,0.1,0.1")
+    assert {split: len(part) for split, part in parts.items()} == {"train": 80, "dev": 10, "test": 10}
+    assert sorted(sum(parts.values(), []), key=documents.index) == documents
+    assert parts["train"] == sorted(parts["train"], key=documents.index) and parts == divided(documents, "0.8,0.1,0.1")

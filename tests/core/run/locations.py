@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fairseq import options as fairseq_options
 
 from gtransformer.cli import run as command
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.files import write_json
+from gtransformer.preprocess.corpus import find_splits
+from gtransformer.preprocess.manifest import checksums
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.run import Run, make_run
@@ -39,12 +42,15 @@ def made(*arguments: object) -> Run:
 
 
 def prepare(folder: Path, borrowed: str | None = None, **files: str) -> Path:
-    """What a run looks for in a prepared corpus; ``files``: digests that are others."""
+    """What a run looks for in a corpus prepared from that of ``write_raw``; ``files``: digests that are others."""
     names = {"dictionary": "bin/dict.en.txt", "train": "bin/train.en-de.en.bin", "test": "bin/test.en-de.en.bin"}
     names |= {"source": "text/test.en", "target": "text/test.de", "codes": "bpe.codes"}
     outputs = dict.fromkeys(names.values(), "1") | {names[name]: digest for name, digest in files.items()}
     settings, vocabulary = {"source_lang": "en"}, {"borrowed_from": borrowed}
-    write_json(folder / "manifest.json", {"outputs": outputs, "vocabulary": vocabulary, "settings": settings})
+    manifest = {"outputs": outputs, "vocabulary": vocabulary, "settings": settings}
+    with TemporaryDirectory() as raw:
+        manifest["inputs"] = checksums(find_splits(write_raw(Path(raw)), *PAIR))
+    write_json(folder / "manifest.json", manifest)
     for name in ("text/test.de", "instances/test.de", "bin/dict.de.txt", *names.values()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()

@@ -53,6 +53,10 @@ def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus, runs, stages,
     assert stages.given("--vocabulary") == str(runs / "base" / "tiny" / "prepared")
     made("sent_base", corpus, "prepare").prepare()
     assert stages.did == ["prepare"], "it is there"
+    with pytest.raises(UserError, match="prepared from other files than .*other/tiny"):
+        made("sent_base", write_raw(tmp_path / "other" / "tiny", "B."), "prepare").prepare()
+    with pytest.raises(UserError, match="prepared from other files than .*other/tiny"):
+        made("sent_base", tmp_path / "other" / "tiny", "train").train()
     made("sent_base", corpus, "prepare", "--set", "prepare.bpe-merges=7").prepare()
     assert stages.given("--bpe-merges") == "7"
 
@@ -234,6 +238,15 @@ def test_a_model_that_was_trained_otherwise_is_neither_kept_nor_trained_on(corpu
     prepare(run.prepared, train="2")
     with pytest.raises(UserError, match="the model there was trained on another corpus"):
         run.train()
+
+
+def test_a_training_goes_on_from_the_model_that_it_began_with(corpus, stages, tmp_path):
+    start = tmp_path / "start.pt"
+    start.write_bytes(b"one")
+    finished(corpus, tmp_path, "--set", f"train.finetune-from-model={start}").train()
+    start.write_bytes(b"two")
+    with pytest.raises(UserError, match="began from another finetune-from-model"):
+        finished(corpus, tmp_path, "--set", f"train.finetune-from-model={start}").train()
 
 
 def test_the_mean_is_made_when_training_has_ended(corpus, tmp_path, monkeypatch):

@@ -191,8 +191,11 @@ def test_nothing_to_load(prepared, tmp_path, option):
     with pytest.raises(UserError, match="--load-partial: "):
         build(prepared, tmp_path, option)
     (tmp_path / "save").mkdir()
-    torch.save({}, tmp_path / "save" / "checkpoint_last.pt")
+    torch.save({"last_optimizer_state": {}}, tmp_path / "save" / "checkpoint_last.pt")
     build(prepared, tmp_path, option)
+    torch.save({"last_optimizer_state": None}, tmp_path / "save" / "checkpoint_last.pt")
+    with pytest.raises(UserError, match="has no state of the optimizer"):
+        build(prepared, tmp_path, option)
 
 
 def test_nothing_to_start_from(prepared, tmp_path):

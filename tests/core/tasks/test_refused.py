@@ -86,6 +86,8 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
         ("--maximize-best-checkpoint-metric", "--maximize-best-checkpoint-metric"),
         ("--autocast float16", "--autocast float16"),
         ("--load-partial", "--load-partial"),
+        ("--context-loss", "--context-loss off"),
+        ("--max-pair-tokens", "--max-pair-tokens 9"),
         ("--training-weights", "--more-training-data x --training-weights 1,0.5 --batch-order document"),
     ],
 )

@@ -85,6 +85,15 @@ def test_text(translate, text):
     assert translate(text([], end=""), "--quiet") == ([], "")
 
 
+def test_blank_lines_and_list_marks(translate, text):
+    """--one-document; blanks and list marks at the beginning of a line stay as they are."""
+    lines = ["# Mary finds her book.", "", "  - The old dog sleeps.", "", "    The house."]
+    output, errors = translate(text(lines), "--one-document")
+    assert "translated 5 lines (1 documents)" in errors and output[1] == output[3] == ""
+    plain, _ = translate(text(["Mary finds her book.", "The old dog sleeps.", "The house."]))
+    assert [output[0], output[2], output[4]] == [f"# {plain[0]}", f"  - {plain[1]}", f"    {plain[2]}"]
+
+
 def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
     output, _ = translate(text(TEXT))
     raw = text(TEXT).read_bytes()

@@ -115,3 +115,17 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
     assert [line.was_cut for line in lines] == [False, True, False] and lines[1].sentences == ["d e f g h"]
     (window,) = windows(lines, 6, 1000)
     assert window.instances == [[(0, 0)], [(1, 0)], [(1, 1)]]
+
+
+def test_list_marks_are_no_text():
+    text = ["  - A dog.", "## Title", "3. May", "-", "1) x", " * > y", "  ", "#1"]
+    lines = list(read_text(text, words))
+    assert [line.mark for line in lines] == ["  - ", "## ", "", "", "1) ", " * > ", "", ""]
+    assert [line.mark + "".join(line.sentences) for line in lines] == [*text[:6], "", "#1"]
+
+
+def test_one_document():
+    """Blank lines are no borders; <d> is."""
+    lines = list(read_text(["", "a", "", "b", "<d>", "c"], words, one_document=True))
+    assert [line.breaks for line in lines] == [False, False, False, False, True, False]
+    assert [line.position.documents for line in lines] == [1, 1, 1, 1, 1, 2]

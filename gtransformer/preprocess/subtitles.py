@@ -1,0 +1,175 @@
+"""Subtitles (SubRip, WebVTT, ASS), read and written by pysubs2: to translate them cue by cue, and as parallel corpora.
+
+A cue's lines are one text for the model, except that each speaker's line (``- Hi.``) is a text of its own. Cues of one
+sentence are joined, and its translation is divided again in proportion to their lengths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from gtransformer.preprocess.corpus import DOCUMENT, Pair, check_reserved
+
+if TYPE_CHECKING:
+    import pysubs2
+
+ENDINGS = (".srt", ".vtt", ".ass", ".ssa")
+GAP = 30.0  # seconds without a cue that separate documents
+SHORT_PAUSE = 1.0  # seconds; between the cues of a sentence
+MOST_CUES = 4  # of a sentence
+LINE = 42  # letters; a longer cue is written on two lines, as is usual for films
+
+_WITH_HTML = (".srt", ".vtt")
+_TAG = r"\{[^}]*\}|</?[A-Za-z][^>]*>"
+_LINE_BREAK = r"\\N"
+_SIGNS = rf"{_TAG}|{_LINE_BREAK}|[♪♫#\s]"
+_ENDS = re.compile(rf"((?:{_SIGNS}|[-–—]\s*)*)(.*?)((?:{_SIGNS})*)\Z", re.DOTALL)
+_NEXT_SPEAKER = rf"{_LINE_BREAK}(?=(?:{_TAG})*[-–—]\s*\w)"
+_SENTENCE_END = re.compile(r"[.!?…:;。！？♪♫\])\"”»]\Z")
+
+
+@dataclass
+class Part:
+    """What one speaker says in a cue: ``text`` for the model, and the tags and signs before and after it."""
+
+    cue: pysubs2.SSAEvent
+    before: str
+    text: str
+    after: str
+
+
+def is_subtitles(path: str | Path) -> bool:
+    """Return whether a file's name is one of subtitles."""
+    return Path(path).suffix.lower() in ENDINGS
+
+
+def translate_file(path: str, output: str, gap: float, translate: Callable[[list[str]], list[str]]) -> str:
+    """Return the content of a file of subtitles, translated, in the format of the ending of ``output``.
+
+    Args:
+        gap: seconds without a cue that separate documents.
+        translate: from lines of text, with lines ``<d>`` before documents, to the translations of the others.
+    """
+    with_html = Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
+    film = load(path, with_html)
+    parts = parts_of(film)
+    joined = sentences(parts)
+    put_back(parts, joined, translate(to_lines(joined, gap)))
+    options = {"keep_ssa_tags": True} if with_html else {}  # tags are then written as they are
+    return film.to_string(Path(output).suffix.lower().removeprefix("."), **options)
+
+
+def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
+    """Read a file of subtitles; tags of HTML are kept, or become those of ASS."""
+    import pysubs2
+
+    film = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
+    if film.format == "vtt":
+        for cue in film:
+            cue.text = cue.text.split(r"\N\N")[0]  # pysubs2 adds the notes and names that stand before the next cue
+    return film
+
+
+def parts_of(film: pysubs2.SSAFile) -> list[Part]:
+    """Return the parts of all cues with text, in order."""
+    parts = []
+    for cue in film:
+        for said in re.split(_NEXT_SPEAKER, cue.text) if cue.is_text else []:
+            before, text, after = _ENDS.match(said).groups()
+            plain = re.sub(_TAG, "", re.sub(r"\\[Nnh]", " ", text))
+            parts.append(Part(cue, before, " ".join(plain.split()), after))
+    return parts
+
+
+def sentences(parts: list[Part]) -> list[list[Part]]:
+    """Join the parts of one sentence: what does not end a sentence, and what follows in the next cue."""
+    joined: list[list[Part]] = []
+    for part in parts:
+        if not part.text:
+            continue
+        if joined and len(joined[-1]) < MOST_CUES and _goes_on(joined[-1][-1], part):
+            joined[-1].append(part)
+        else:
+            joined.append([part])
+    return joined
+
+
+def _goes_on(part: Part, following: Part) -> bool:
+    pause = (following.cue.start - part.cue.end) / 1000
+    signs = re.sub(rf"{_TAG}|{_LINE_BREAK}", "", part.after + following.before).strip()
+    if pause > SHORT_PAUSE or signs or _SENTENCE_END.search(part.text):
+        return False
+    # A title in capitals is a sentence; so are the cues of scripts without capitals, which often lack full stops.
+    return any(letter.islower() for letter in part.text)
+
+
+def to_lines(joined: list[list[Part]], gap: float) -> list[str]:
+    """Return a line of text for each sentence, and a line ``<d>`` before each document.
+
+    ``gap``: seconds without a cue that separate documents.
+    """
+    lines = [DOCUMENT]
+    end = None
+    for sentence in joined:
+        if end is not None and sentence[0].cue.start - end > 1000 * gap:
+            lines.append(DOCUMENT)
+        end = max(end or 0, sentence[-1].cue.end)
+        lines.append(" ".join(part.text for part in sentence))
+    return lines
+
+
+def put_back(parts: list[Part], joined: list[list[Part]], translations: list[str]) -> None:
+    """Replace the text of all cues by the translations of their sentences."""
+    for sentence, translation in zip(joined, translations, strict=True):
+        texts = divide(translation, [len(part.text) for part in sentence])
+        for part, text in zip(sentence, texts, strict=True):
+            part.text = r"\N".join(wrap(text, LINE, break_long_words=False, break_on_hyphens=False))
+    for _, of_cue in groupby(parts, key=lambda part: id(part.cue)):
+        of_cue = list(of_cue)
+        of_cue[0].cue.text = r"\N".join(part.before + part.text + part.after for part in of_cue)
+
+
+def divide(text: str, lengths: list[int]) -> list[str]:
+    """Divide a text in proportion to ``lengths``: between words, or, without blanks, between letters."""
+    words, between = text.split(), " "
+    if len(words) < len(lengths) and not any(letter.islower() or letter.isupper() for letter in text):
+        words, between = list(text), ""  # Chinese, Japanese, Thai
+    parts, begin = [], 0
+    for number in range(1, len(lengths) + 1):
+        end = round(len(words) * sum(lengths[:number]) / sum(lengths))
+        end = max(begin, min(max(end, begin + 1), len(words) - (len(lengths) - number)))
+        parts.append(between.join(words[begin:end]))
+        begin = end
+    return parts
+
+
+def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterator[list[Pair]]:
+    """Yield the pairs of cues with equal times of two files; a document ends where ``GAP`` seconds have no cue.
+
+    Cues without text, or without a cue of the same times, are left out and counted.
+    """
+    sides = []
+    for path in (source, target):
+        cues = [cue for cue in load(path) if cue.is_text]
+        sides.append({(cue.start, cue.end): " ".join(cue.plaintext.split()) for cue in cues})
+    left, right = sides
+    both = [times for times in sorted(left) if left[times] and right.get(times)]
+    left_out["cues without text or without one of equal times"] += len(left.keys() | right.keys()) - len(both)
+    document: list[Pair] = []
+    end = 0
+    for times in both:
+        if document and times[0] - end > 1000 * GAP:
+            yield document
+            document = []
+        where = f"cue at {times[0]} ms"
+        document.append((check_reserved(source, where, left[times]), check_reserved(target, where, right[times])))
+        end = max(end, times[1])
+    if document:
+        yield document

@@ -1,0 +1,150 @@
+"""Subtitles: as many cues with the same times, signs and tags in place, read again by pysubs2."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gtransformer.cli.translate import main
+from gtransformer.preprocess.formats import Options, read
+from gtransformer.preprocess.subtitles import divide, translate_file
+
+pysubs2 = pytest.importorskip("pysubs2")
+
+CUES = [
+    "The old dog sleeps near",
+    "the river and the trees.",
+    "<i>Mary finds her book.</i>",
+    "♪ The river sleeps ♪",
+    "",
+    "- The <b>red</b> house?\n- The dog\nunder two trees.",
+]
+SCENE = 60  # cues, followed by a long pause
+
+
+def time(milliseconds: int) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02},{rest:03}"
+
+
+@pytest.fixture
+def film(tmp_path) -> Path:
+    """A SubRip file of 300 cues."""
+    blocks, begin = [], 1000
+    for number in range(300):
+        end = begin + 1500 + number
+        blocks.append(f"{number + 1}\n{time(begin)} --> {time(end)}\n{CUES[number % len(CUES)]}\n")
+        begin = end + (40_000 if number % SCENE == SCENE - 1 else 200)
+    path = tmp_path / "film.srt"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    return path
+
+
+def times_of(path: Path) -> list[str]:
+    """The lines with times, read without pysubs2."""
+    return re.findall(r"^\S+ --> \S+$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+def translated(path: Path, output: Path) -> list[str]:
+    """Write a translation that has every word in capitals; return the lines of text."""
+    seen = []
+
+    def capitals(lines: list[str]) -> list[str]:
+        seen.extend(lines)
+        return [line.upper() for line in lines if line != "<d>"]
+
+    output.write_text(translate_file(str(path), str(output), 30, capitals), encoding="utf-8")
+    return seen
+
+
+@pytest.mark.slow
+def test_command(film, tmp_path, saved_model, capfd):
+    output = tmp_path / "film.pt.srt"
+    assert main(["--model", str(saved_model), "--cpu", str(film), "-o", str(output)]) == 0
+    assert times_of(output) == times_of(film)
+    cues = pysubs2.load(str(output), keep_html_tags=True)
+    assert len(cues) == 300
+    for number, cue in enumerate(cues):
+        shape = ("", "", "<i>.*</i>", "♪ .* ♪", "", r"- .*\\N- .*")[number % len(CUES)]
+        assert re.fullmatch(shape or ".*", cue.text) and bool(cue.text) == bool(CUES[number % len(CUES)])
+    assert "(5 documents)" in capfd.readouterr().err
+
+
+def test_sentences_and_documents(film, tmp_path):
+    output = tmp_path / "out.srt"
+    lines = translated(film, output)
+    sentence = "The old dog sleeps near the river and the trees."
+    scene = [sentence, "Mary finds her book.", "The river sleeps", "The red house?", "The dog under two trees."]
+    assert lines == 5 * ["<d>", *(SCENE // len(CUES)) * scene]
+    texts = [cue.text for cue in pysubs2.load(str(output), keep_html_tags=True)]
+    assert texts[:6] == [
+        "THE OLD DOG SLEEPS NEAR", "THE RIVER AND THE TREES.", "<i>MARY FINDS HER BOOK.</i>", "♪ THE RIVER SLEEPS ♪",
+        "", r"- THE RED HOUSE?\N- THE DOG UNDER TWO TREES.",
+    ]  # fmt: skip
+    assert times_of(output) == times_of(film)
+
+
+@pytest.mark.parametrize("ending", ["vtt", "ass"])
+def test_other_formats(film, tmp_path, ending):
+    """From SubRip, within the format, and back."""
+    first, second, third = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}", tmp_path / "c.srt"
+    translated(film, first)
+    translated(first, second)
+    translated(second, third)
+    found = [pysubs2.load(str(path)) for path in (film, first, second, third)]
+    expected = [(cue.start, cue.end) for cue in found[0]]
+    exact = 10 if ending == "ass" else 1  # hundredths of a second
+    for one in found:
+        assert all(
+            abs(cue.start - start) < exact and abs(cue.end - end) < exact
+            for cue, (start, end) in zip(one, expected, strict=True)
+        )
+    assert [cue.plaintext for cue in found[3]] == [cue.plaintext for cue in found[1]]
+    assert "<i>MARY FINDS HER BOOK.</i>" in third.read_text(encoding="utf-8")
+
+
+def test_comments_drawings_and_names_stay(tmp_path):
+    """A comment and a drawing of ASS; a note and a cue's name of WebVTT."""
+    film = pysubs2.SSAFile()
+    film.events = [
+        pysubs2.SSAEvent(0, 1000, "note", type="Comment"),
+        pysubs2.SSAEvent(0, 1000, r"{\p1}m 0 0 l 1 1{\p0}"),
+    ]
+    film.save(str(tmp_path / "a.ass"))
+    assert translated(tmp_path / "a.ass", tmp_path / "b.ass") == ["<d>"]
+    assert (tmp_path / "b.ass").read_text().splitlines()[-2:] == (tmp_path / "a.ass").read_text().splitlines()[-2:]
+    text = "WEBVTT\n\nintro\n00:01.000 --> 00:02.000\nOne.\n\nNOTE no text\n\nend\n00:03.000 --> 00:04.000\nTwo.\n"
+    (tmp_path / "a.vtt").write_text(text)
+    assert translated(tmp_path / "a.vtt", tmp_path / "b.vtt") == ["<d>", "One.", "Two."]
+
+
+def test_divide_loses_nothing():
+    draw = random.Random(1)
+    for _ in range(300):
+        lengths = [draw.randint(1, 40) for _ in range(draw.randint(1, 4))]
+        text = " ".join("x" * draw.randint(1, 9) for _ in range(draw.randint(1, 12)))
+        parts = divide(text, lengths)
+        assert len(parts) == len(lengths) and "".join(parts).replace(" ", "") == text.replace(" ", "")
+        assert all(parts) or len(text.split()) < len(lengths)
+    assert divide("a b c d", [1, 3]) == ["a", "b c d"] and divide("今天天气", [5, 5]) == ["今天", "天气"]
+    assert divide("", [2, 3]) == ["", ""]
+
+
+def test_parallel_corpus(film, tmp_path):
+    """Cues of equal times are pairs; one that is moved is left out."""
+    output = tmp_path / "film.de.srt"
+    translated(film, output)
+    moved = output.read_text(encoding="utf-8").replace("00:00:01,000", "00:00:00,900", 1)
+    output.write_text(moved, encoding="utf-8")
+    left_out = Counter()
+    documents = list(read([film, output], Options(("en", "de"), left_out=left_out)))
+    assert [len(document) for document in documents] == [49, 50, 50, 50, 50] and left_out.total() == 52
+    assert documents[1][0] == ("The old dog sleeps near", "THE OLD DOG SLEEPS NEAR")
+    assert documents[1][4] == (
+        "- The red house? - The dog under two trees.",
+        "- THE RED HOUSE? - THE DOG UNDER TWO TREES.",
+    )

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Optional
 
-import numpy as np
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 
@@ -15,58 +14,14 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option, with_options
-from gtransformer.models.common.decoding.cached_memory import CachedIntervals, NewestTokens
-from gtransformer.models.common.decoding.history import ForcedPrefixes
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import alignment
-from gtransformer.modules.ragged import Memory, Ragged
+from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window
 
 ONE_TO_ONE, LINEAR, SENTENCE = ALIGNMENTS = ("one-to-one", "linear", "sentence")
 WINDOW_POSITIONS = ("absolute", "relative")
 CENTRES = {ONE_TO_ONE: alignment.one_to_one, LINEAR: alignment.linear, SENTENCE: alignment.sentence_aligned}
-
-
-class CachedWindow(CachedIntervals):
-    """The window of a memory around each hypothesis's aligned position, in decoding.
-
-    Unlike in the base class, with alignment by sentence a position follows from the one before.
-    """
-
-    def __init__(self, scope: "AlignedWindow", memory: Memory, documents: np.ndarray, beam: int):
-        super().__init__(scope, memory, documents, beam)
-        self.starts = alignment.sentence_starts(memory.layout)
-        self.centre = np.full((len(documents), beam), -1)
-
-    def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
-        layout, scope = self.memory.layout, self.scope
-        lengths = layout.doc_lengths[self.documents][:, None]
-        if scope.decoding == ONE_TO_ONE:
-            centre = alignment.one_to_one_step(position[:, None], lengths)
-        elif scope.decoding == LINEAR:
-            centre = alignment.linear_step(position[:, None], lengths, scope.ratio)
-        else:
-            start = self.starts[self.documents[:, None], np.minimum(tags, self.starts.shape[1] - 1)]
-            centre = alignment.by_sentence_step(self.centre, opens | (position == 0)[:, None], start, lengths)
-        self.centre = np.broadcast_to(centre, self.centre.shape).copy()
-        if (self.centre == self.centre[:, :1]).all():
-            centre = self.centre[:, :1]
-        column = centre[..., None] + np.arange(-scope.width, scope.width + 1)
-        first = layout.doc_starts[self.documents][:, None, None]
-        there = (column >= 0) & (column < lengths[..., None])
-        self.look(first + np.clip(column, 0, lengths[..., None] - 1), there)
-
-    def force(self, forced_prefixes: ForcedPrefixes) -> None:
-        """Set the centres to the last position of each forced prefix, from which alignment by sentence continues."""
-        if self.scope.decoding == SENTENCE:
-            layout, groups = forced_prefixes.layout, forced_prefixes.groups.cpu().numpy()
-            queries = NewestTokens(forced_prefixes.documents[layout.doc], layout.tag, layout.position)
-            centres = alignment.sentence_aligned(queries, self.memory.layout)
-            self.centre[groups] = centres[forced_prefixes.ends][:, None]
-
-    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        super().reorder(groups, beams)
-        self.centre = self.centre[groups[:, None], beams]
 
 
 @dataclass(frozen=True)
@@ -75,11 +30,6 @@ class OwnWindow(Scope):
 
     name = "window"
     width: int
-
-    @property
-    def prefix_tokens(self) -> int:
-        """The newest token and ``width`` before it."""
-        return self.width + 1
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         return by_window(queries, keys, alignment.one_to_one(queries, keys), self.width, causal)
@@ -98,7 +48,6 @@ class AlignedWindow(Scope):
 
     name = "window"
     pairs_sentences, aligns = False, True
-    cached_memory = CachedWindow
     width: int
     whole: str
     decoding: str

@@ -1,12 +1,10 @@
 """The centre b_i of the window for each position i of the queries (Herold and Ney 2023, section 3.3).
 
-All functions are pure functions of indices. Each has two forms that agree: for whole documents, and for one position at
-a time as in decoding, when the target's length is unknown. As in the paper, formulas count positions from 1, round
-halves up and clamp centres to [1, J], J being the length of the key document. Arguments and results count from 0. Row i
-of the target predicts e_i and has read e_{i-1}: the first row has read the first ``<s>``.
+All functions are pure functions of indices. As in the paper, formulas count positions from 1, round halves up and clamp
+centres to [1, J], J being the length of the key document. Arguments and results count from 0. Row i of the target
+predicts e_i and has read e_{i-1}: the first row has read the first ``<s>``.
 
-Arrays are int64 on the host, one entry a query; the step form also takes numbers. In a document without keys the centre
-is 0.
+Arrays are int64 on the host, one entry a query. In a document without keys the centre is 0.
 """
 
 from __future__ import annotations
@@ -18,30 +16,25 @@ from gtransformer.modules.ragged import Ragged
 
 def one_to_one(queries: Ragged, keys: Ragged) -> np.ndarray:
     """Return b_i = i for whole documents -> (Nq,) positions in the key document. Self-attention always uses it."""
-    return one_to_one_step(queries.position, keys.doc_lengths[queries.doc])
+    return _within(queries.position, keys.doc_lengths[queries.doc])
 
 
-def one_to_one_step(position: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return b_i = i for queries at ``position``, over documents of ``keys`` tokens."""
-    return np.clip(position, 0, np.maximum(np.asarray(keys) - 1, 0))
+def _within(position: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return positions clamped to documents of these lengths."""
+    return np.clip(position, 0, np.maximum(lengths - 1, 0))
 
 
 def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndarray:
     """Return b_i = round(J / I * i) for whole documents of I queries and J keys -> (Nq,).
 
-    With ``ratio`` instead of J / I it equals ``linear_step`` in decoding.
+    ``ratio``: instead of J / I in decoding, where I is not known.
     """
     lengths = keys.doc_lengths[queries.doc]
     if ratio is not None:
-        return linear_step(queries.position, lengths, ratio)
+        return _within(np.floor(ratio * (queries.position + 1) + 0.5).astype(np.int64) - 1, lengths)
     own = queries.doc_lengths[queries.doc]
     # floor(J i / I + 1 / 2) in integers, so that halves are exact.
-    return one_to_one_step((2 * lengths * (queries.position + 1) + own) // (2 * own) - 1, lengths)
-
-
-def linear_step(position: np.ndarray, keys: np.ndarray, ratio: float) -> np.ndarray:
-    """Return b_i = round(r i) for queries at ``position``, over documents of ``keys`` tokens; r: keys per query."""
-    return one_to_one_step(np.floor(ratio * (np.asarray(position) + 1) + 0.5).astype(np.int64) - 1, keys)
+    return _within((2 * lengths * (queries.position + 1) + own) // (2 * own) - 1, lengths)
 
 
 def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
@@ -56,20 +49,7 @@ def sentence_aligned(queries: Ragged, keys: Ragged) -> np.ndarray:
     begins = np.diff(queries.tag, prepend=-1) != 0
     anchors = (queries.position == 0) | (begins & (start >= 0))
     anchor = np.maximum.accumulate(np.where(anchors, row, 0))
-    return one_to_one_step(np.maximum(start[anchor], 0) + row - anchor, keys.doc_lengths[queries.doc])
-
-
-def by_sentence_step(before: np.ndarray, begins: np.ndarray, start: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the centre of the next row from that of the row before it.
-
-    Args:
-        before: b_{i-1}; -1 before the first row.
-        begins: bool, whether this row has read the first token of a target sentence, as the first row has.
-        start: first token of the source sentence that belongs to it, -1 if there is none (``sentence_starts``).
-        keys: length of the source.
-    """
-    jumps = np.asarray(begins) & (np.asarray(start) >= 0)
-    return one_to_one_step(np.where(jumps, start, np.asarray(before) + 1), keys)
+    return _within(np.maximum(start[anchor], 0) + row - anchor, keys.doc_lengths[queries.doc])
 
 
 def sentence_starts(tokens: Ragged) -> np.ndarray:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -26,9 +27,13 @@ ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPatte
 
 
 class Pattern(Protocol):
-    """An engine's pattern: who sees whom, computed once for all layers and heads."""
+    """Who sees whom, computed once for all layers and heads: an engine's, or that of a step of decoding."""
 
-    reach: Reach
+    queries: Ragged
+
+    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> Sequence:
+        """Return keys and values of a module in the form that ``attend`` takes; ``states`` (Nk, channels)."""
+        ...
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
         """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
@@ -92,9 +97,8 @@ class MultiheadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
         """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
-        reach = patterns[0].reach
-        q, k = self.queries(x, reach.queries), self.keys(memory, reach.keys)
-        v = self.split(self.v_proj(memory))
+        q = self.queries(x, patterns[0].queries)
+        k, v = patterns[0].keys_and_values(self, memory)
         dropout = self.dropout if self.training else 0.0
         relative = None if self.relative is None else self.relative.weight
         found = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
@@ -108,17 +112,13 @@ class MultiheadAttention(nn.Module):
         """Project memory (Nk, memory_channels) -> (Nk, heads, dim)."""
         return self.add_sentence_embedding(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
 
-    def keys_and_values(self, memory: Tensor) -> list[Tensor]:
-        """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim), keys without sentence numbers."""
-        return [self.split(project(memory)) for project in (self.k_proj, self.v_proj)]
+    def keys_and_values(self, memory: Tensor, layout: Ragged) -> list[Tensor]:
+        """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim)."""
+        return [self.keys(memory, layout), self.split(self.v_proj(memory))]
 
     def split(self, x: Tensor) -> Tensor:
         """Split (..., channels) -> (..., heads, dim)."""
-        return x.unflatten(-1, (self.heads, -1))
-
-    def split_parts(self, x: Tensor) -> list[Tensor]:
-        """Split concatenated projections, (n, parts * channels) -> a list of (n, heads, dim)."""
-        return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
+        return x.view(*x.shape[:-1], self.heads, x.shape[-1] // self.heads)
 
     def add_sentence_embedding(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
         """Add embedded sentence numbers, tags (n,) int64, to queries or keys (n, heads, dim), if ``numbers`` exist."""

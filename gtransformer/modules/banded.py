@@ -14,17 +14,14 @@ import numpy as np
 from torch import Tensor
 
 from gtransformer.modules.packed import BucketPlan, HostBucket
-from gtransformer.modules.reach import Reach
+from gtransformer.modules.reach import Reach, ReachPattern
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 64, 128  # queries of a block; smaller ones are slower, and gather keys more often
 GATHERED, STARTED = 16, 64  # cost of gathering a key and of starting a segment or block, in pairs of query and key
 
 
-class BandedPattern:
+class BandedPattern(ReachPattern):
     """Who sees whom, as a list of buckets of blocks with their slabs."""
-
-    def __init__(self, reach: Reach):
-        self.reach = reach
 
     @cached_property
     def bucketed(self) -> BucketPlan:

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from gtransformer.modules.ragged import on_device
-from gtransformer.modules.reach import Reach
+from gtransformer.modules.reach import Reach, ReachPattern
 from gtransformer.modules.relative import clipped_distance, relative_scores
 
 
-class DensePattern:
+class DensePattern(ReachPattern):
     """Which key each query may see, as a (batch, queries, keys) mask.
 
     A key is visible if its rank in the order of keys lies in the query's interval. Documents are padded to the longest;
@@ -25,8 +25,7 @@ class DensePattern:
     """
 
     def __init__(self, reach: Reach):
-        self.reach = reach
-        self.queries, self.keys = reach.queries, reach.keys
+        super().__init__(reach)
         rank = np.full(self.keys.total, -1)
         rank[reach.order] = np.arange(len(reach.order))
         # Ranks are padded one too high, so that padding, 0, becomes -1.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -29,21 +28,23 @@ CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 class Linear(nn.Linear):
     """torch.nn.Linear with the same parameters and result; on the CPU by the faster library.
 
-    After ``quantise`` it multiplies in int8.
+    After ``quantise``, or in a ``decoding_copy``, it multiplies by its ``product``, which has no gradient.
     """
 
-    quantised: Int8Linear | None = None
+    product: Int8Linear | PackedLinear | None = None
 
     def quantise(self) -> None:
-        """Multiply in int8 from now on, without gradient; the weights leave memory unless another module has them."""
-        self.quantised = Int8Linear.rounded(self.weight.detach(), self.bias)
+        """Multiply in int8 from now on; the weights leave memory unless another module has them."""
+        self.product = Int8Linear.rounded(self.weight.detach(), self.bias)
         # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device remain.
         self.weight = nn.Parameter(self.weight.new_full((), torch.nan).expand_as(self.weight), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
-        if self.quantised is not None:
-            return self.quantised(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
+        if self.product is not None:
+            if x.dim() == 2:
+                return self.product(x)
+            return self.product(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
         if not _goes_to_onednn(x):
             return functional.linear(x, self.weight, self.bias)
         return _ByOneDNN.apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
@@ -79,12 +80,6 @@ class Int8Linear:
         scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
         return cls((weight / scale.unsqueeze(1)).round().to(torch.int8), scale, bias)
 
-    @classmethod
-    def joined(cls, layers: Sequence[Int8Linear]) -> Int8Linear:
-        """Return layers with one input as one layer."""
-        weights = torch.cat([torch.ops.quantized.linear_unpack(one.packed)[0].int_repr() for one in layers])
-        return cls(weights, torch.cat([one.scale for one in layers]), joined_bias(layers))
-
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
         largest = x.abs().amax(dim=1, keepdim=True).clamp_(min=TINY)
@@ -101,35 +96,37 @@ def quantise(module: nn.Module) -> int:
     return len(layers)
 
 
-def rounded_copy(module: nn.Module) -> nn.Module:
-    """Return a module that shares all parameters and buffers with ``module``, but multiplies in int8."""
-    shared = {id(one): one for one in (*module.parameters(), *module.buffers())}
-    copied = copy.deepcopy(module, shared)
-    quantise(copied)
-    return copied
+def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None, int8: bool = False) -> nn.Module:
+    """Return a module that shares all parameters, buffers and hooks with ``module``, but multiplies without gradient.
+
+    Linear layers become ``PackedLinear`` with products in ``dtype``, or ``Int8Linear``; those with a product keep it.
+    """
+    copies: dict[nn.Module, nn.Module] = {}
+
+    def copied(one: nn.Module) -> nn.Module:
+        if one not in copies:
+            copies[one] = new = copy.copy(one)
+            new._modules = {name: child and copied(child) for name, child in one._modules.items()}
+            if isinstance(one, Linear) and one.product is None:
+                new.product = Int8Linear.rounded(one.weight.detach(), one.bias) if int8 else PackedLinear(one, dtype)
+        return copies[one]
+
+    return copied(module)
 
 
 class PackedLinear:
-    """Linear layers with one input, as one product for few rows, where the time to read the weights dominates.
+    """A linear layer for few rows, where the time to read the weights dominates.
 
     The weights are stored in the type of the products, on the CPU in oneDNN's own layout; they must not change while it
-    is in use. Results have the type of the input. It is for decoding and has no gradient. Layers that multiply in int8
-    (``Linear.quantise``) do so here, too.
+    is in use. Results have the type of the input. It is for decoding and has no gradient.
 
     Args:
-        modules: one or more linear layers with one input.
+        layer: the linear layer.
         dtype: type of the products; default that of the weights.
     """
 
-    def __init__(self, *modules: nn.Linear, dtype: torch.dtype | None = None):
-        parts = [getattr(module, "quantised", None) for module in modules]
-        self.quantised = None
-        if all(parts):
-            self.quantised = parts[0] if len(parts) == 1 else Int8Linear.joined(parts)
-            return
-        weight, bias = modules[0].weight.detach(), modules[0].bias
-        if len(modules) > 1:
-            weight, bias = torch.cat([module.weight.detach() for module in modules]), joined_bias(modules)
+    def __init__(self, layer: nn.Linear, dtype: torch.dtype | None = None):
+        weight, bias = layer.weight.detach(), layer.bias
         self.dtype = dtype or weight.dtype
         weight, self.shape = weight.to(self.dtype), weight.shape
         self.bias = None if bias is None else bias.detach().to(self.dtype)
@@ -142,20 +139,13 @@ class PackedLinear:
         self.weight = None if packs else weight
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply the layers, x (rows, in) -> (rows, sum of the layers' out)."""
-        if self.quantised is not None:
-            return self.quantised(x)
+        """Apply the layer, x (rows, in) -> (rows, out)."""
+        own = x if x.dtype == self.dtype else x.to(self.dtype)
         if self.packed is not None:
-            return _onednn(x.to(self.dtype), self.packed, self.bias).to(x.dtype)
-        return functional.linear(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
-
-
-def joined_bias(layers: Sequence[nn.Linear] | Sequence[Int8Linear]) -> Tensor | None:
-    """Return the biases of layers with one input, one after the other; None if there is none."""
-    like = next((one.bias for one in layers if one.bias is not None), None)
-    if like is None:
-        return None
-    return torch.cat([like.new_zeros(one.out_features) if one.bias is None else one.bias for one in layers])
+            y = torch.ops.mkldnn._linear_pointwise(own, self.packed, self.bias, "none", [], "")
+        else:
+            y = functional.linear(own, self.weight, self.bias)
+        return y if y.dtype == x.dtype else y.to(x.dtype)
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:

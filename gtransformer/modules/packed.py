@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from gtransformer.modules import varlen
 from gtransformer.modules.ragged import on_device
-from gtransformer.modules.reach import Reach
+from gtransformer.modules.reach import Reach, ReachPattern
 from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
@@ -171,11 +171,11 @@ def _cut(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
     return [part.view(*shape, *flat.shape[1:]) for part, shape in zip(parts, shapes, strict=True)]
 
 
-class PackedPattern:
+class PackedPattern(ReachPattern):
     """Who sees whom, as a list of buckets of independent segments: queries of equal (first, end)."""
 
     def __init__(self, reach: Reach):
-        self.reach = reach
+        super().__init__(reach)
         found = reach.intervals
         order, starts, lengths = found.queries, found.starts, found.lengths
         self._queries = order

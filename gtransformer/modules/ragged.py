@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+ABSENT = -1  # the tag of padding in arrays on the host
+
 
 def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
     """Return an array of the host as a tensor on a device; on the CPU both share their memory.
@@ -24,6 +26,8 @@ def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
 class Ragged:
     """Positions of the N real tokens of a padded (batch, length) block, with the document and sentence of each.
 
+    ``column`` (N,) int64 is their place in a row of the block.
+
     Tokens are ordered document by document, in reading order. Masks have one polarity: True means a real token.
 
     Args:
@@ -37,20 +41,29 @@ class Ragged:
 
     whole = True
     batches: np.ndarray | None = None
+    batch_keys = None  # see decoding.view.NewestTokens
 
     def __init__(self, real: Tensor, tags: Tensor):
-        self.batch, self.length = real.shape
         self.tags = tags
-        self.device = real.device
-        absent = torch.iinfo(tags.dtype).min
         # The only synchronisation with the device: one for each layout of a batch.
-        on_host = torch.where(real, tags, absent).cpu().numpy()
-        real_on_host = on_host != absent
-        self.doc, column = np.nonzero(real_on_host)
-        self.tag = on_host[self.doc, column]
-        self.doc_lengths = real_on_host.sum(axis=1)
+        self._place(torch.where(real, tags, ABSENT).cpu().numpy(), real.device)
+
+    @classmethod
+    def of_tags(cls, tags: np.ndarray, device: torch.device) -> Ragged:
+        """Return the layout of prefixes in decoding; tags (batch, length) int64 on the host, ``ABSENT`` at padding."""
+        layout = cls.__new__(cls)
+        layout._place(tags, device)
+        layout.whole = False
+        return layout
+
+    def _place(self, tags: np.ndarray, device: torch.device) -> None:
+        self.device = device
+        self.batch, self.length = tags.shape
+        real = tags != ABSENT
+        self.doc, self.column = np.nonzero(real)
+        self.tag = tags[self.doc, self.column]
+        self.doc_lengths = real.sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
-        self._flat = self.doc * self.length + column
 
     @property
     def last_instances(self) -> np.ndarray:
@@ -67,7 +80,7 @@ class Ragged:
     @cached_property
     def index(self) -> Tensor:
         """(N,) int64: position of each token in the flattened padded block."""
-        return on_device(self._flat, self.device)
+        return on_device(self.doc * self.length + self.column, self.device)
 
     @cached_property
     def offset(self) -> Tensor:

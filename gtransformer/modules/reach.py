@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from torch import Tensor, nn
 
 from gtransformer.modules.ragged import Ragged
 
@@ -63,6 +64,18 @@ class Reach:
     def overlaps(self) -> bool:
         """Whether any two of these intervals have a key in common."""
         return bool((self.intervals.end[:-1] > self.intervals.first[1:]).any())
+
+
+class ReachPattern:
+    """The base of the engines' patterns: who sees whom in one pass over whole documents."""
+
+    def __init__(self, reach: Reach):
+        self.reach = reach
+        self.queries, self.keys = reach.queries, reach.keys
+
+    def keys_and_values(self, module: nn.Module, states: Tensor) -> list[Tensor]:
+        """See ``Pattern.keys_and_values``."""
+        return module.keys_and_values(states, self.keys)
 
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:

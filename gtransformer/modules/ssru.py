@@ -27,31 +27,33 @@ class Ssru(nn.Module):
             nn.init.xavier_uniform_(projection.weight)
         nn.init.zeros_(self.forget_proj.bias)
 
-    def forward(self, x: Tensor, first: Tensor, longest: int) -> Tensor:
-        """Return the outputs h (N, channels) of all tokens x (N, channels).
+    def forward(self, x: Tensor, recurrence: Recurrence) -> Tensor:
+        """Return the outputs h (N, channels) of tokens x (N, channels).
 
-        Args:
-            first: (N,) bool, the tokens before which the state is zero.
-            longest: most tokens from one of these to the next.
+        ``recurrence`` has a method ``states(module, f, new)`` that returns the states c of f and (1 - f) * W x, all
+        (N, channels) and at least in float32.
         """
-        return self.output(self.states(x, first, longest), x.dtype)
-
-    def states(self, x: Tensor, first: Tensor, longest: int) -> Tensor:
-        """Return the states c (N, channels) of all tokens; the arguments are those of ``forward``."""
-        forget, new = self.parts(self.forget_proj(x), self.input_proj(x))
-        return linear_recurrence(forget.masked_fill(first.unsqueeze(1), 0.0), new, longest)
-
-    @staticmethod
-    def parts(forget: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
-        """Return f and (1 - f) * W x of what the two projections give, at least in float32."""
+        forget, candidate = self.forget_proj(x), self.input_proj(x)
         exact = torch.promote_types(forget.dtype, torch.float32)
         forget = torch.sigmoid(forget.to(exact))
-        return forget, (1 - forget) * candidate.to(exact)
+        states = recurrence.states(self, forget, (1 - forget) * candidate.to(exact))
+        return torch.relu(states).to(x.dtype)
 
-    @staticmethod
-    def output(state: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return h of the states c, in a type."""
-        return torch.relu(state).to(dtype)
+
+class Recurrence:
+    """Where states begin, in one pass over whole documents.
+
+    Args:
+        first: (N,) bool, the tokens before which the state is zero.
+        longest: most tokens from one of these to the next.
+    """
+
+    def __init__(self, first: Tensor, longest: int):
+        self.first, self.longest = first, longest
+
+    def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
+        """Return c = f * c + new of all tokens, (N, channels)."""
+        return linear_recurrence(forget.masked_fill(self.first.unsqueeze(1), 0.0), new, self.longest)
 
 
 def linear_recurrence(a: Tensor, b: Tensor, longest: int) -> Tensor:

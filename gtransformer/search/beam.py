@@ -214,8 +214,8 @@ class BeamSearch:
         features: list[Tensor] = []
         if (~(between & (forced == rule.language)) & np.isfinite(self.scores)).any():  # some go on
             last = on_device(prefixes.newest.ravel(), self.device)
-            opens, tags = prefixes.newest == rule.bos, rule.tags(prefixes)
-            features = [state.step(last, opens, tags) for state in self.states]
+            tags = rule.tags(prefixes)
+            features = [state.step(last, tags) for state in self.states]
 
         # (documents, beam, 2 * beam) candidates: each hypothesis's best words, or the one token without an alternative.
         values = np.full((*between.shape, width), -np.inf)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION
 from gtransformer.errors import UserError
+from gtransformer.models.common.blocks import BySentence
 from gtransformer.search.beam import joined_hypothesis
 from gtransformer.search.generator import LIMITS, DocumentGenerator
 from gtransformer.search.positions import longest_source
@@ -64,7 +65,7 @@ class ForcedPrefixGenerator:
     def sees_one_sentence(self) -> bool:
         """Whether no model's decoder reads the prefix: self-attention never leaves the current sentence."""
         scopes = [scope for model in self.models for scope in model.decoder.scopes(None)]
-        return all(scope.prefix_sentences == 1 for scope in scopes)
+        return all(type(scope) is BySentence for scope in scopes)
 
 
 class SequentialGenerator(ForcedPrefixGenerator):

@@ -13,7 +13,6 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.models.common.decoding.cached_memory import CachedIntervals
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules.reach import in_reading_order
 
@@ -24,8 +23,6 @@ class WithPrevious(Scope):
     """The keys of the query's own sentence and of the one before it; tags count the sentences of an instance."""
 
     name = "with_previous"
-    prefix_sentences = 2  # self-attention sees these last sentences of the prefix; this line only makes decoding faster
-    cached_memory = CachedIntervals  # the same for cross-attention, where a query's sentence determines what it sees
 
     def reach(self, queries, keys, causal):
         sentence, wanted = ((side.doc.astype(np.int64) << 32) + side.tag for side in (keys, queries))

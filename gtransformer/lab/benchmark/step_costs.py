@@ -16,9 +16,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding import cached_attention, cached_memory
-from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.view import MemoryPattern, PrefixPattern
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.search.beam import BeamSearch
 
@@ -52,7 +51,7 @@ class StepCosts:
         """Count within it; decoding is on the CPU, with one thread."""
 
         def product(self_: PackedLinear, x: Tensor, seconds: float, _: Tensor) -> None:
-            if not self.inside:  # keys and values of the source, once a document
+            if not self.inside:
                 return
             part = "projection" if self_.shape[0] == self.vocabulary else "layers"
             # oneDNN hides its layout of the weights, not their shape.
@@ -60,8 +59,14 @@ class StepCosts:
             self.flops[part] += 2 * len(x) * self_.shape.numel()
             self.seconds[part] += seconds
 
-        def attention(_self, *arguments) -> None:
+        def attention(pattern, q: Tensor, module, own: Tensor | None, *arguments) -> None:
             self.seconds["attention"] += arguments[-2]
+            read = [] if own is None else [own[:, :, :, pattern.first :]]
+            if module in pattern.reading.gathered:
+                read.append(pattern.reading.gathered[module])
+            numbers = sum(sides.numel() for sides in read)
+            self.bytes["caches"] += numbers * q.element_size()
+            self.flops["caches"] += 2 * numbers * pattern.reading.beam
 
         def model(_self, *arguments) -> None:
             self.seconds["model"] += arguments[-2]
@@ -75,10 +80,6 @@ class StepCosts:
             self.rows += len(tokens)
             model(_self, *arguments)
 
-        def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], *_) -> None:
-            self.bytes["caches"] += sum(side.numel() * side.element_size() for side in (*keys, *values))
-            self.flops["caches"] += sum(4 * q.numel() * side.shape[2] for side in keys)
-
         with ExitStack() as stack:
 
             def watch(owner, name: str, note: Callable[..., None], before: Callable[[], None] | None = None) -> None:
@@ -88,11 +89,8 @@ class StepCosts:
             watch(CachedState, "step", rows)
             watch(CachedState, "logits", model)
             watch(BeamSearch, "_step", step, self._enter)
-            for kind in kinds(CachedAttention):
-                if "attend" in vars(kind):
-                    watch(kind, "attend", attention)
-            for module in (cached_attention, cached_memory):
-                watch(module, "attend", attend)
+            for kind in (PrefixPattern, MemoryPattern):
+                watch(kind, "attend", attention)
             yield self
 
     def per_step(self, bandwidth: float, rate: float) -> dict:
@@ -128,13 +126,6 @@ def watched(function: Callable, note: Callable[..., None], before: Callable[[], 
         return result
 
     return call
-
-
-def kinds(base: type) -> Iterator[type]:
-    """Yield all classes that are derived from ``base``."""
-    for kind in base.__subclasses__():
-        yield kind
-        yield from kinds(kind)
 
 
 def measure_machine() -> tuple[float, float]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -60,6 +58,8 @@ class FlatBatchAttention(nn.Module):
 
         ``causal``: in the decoder no token sees later tokens in the order of the sentences.
         """
+        if layout.batch_keys is not None:  # a step of decoding
+            return self.merged(x, self.attention(x, x, layout.batch_keys))
         chosen = current_tokens(layout)
         documents = layout.doc[chosen]
         batches = None if layout.batches is None else layout.batches[documents]
@@ -69,14 +69,11 @@ class FlatBatchAttention(nn.Module):
         found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
         return x.index_copy(0, index, self.merged(own, found).to(x.dtype))
 
-    def merged(self, own: Tensor, found: Tensor, gate: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Return Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels).
-
-        ``gate``: the gate's linear layer, packed for decoding.
-        """
+    def merged(self, own: Tensor, found: Tensor) -> Tensor:
+        """Return Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels)."""
         if self.gate is None:
             return own + found
-        g = torch.sigmoid((gate or self.gate)(found))
+        g = torch.sigmoid(self.gate(found))
         if self.threshold is not None:  # the gradient goes straight through the step (our choice)
             g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
         return (1 - g) * own + g * found

@@ -6,7 +6,6 @@ consecutive sentences of a document, ``--batch-order document``.
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
@@ -22,11 +21,10 @@ from gtransformer.models.batch_readers.attention import (
     BatchReader,
     FlatBatchAttention,
 )
-from gtransformer.models.batch_readers.step import FrontStep
+from gtransformer.models.batch_readers.step import BatchKeys
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
@@ -99,25 +97,20 @@ class FrontEmbedding(BatchReader):
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
         """Embed as other models do; dropout follows the norm, as in embeddings with a norm (our choice)."""
-        front, begins = self.batch_front, layout.begins
-        opened = begins, layout.doc[begins], layout.tag[begins]
-        x = self.numbered(layout.pack(tokens), per_document[FIRST_SENTENCE], *opened)
-        x = self.add_positions(x, layout.offset, layout.length)
-        if front.across is not None:
+        front, x = self.batch_front, self.numbered(tokens, layout, per_document)
+        # What decoding begins with is local context, which does not read the batch.
+        if front.across is not None and (layout.whole or layout.batch_keys is not None):
             x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
         return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
 
-    def numbered(self, tokens: Tensor, first: Tensor, begins: np.ndarray, doc: np.ndarray, tag: np.ndarray) -> Tensor:
-        """Embed tokens (n,) -> (n, channels), with the number of its sentence instead of every ``<s>``.
-
-        ``first`` (batch,) int64; ``begins``, ``doc`` and ``tag`` (sentences,) int64 are the index of each ``<s>``, its
-        instance, and its sentence there.
-        """
-        x, numbers = self.words(tokens), self.batch_front.numbers
-        if numbers is None or not len(begins):
-            return x
-        begins, doc, tag = (on_device(one, tokens.device) for one in (begins, doc, tag))
-        return x.index_copy(0, begins, numbers(first.index_select(0, doc) + tag - 1, x.dtype).to(x.dtype))
+    def numbered(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
+        """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` -> (N, channels)."""
+        x, numbers, begins = self.words(layout.pack(tokens)), self.batch_front.numbers, layout.begins
+        if numbers is not None and len(begins):
+            doc, tag = on_device(layout.doc[begins], x.device), on_device(layout.tag[begins], x.device)
+            number = per_document[FIRST_SENTENCE].index_select(0, doc) + tag - 1
+            x = x.index_copy(0, on_device(begins, x.device), numbers(number, x.dtype).to(x.dtype))
+        return self.add_positions(x, layout.offset, layout.length)
 
 
 class FrontEncoder(FrontEmbedding, DocumentEncoder):
@@ -151,16 +144,9 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
     """Decoder of pseudo-documents. Arguments are those of ``DocumentDecoder``.
 
-    If it reads the batch, the documents of a memory are decoded together (``step``): they must be the sentences of a
-    batch.
+    If it reads the batch, the documents of a memory are decoded together (``step.py``): they must be the sentences of
+    a batch.
     """
-
-    input_step = FrontStep
-
-    def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Return the top states; the encoder has already read from the device which documents form a batch."""
-        layout.batches = memory.layout.batches
-        return super().extract_ragged(prev_output_tokens, layout, memory)
 
     def last_instances(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
         """Return the top states of each batch's last instance, (batches, length, channels); layers see only these.
@@ -178,11 +164,8 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             view = self.view(layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
-    def begin_uncached(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
-        """Begin; UserError if it reads the batch: its reading of other sentences is no function of a prefix."""
-        if self.batch_front.across is not None:
-            raise UserError("a decoder that reads its batch decodes with caches: its scopes must declare them")
-        return super().begin_uncached(memory, hypotheses, beam)
+    def batch_keys(self, memory: Memory, beam: int) -> BatchKeys | None:
+        return None if self.batch_front.across is None else BatchKeys(self, memory, beam)
 
 
 DOCFLAT, ABD = "docflat", "abd"

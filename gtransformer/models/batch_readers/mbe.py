@@ -104,6 +104,8 @@ class VectorDecoder(DocumentDecoder):
     Translation recomputes the whole prefix for each token.
     """
 
+    caches = False
+
     def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None

@@ -1,71 +1,33 @@
 """Declarations of a layer's attention: which keys, how far each query sees, how two attentions are joined.
 
-A ``Scope`` is a rule; a ``Reach`` (modules/reach.py) is its result for the documents of a batch. The declared blocks
-define both the full pass and decoding token by token. The full pass uses each scope's reach, decoding its cached
-attention. If a scope has none, decoding recomputes the whole prefix at every step, which is slow but correct.
+A ``Scope`` is a rule; a ``Reach`` (modules/reach.py) is its result for the documents of a batch. The full pass asks for
+the reach of all tokens. Decoding asks for that of all prefixes, and uses what it says of the newest tokens.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from torch import Tensor
-
-from gtransformer.models.common.decoding.cached_attention import (
-    CachedAttention,
-    CachedDocument,
-    CachedSentences,
-    CachedTokens,
-)
-from gtransformer.models.common.decoding.cached_memory import CachedMemoryDocument, CachedMemorySentence
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_document, by_sentence
-
-CACHING = ("prefix_sentences", "prefix_tokens", "cached_memory")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs.
-
-    The attributes for decoding with caches are declared, and checked against ``reach`` when a decoder is built. A kind
-    with a ``reach`` of its own inherits none of them.
-
-    * ``prefix_sentences``, of causal self-attention: the newest token sees the last so many sentences of the prefix,
-      its own included; infinity: all. ``prefix_tokens`` is the same in tokens. For other rules override
-      ``cached_prefix``.
-    * ``cached_memory``, of attention to a memory: a class of ``decoding.cached_memory`` that computes what the newest
-      tokens see. ``CachedIntervals`` is right for every rule that depends only on a query's document, sentence and
-      position.
-    """
+    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs."""
 
     name = ""
     depends_on_length = False  # whether who sees whom depends on the lengths of whole documents
     pairs_sentences = True  # whether a query sees the memory's sentence with the same number
     aligns = False  # whether it aligns positions of two documents
-    prefix_sentences = None
-    prefix_tokens = None
-    cached_memory = None
-
-    def __init_subclass__(cls) -> None:
-        if "reach" in vars(cls):
-            for name in CACHING:
-                if name not in vars(cls):
-                    setattr(cls, name, None)
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        """Apply the rule to the documents of a batch; ``causal``: no query sees later keys."""
-        raise NotImplementedError
+        """Apply the rule to the documents of a batch; ``causal``: no query sees later keys.
 
-    def cached_prefix(self, relative: Tensor | None) -> CachedAttention | None:
-        """Return self-attention for decoding, None if there is none; ``relative``: vectors of relative positions."""
-        if self.prefix_tokens is not None:
-            return CachedTokens(self.prefix_tokens, relative)
-        if self.prefix_sentences is None or relative is not None:
-            return None
-        return CachedDocument() if self.prefix_sentences == math.inf else CachedSentences(self.prefix_sentences)
+        ``queries.whole`` is False for prefixes in decoding. What a query sees must not depend on later queries then.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -73,8 +35,6 @@ class BySentence(Scope):
     """The keys of the query's own sentence: group attention (Bao et al. 2021, Eq. 6-9)."""
 
     name = "group"
-    prefix_sentences = 1
-    cached_memory = CachedMemorySentence
     reach = staticmethod(by_sentence)
 
 
@@ -84,8 +44,6 @@ class ByDocument(Scope):
 
     name = "global"
     pairs_sentences = False
-    prefix_sentences = math.inf
-    cached_memory = CachedMemoryDocument
     reach = staticmethod(by_document)
 
 

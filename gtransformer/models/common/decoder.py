@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from functools import cache, partial
 
 import torch
 from fairseq.data import Dictionary
@@ -14,41 +12,30 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import AttentionBlock, Scope
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.config import END_MARK, DocumentModelConfig
-from gtransformer.models.common.decoding.cached_memory import CachedMemoryDocument, CachedMemorySentence
-from gtransformer.models.common.decoding.layer_step import check_declared, hooked, not_plain, overridden, why_uncached
-from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
+from gtransformer.models.common.decoding.state import CachedState, DecodingState, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.modules.kernels import Linear, PackedLinear, rounded_copy
+from gtransformer.modules.kernels import Linear, decoding_copy
 from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.modules.ragged import Memory, Ragged
 
-logger = logging.getLogger(__name__)
-
 STATE = "document_state"  # its key in fairseq's dictionary
-# Methods that caching replaces by others; INPUT: those that an ``input_step`` can replace.
-INPUT = ("embed_batch", "token_positions", "extract_ragged")
-FULL_PASS = ("layout", "tags", "view", "run_layers", "run_some", "output_layer")
 
 
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
-    Decoding uses caches if they compute the same as the full pass. A subclass that overrides a part of the full pass,
-    or has layers that do, recomputes the whole prefix at every step, and a warning is logged. ``caches`` False does
-    this for any decoder. ``pack`` prepares the weights of linear layers with one input for decoding. ``input_step`` is
-    ``embed_batch`` step by step, for the class that defines it.
+    Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every hypothesis. So a
+    token may depend on others by attention alone. A decoder whose full pass does more sets ``caches`` to False, and one
+    with an ``extract_ragged`` of its own is taken for such: it recomputes the whole prefix at every step.
 
-    Raises UserError for a scope whose declared cached attention differs from its reach, for self-attention that is not
-    causal, and for a ``forward`` of its own.
+    Raises UserError for self-attention that is not causal, and for a ``forward`` of its own.
     """
 
     side = "decoder"
     caches = True
-    pack = PackedLinear
-    drafting: list[DocumentDecoder] | None = None  # a list: a module would be registered
-    input_step = InputStep
+    copies: dict[bool, DocumentDecoder] | None = None  # for decoding, by whether they draft; None: weights may change
 
     def __init__(
         self,
@@ -57,9 +44,10 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
-        if found := overridden(self, DocumentDecoder, "forward"):
+        if type(self).forward is not DocumentDecoder.forward:
             raise UserError(
-                f"{found}, which translation does not call; override embed_batch, extract_ragged or output_layer"
+                f"{type(self).__name__} overrides forward, which translation does not call; override embed_batch, "
+                "extract_ragged or output_layer"
             )
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         for number, layer in enumerate(self.layers, 1):
@@ -73,16 +61,12 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         last = getattr(cfg, "output_words", None) or len(dictionary)
         self.predictable = getattr(cfg, "first_output_word", None) or 0, last  # entries of the dictionary
         self.predicts_some = self.predictable != (0, len(dictionary))  # and not all
-        self._warned = False
         if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)
         if cfg.output_bias:
             nn.init.zeros_(self.output_projection.bias)
-        for memory in {block.memory for layer in self.layers for block in layer.blocks}:
-            for scope in self.scopes(memory):
-                check_declared(scope, memory is not None)
 
     def forward(
         self,
@@ -127,6 +111,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Return the top states of all real tokens, (N, channels)."""
+        layout.batches = memory.layout.batches  # the encoder has read from the device which documents form a batch
         x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         return self.run_layers(x, self.view(layout, memory.by_name()))
 
@@ -137,26 +122,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
         for step in range(state.steps, tokens.shape[1]):
             tags = tag_of_newest(tokens[:, : step + 1], self.bos)
-            shape = (-1, state.beam)
-            last = tokens[:, step]
-            x = state.step(last, last.eq(self.bos).view(shape).cpu().numpy(), tags.view(shape).cpu().numpy())
+            x = state.step(tokens[:, step], tags.view(-1, state.beam).cpu().numpy())
         return x
-
-    def why_uncached(self, memory: Memory) -> str | None:
-        """Return why caches would not compute this decoder's full pass with such a memory; None: they do.
-
-        The reason names the layer and the scope.
-        """
-        steps = next(base for base in type(self).__mro__ if "input_step" in vars(base))
-        reason = overridden(self, steps, *INPUT)
-        if reason is not None:
-            reason += " and names no input_step that does the same for one token"
-        reason = reason or overridden(self, DocumentDecoder, *FULL_PASS) or self._output_is_more()
-        names = memory.by_name().keys()
-        for number, layer in enumerate(self.layers, 1):
-            if reason is None and (found := why_uncached(layer, names)) is not None:
-                reason = f"decoder layer {number}: {found}"
-        return reason
 
     def scopes(self, memory: str | None) -> set[Scope]:
         """Return all scopes of the layers' blocks with this memory."""
@@ -169,11 +136,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         Then self-attention never leaves the sentence, positions restart there, and what is seen of the memory depends
         on the number alone.
         """
-        own = {scope.prefix_sentences for scope in self.scopes(None)} == {1}
+        own = all(type(scope) is BySentence for scope in self.scopes(None))
         placed = self.restarts or self.embed_positions is None
-        kinds = CachedMemorySentence, CachedMemoryDocument
-        sources = all(scope.cached_memory in kinds for name in memory.by_name() for scope in self.scopes(name))
-        plain = self.caches and self.input_step is InputStep and self.why_uncached(memory) is None
+        names = memory.by_name()
+        sources = all(type(scope) in (BySentence, ByDocument) for name in names for scope in self.scopes(name))
+        plain = self.uses_caches and type(self).embed_batch is DocumentEmbedding.embed_batch
         return own and placed and sources and plain
 
     @property
@@ -185,11 +152,9 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     @property
     def output_is_product(self) -> bool:
         """Whether logits are what ``output_product`` says and nothing else."""
-        return not (overridden(self, DocumentDecoder, "output_layer") or self._output_is_more())
-
-    def _output_is_more(self) -> str | None:
-        found = hooked(self.output_projection)
-        return not_plain(self, "output_projection") or (found and f"output_projection: {found}")
+        layer = self.output_projection
+        own = type(self).output_layer is DocumentDecoder.output_layer
+        return own and type(layer) is Linear and not (layer._forward_hooks or layer._forward_pre_hooks)
 
     def output_product(self, features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Prepare top states (n, channels) and targets (n,) int64 for a loss whose logits are a plain product.
@@ -212,44 +177,46 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         (first, last), words = self.predictable, logits.shape[-1]
         return torch.nn.functional.pad(logits[..., first:last], (first, words - last), value=-torch.inf)
 
-    def begin(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
-        """Return the state from which so many hypotheses are decoded token by token; ``beam`` as of DecodingState.
+    @property
+    def uses_caches(self) -> bool:
+        """Whether decoding uses caches."""
+        return self.caches and type(self).extract_ragged is DocumentDecoder.extract_ragged
 
-        With caches, weights are packed for decoding; with ``--autocast`` they are converted, too (but not to bfloat16
-        on a CPU without instructions for it).
-        """
-        reason = self.why_uncached(memory) if self.caches else None
-        if reason is not None and not self._warned:
-            self._warned = True
-            logger.warning("decoding without caches, which is slow: %s", reason)
-        if reason is not None or not self.caches:
-            return self.begin_uncached(memory, hypotheses, beam)
-        name = str(self.cfg.autocast)
-        weights = self.embed_tokens.weight
+    def begin(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
+        """Return the state from which so many hypotheses are decoded token by token; ``beam`` as of DecodingState."""
+        if not self.uses_caches:
+            return PrefixState(self, memory, hypotheses, beam)
+        return CachedState(self._copy(drafts=False), memory, hypotheses, beam)
+
+    def batch_keys(self, memory: Memory, beam: int):
+        """Return the pattern of a decoder's attention to other documents of the batch at a step; None without such."""
+        return None
+
+    def _copy(self, drafts: bool) -> DocumentDecoder:
+        """Return the copy for decoding, with packed weights, or with int8 for ``drafts``; kept if weights are held."""
+        copies = {} if self.copies is None else self.copies
+        if drafts not in copies:
+            copies[drafts] = decoding_copy(self, self._dtype(), int8=drafts)
+            copies[drafts].copies = None
+        return copies[drafts]
+
+    def _dtype(self) -> torch.dtype | None:
+        """Return the type of products in decoding with ``--autocast``, if the device has instructions for it."""
+        name, weights = str(self.cfg.autocast), self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             usable = usable and name == "bfloat16" and has_bfloat16()
-        pack = partial(self.pack, dtype=getattr(torch, name) if usable else None)
-        return CachedState(self, memory, hypotheses, pack, beam)
-
-    def begin_uncached(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
-        """Begin as ``begin`` does, for decoding through the whole prefix."""
-        return PrefixState(self, memory, hypotheses, beam)
+        return getattr(torch, name) if usable else None
 
     def hold_weights(self) -> None:
-        """Pack weights for decoding once; from now on they must not change."""
-        self.pack, self.drafting = cache(PackedLinear), []
+        """Prepare weights for decoding once; from now on they must not change."""
+        self.copies = {}
 
     def for_drafts(self) -> DocumentDecoder:
-        """Return the decoder for drafts: in float32 on a CPU a copy that multiplies in int8, else itself.
-
-        The copy is made once, if weights are held.
+        """Return the decoder for drafts: in float32 on a CPU, if weights are held, a copy that multiplies in int8; else
+        itself.
         """
-        if self.drafting == [] and self._can_be_rounded():
-            copied = rounded_copy(self)
-            copied.hold_weights()
-            self.drafting = [copied]
-        return self.drafting[0] if self.drafting else self
+        return self if self.copies is None or not self._can_be_rounded() else self._copy(drafts=True)
 
     def _can_be_rounded(self) -> bool:
         weights = self.embed_tokens.weight
@@ -257,7 +224,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             has_int8()
             and (weights.device.type, weights.dtype, str(self.cfg.autocast)) == ("cpu", torch.float32, "none")
             and self.output_is_product
-            and not any(isinstance(one, Linear) and (one.quantised or is_parametrized(one)) for one in self.modules())
+            and not any(isinstance(one, Linear) and (one.product or is_parametrized(one)) for one in self.modules())
         )
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:

@@ -15,11 +15,13 @@ from gtransformer.models.common.config import DocumentModelConfig, activation_fu
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Memory, Ragged, on_device
-from gtransformer.modules.ssru import Ssru
+from gtransformer.modules.ssru import Recurrence, Ssru
 
 
 class View:
     """The layouts and memories of one pass over a batch, for the blocks of all layers: each pattern is made once.
+
+    Decoding has a view of its own (decoding/view.py), so that layers are written once.
 
     Args:
         engine: of attention, a key of ``modules.attention.ENGINES``.
@@ -30,7 +32,7 @@ class View:
     def __init__(self, engine: str, layout: Ragged, memories: dict[str, Memory]):
         self.engine, self.layout, self.memories = engine, layout, memories
         self._patterns: dict[tuple[Scope, str | None, bool], Pattern] = {}
-        self._segments: dict[Scope, tuple[Tensor, int]] = {}
+        self._recurrences: dict[Scope, Recurrence] = {}
 
     def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
         """Return the states (keys, channels) that a block attends to; ``own`` are the layer's."""
@@ -44,15 +46,15 @@ class View:
             self._patterns[wanted] = make_pattern(self.engine, scope.reach(self.layout, keys, block.causal))
         return self._patterns[wanted]
 
-    def segments(self, scope: Scope) -> tuple[Tensor, int]:
-        """Return where the sentences or documents of a scope begin, (N,) bool, and the length of the longest."""
-        if scope not in self._segments:
+    def recurrence(self, scope: Scope) -> Recurrence:
+        """Return the recurrence of an SSRU within the sentences or documents of a scope."""
+        if scope not in self._recurrences:
             begins = self.layout.doc_starts[:-1] if scope == ByDocument() else self.layout.begins
             first = np.zeros(self.layout.total, dtype=bool)
             first[begins[begins < self.layout.total]] = True
             longest = np.diff(np.flatnonzero(first), append=self.layout.total).max(initial=1)
-            self._segments[scope] = on_device(first, self.layout.device), int(longest)
-        return self._segments[scope]
+            self._recurrences[scope] = Recurrence(on_device(first, self.layout.device), int(longest))
+        return self._recurrences[scope]
 
 
 class Layer(nn.Module):
@@ -129,7 +131,7 @@ class Layer(nn.Module):
         for name, scopes in zip(block.modules, block.scopes, strict=True):
             module = getattr(self, name)
             if isinstance(module, Ssru):
-                found.append(module(h, *view.segments(scopes[0])))
+                found.append(module(h, view.recurrence(scopes[0])))
             else:
                 found.append(module(h, keys, *(view.pattern(block, scope) for scope in scopes)))
         if block.gate is None:
@@ -138,7 +140,10 @@ class Layer(nn.Module):
 
     def feed_forward(self, h: Tensor) -> Tensor:
         """Compute the position-wise block without residual and norm, (..., channels) -> (..., channels)."""
-        return self.fc2(dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training))
+        h = self.activation(self.fc1(h))
+        if self.training:
+            h = dropout(h, self.activation_dropout)
+        return self.fc2(h)
 
     def residual(
         self,
@@ -156,7 +161,7 @@ class Layer(nn.Module):
         h = norm(x) if self.norm_before else x
         found = block(h)
         if gate is None:
-            x = x + dropout(found, self.dropout, self.training)
+            x = x + (dropout(found, self.dropout) if self.training else found)
         else:
             x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
         return x if self.norm_before else norm(x)

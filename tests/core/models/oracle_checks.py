@@ -100,6 +100,5 @@ def check_every_step(model, dictionary, documents: Documents, logits: Logits, ca
         assert type(state) is (CachedState if caches else PrefixState)
         expected, tags = torch.as_tensor(logits(source, target)), model.decoder.tags(torch.tensor([target])).numpy()
         for step, token in enumerate(torch.tensor(target)):
-            opens = token.eq(dictionary.bos()).view(1, 1).numpy()
-            x = state.step(token.view(1), opens, tags[:, step : step + 1])
+            x = state.step(token.view(1), tags[:, step : step + 1])
             assert relative_error(state.logits(x)[0], expected[step]) < TOLERANCE, (len(source), step)

@@ -66,7 +66,7 @@ def test_every_step_is_what_it_is_defined_to_be(dictionary, name, caches):
         held |= {s: (*rows[s][0].tokens, newest[s][0]) for s in active}
         tokens = torch.tensor([token for s in active for token in newest[s]])
         tag = np.array([[tags[s]] * beam for s in active])
-        found = state.logits(state.step(tokens, np.full(tag.shape, step == 0), tag)).view(len(active), beam, -1)
+        found = state.logits(state.step(tokens, tag)).view(len(active), beam, -1)
         for place, s in enumerate(active):
             pairs = [oracle.take(s, row, token, held) for row, token in zip(rows[s], newest[s], strict=True)]
             rows[s] = [row for row, _ in pairs]

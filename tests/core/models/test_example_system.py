@@ -1,4 +1,4 @@
-"""The system that docs/new_system.md shows: who sees whom, and that naming its reach changes nothing but the time."""
+"""The system that docs/new_system.md shows: who sees whom, in the full pass and in decoding."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_only_the_top_layers_see_the_sentence_before(neighbours, dictionary):
 @torch.no_grad()
 @pytest.mark.parametrize(("layers", "often"), [(1, 0.0), (3, 1.0)])
 def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, often):
-    """Also where no layer sees the current sentence alone; further than the slots that there are at first."""
+    """Also where no layer sees the current sentence alone."""
     model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
     assert type(model.decoder.begin(model.encoder(make_pairs(1, [2]).source)["memory"][0], 1)) is CachedState
     check_every_step(dictionary, make_pairs, model, often)

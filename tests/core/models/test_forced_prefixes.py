@@ -74,7 +74,7 @@ def test_forced_tokens(dictionary, name, within, caches):
     read = [torch.tensor(one, dtype=torch.int64) for one in targets]
     if within and caches:
         state.force(read, np.array([77, 0, 0, 5]))
-        state.begin_later(lengths - state.history.steps)
+        state.begin_later(lengths - state.prefixes.lengths)
     else:
         state.force(read, lengths, features=within)
     read = [begun[row // BEAM] + own[row][:swap] for row in range(len(rows))]
@@ -88,8 +88,7 @@ def test_forced_tokens(dictionary, name, within, caches):
         half = len(rows) * (step >= swap)
         places = [(half + row, len(begun[row // BEAM]) + step) for row in range(len(rows))]
         tokens = torch.tensor([read[row][place] for row, place in places])
-        opens = tokens.eq(dictionary.bos()).view(-1, BEAM).numpy()
         tag = torch.tensor([tags[row][place] for row, place in places]).view(-1, BEAM).numpy()
-        logits = state.logits(state.step(tokens, opens, tag))
+        logits = state.logits(state.step(tokens, tag))
         for row, (which, place) in enumerate(places):
             assert relative_error(logits[row], expected[which][place]) < TOLERANCE, (step, row)

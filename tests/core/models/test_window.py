@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 import torch
 
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY
 from gtransformer.models.window import ALIGNMENTS, WindowTransformerConfig, WindowTransformerModel
 from tests.core.models import window_oracle
 from tests.core.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
@@ -60,8 +59,8 @@ def test_every_step_equals_the_oracle(dictionary, caches, width, positions, alig
 
 
 @torch.no_grad()
-def test_long_documents_drop_what_no_window_sees(dictionary):
-    """More tokens than there is room for at first: slots are dropped, and nothing changes."""
+def test_long_documents(dictionary):
+    """More tokens than there is room for at first; old ones are stored elsewhere, and nothing changes."""
     model = window_model(dictionary, 5, decode_alignment="sentence")
     draw = random.Random(4)
     source, target = (random_document(draw, dictionary, [6] * 30) for _ in range(2))
@@ -69,6 +68,5 @@ def test_long_documents_drop_what_no_window_sees(dictionary):
     expected = window_oracle.logits(model, source, target, RATIO)
     tags = model.decoder.tags(torch.tensor([target])).numpy()
     for step, token in enumerate(torch.tensor(target)):
-        x = state.step(token.view(1), token.eq(dictionary.bos()).view(1, 1).numpy(), tags[:, step : step + 1])
+        x = state.step(token.view(1), tags[:, step : step + 1])
     assert relative_error(state.logits(x)[0], expected[-1]) < TOLERANCE
-    assert state.history.capacity == FIRST_CAPACITY < len(target)

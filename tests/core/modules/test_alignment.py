@@ -63,31 +63,6 @@ def test_whole_documents(kind, ratio, seed):
     assert found.dtype == np.int64 and found.tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_one_position_at_a_time(seed):
-    """All documents are walked through together, as hypotheses are in decoding."""
-    source, target = documents(seed)
-    queries, keys = ragged(target), ragged(source)
-    whole = [alignment.one_to_one(queries, keys), alignment.linear(queries, keys, 0.8)]
-    whole.append(alignment.sentence_aligned(queries, keys))
-    starts = alignment.sentence_starts(keys)
-    before = np.full(len(target), -1)
-    for position in range(max(map(len, target))):
-        rows = np.array([number for number, tags in enumerate(target) if position < len(tags)])
-        tags = np.array([target[row][position] for row in rows])
-        begins = np.array([position == 0 or target[row][position - 1] != target[row][position] for row in rows])
-        lengths = keys.doc_lengths[rows]
-        start = starts[rows, np.minimum(tags, starts.shape[1] - 1)]
-        before[rows] = alignment.by_sentence_step(before[rows], begins, start, lengths)
-        stepped = [
-            alignment.one_to_one_step(position, lengths),
-            alignment.linear_step(position, lengths, 0.8),
-            before[rows],
-        ]
-        for centres, one in zip(whole, stepped, strict=True):
-            assert one.tolist() == centres[queries.doc_starts[rows] + position].tolist()
-
-
 def test_no_source_at_all():
     layout = ragged([[1, 1]])
     nothing = Ragged(torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 1, dtype=torch.int64))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gtransformer.modules import kernels
-from gtransformer.modules.kernels import SEARCHED, Linear, PackedLinear, largest, log_probabilities, rounded_copy
+from gtransformer.modules.kernels import SEARCHED, Linear, PackedLinear, decoding_copy, largest, log_probabilities
 from gtransformer.modules.processor import has_int8, has_vnni, onednn_is_faster
 from tests.support import relative_error
 
@@ -64,11 +64,11 @@ def test_other_types_are_left_to_pytorch(library, dtype):
 
 @pytest.mark.parametrize("rows", [1, 80, 700])
 def test_packed_layers_equal_the_layers(library, rows):
-    layers = [Linear(24, n) for n in (8, 24, 3)]
     x = torch.randn(rows, 24)
-    packed = PackedLinear(*layers)
-    expected = torch.cat([layer.double()(x.double()) for layer in layers], dim=1)
-    assert relative_error(packed(x), expected) < 2e-6
+    for size in (8, 24, 3):
+        layer = Linear(24, size)
+        packed = PackedLinear(layer)
+        assert relative_error(packed(x), layer.double()(x.double())) < 2e-6
 
 
 def test_packed_without_bias_and_in_other_types(library):
@@ -108,7 +108,6 @@ def test_int8_by_integers(bias, vnni, monkeypatch):
     found = layer(x)
     assert found.dtype == torch.float32 and not found.requires_grad
     assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-6)
-    assert torch.equal(PackedLinear(layer)(x), found)
     for row in range(len(x)):
         assert torch.equal(layer(x[row : row + 1]), found[row : row + 1])
 
@@ -119,19 +118,10 @@ def test_a_rounded_copy_shares_its_parameters():
     layers = nn.Sequential(Linear(8, 8), nn.LayerNorm(8), Linear(8, 4))
     layers[2].weight = nn.Parameter(layers[0].weight[:4].detach())
     x, exact = torch.randn(3, 8), copy.deepcopy(layers)
-    copied = rounded_copy(layers)
-    assert torch.equal(layers(x), exact(x)) and layers[0].quantised is None
+    copied = decoding_copy(layers, int8=True)
+    assert torch.equal(layers(x), exact(x)) and layers[0].product is None
     assert 0 < (copied(x) - exact(x)).abs().max() < 0.1
     assert copied[1].weight is layers[1].weight and copied[2].bias is layers[2].bias
-
-
-@needs_int8
-def test_int8_of_several_layers_with_one_input():
-    torch.manual_seed(1)
-    layers, x = [Linear(16, size, bias=size != 8) for size in (24, 8, 16)], torch.randn(2, 3, 16)
-    for one in layers:
-        one.quantise()
-    assert torch.equal(PackedLinear(*layers)(x[0]), torch.cat([one(x) for one in layers], dim=-1)[0])
 
 
 @pytest.mark.parametrize("columns", [7, 2 * 3 * SEARCHED + 1, 40 * SEARCHED, 40 * SEARCHED + 63])

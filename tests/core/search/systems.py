@@ -24,10 +24,6 @@ class LastSentences(Scope):
     name = "last_sentences"
     before: int
 
-    @property
-    def prefix_sentences(self) -> int:
-        return self.before + 1
-
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         tags = [(side.doc.astype("int64") << 32) + side.tag for side in (keys, queries)]
         first, end = tags[0].searchsorted(tags[1] - self.before, "left"), tags[0].searchsorted(tags[1], "right")

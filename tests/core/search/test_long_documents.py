@@ -12,10 +12,10 @@ from tests.support import tiny_model
 
 def held(state: CachedState) -> int:
     """Elements of all caches of a state, source side included."""
-    tensors = []
-    for sight in state.attentions:
-        for name in ("sides", "held", "shared"):
-            tensors += getattr(sight, name, None) or []
+    prefixes, view = state.prefixes, state.view
+    stores = [prefixes.own, prefixes.shared, *view.shared.values()]
+    tensors = [sides for store in stores for sides in store.sides.values()]
+    tensors += [sides for pattern in view.patterns.values() for sides in pattern.reading.gathered.values()]
     return sum(tensor.numel() for tensor in tensors)
 
 

@@ -39,7 +39,7 @@ def given(model, source: list[int], target: list[int], decoding: bool) -> dict[t
         if decoding:
             state = PrefixState(model.decoder, model.encoder(torch.tensor([source]))["memory"][0], 1)
             for token in target:
-                state.step(torch.tensor([token]), None, None)
+                state.step(torch.tensor([token]), None)
         else:
             model(torch.tensor([source]), None, torch.tensor([target]))
     return {

@@ -289,9 +289,9 @@ def test_costs_of_a_step_are_those_counted_by_hand():
     weights = layers * (4 * dim**2 + 2 * dim**2 + 2 * dim * 4 * dim)  # self-attention, q and out of the other, fc1, fc2
     steps = length - 1  # nothing is read to write the language symbol
     assert costs["steps"] == steps and costs["rows"] == beam and result["tokens"] == length
-    assert costs["bytes"]["layers"] == 4 * weights
-    # In the first step the hypotheses are one.
-    assert costs["flops"]["layers"] == pytest.approx(2 * weights * (1 + beam * (steps - 1)) / steps)
+    source = layers * 2 * dim**2  # keys and values of the source, once a document
+    assert costs["bytes"]["layers"] == pytest.approx(4 * (weights + source / steps))
+    assert costs["flops"]["layers"] == pytest.approx(2 * (weights * beam + source * length / steps))
     assert costs["bytes"]["projection"] == pytest.approx(4 * 100 * dim)
     seen = sum(step * beam + length for step in range(1, steps + 1)) / steps  # own tokens, and the source's
     assert costs["bytes"]["caches"] == pytest.approx(2 * 4 * dim * layers * seen)

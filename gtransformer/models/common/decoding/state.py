@@ -1,10 +1,7 @@
-"""Decoding token by token: with caches, at a cost that grows with the sentence, or by recomputing the whole prefix.
+"""Decoding token by token: with caches, or by recomputing the whole prefix.
 
-Group attention never looks before the ``<s>`` that opened a sentence, so earlier keys are dropped there. Only global
-self-attention keeps the whole prefix, most of it once for all hypotheses. Keys and values of cross-attention are
-projected once a document and shared by its hypotheses. Reordering hypotheses moves no key and no value.
-
-The ``beam`` hypotheses of a document are adjacent and form a group.
+With caches a step runs the layers' own ``forward`` on the newest token of every hypothesis; a view (view.py) gives
+their attention the keys and values of before. The ``beam`` hypotheses of a document are adjacent and form a group.
 """
 
 from __future__ import annotations
@@ -17,12 +14,10 @@ import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.decoding.cached_memory import same_documents
-from gtransformer.models.common.decoding.cached_recurrence import CachedRecurrence
-from gtransformer.models.common.decoding.history import FIRST_CAPACITY, ForcedPrefixes, Masks
-from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
+from gtransformer.models.common.decoding.caches import FIRST_CAPACITY, SHARED_BLOCK, SharedKeys
+from gtransformer.models.common.decoding.view import FillingView, Prefixes, StepView
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.modules.ragged import Memory, Ragged, on_device
+from gtransformer.modules.ragged import ABSENT, Memory, Ragged, on_device
 
 
 class DecodingState:
@@ -51,20 +46,18 @@ class DecodingState:
     def steps(self) -> int:
         """Tokens that have been read, of the group with most."""
 
-    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+    def step(self, tokens: Tensor, tags: np.ndarray) -> Tensor:
         """Read a new last token of every hypothesis.
 
         Args:
             tokens: (hypotheses,) int64 on the device.
-            opens: (groups, beam) bool, True at ``<s>``; tags: (groups, beam) int64, the number of its sentence.
+            tags: (groups, beam) int64, the number of its sentence.
 
         Returns:
             top states of the new tokens, (hypotheses, channels).
         """
 
-    def force(
-        self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
-    ) -> Tensor | None:
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True) -> Tensor:
         """Read what the hypotheses of each group begin with, before the first step.
 
         Args:
@@ -74,7 +67,7 @@ class DecodingState:
             features: whether the result is wanted.
 
         Returns:
-            top states of all tokens of the targets, document by document, (N, channels); None if not wanted.
+            top states of all tokens of the targets, document by document, (N, channels); None if not computed.
         """
 
     def begin_later(self, more: np.ndarray) -> None:
@@ -100,105 +93,73 @@ class DecodingState:
 
 
 class CachedState(DecodingState):
-    """Decoding with caches; ``pack`` packs the weights of linear layers with one input, as PackedLinear does."""
+    """Decoding with caches."""
 
-    def __init__(
-        self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, pack: Pack, beam: int | None = None
-    ):
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, beam: int | None = None):
         super().__init__(decoder, memory, hypotheses, beam)
-        self.inputs = decoder.input_step(decoder, memory, self.documents, self.beam, pack)
-        self.history = history_of(decoder.scopes(None), len(self.documents), self.beam, decoder.restarts)
-        self.readers = {
-            (name, scope): scope.cached_memory(scope, one, self.documents, self.beam)
-            for name, one in memory.by_name().items()
-            for scope in decoder.scopes(name)
-        }
-        self.layers = [LayerStep(layer, self.readers, pack) for layer in decoder.layers]
-        blocks = [block for layer in self.layers for block in layer.blocks]
-        self.attentions = [one for block in blocks for side_by_side in block.attentions for one in side_by_side]
-        self.recurrent = [one for one in self.attentions if isinstance(one, CachedRecurrence)]
-        self.output = pack(decoder.output_projection)
-        self.forced: ForcedPrefixes | None = None  # before the first step
+        dtype = decoder.embed_tokens.weight.dtype
+        self.prefixes = Prefixes(len(self.documents), self.beam, self.device, dtype)
+        self.view = StepView(self.prefixes, memory.by_name())
+        self.batch_keys = decoder.batch_keys(memory, self.beam)
+        self.clock = 0
 
     @property
     def steps(self) -> int:
-        return int(self.history.steps.max(initial=0))
+        return int(self.prefixes.lengths.max(initial=0)) + len(self.prefixes.own)
 
-    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        self.forced = None
-        self.history.advance(opens)
-        for reader in self.readers.values():
-            reader.advance(opens, tags, self.history.steps - 1)
-        equal = self.history.clock == 1 and opens.all() and (tags == tags[:, :1]).all()  # every hypothesis is <s>
-        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype, self.beam if equal else 1)
-        x = masks.reduce(self.inputs.step(tokens, self.history.positions(self.decoder.restarts), opens, tags))
-        for layer in self.layers:
-            x = layer.step(x, masks)
-        moves = self.history.agreed()
-        if moves:
-            for one in self.attentions:
-                one.promote(moves)
-        return masks.expand(self._normalised(x))
+    def step(self, tokens: Tensor, tags: np.ndarray) -> Tensor:
+        self.prefixes.own.add(tags.ravel())
+        self.view.advance(self.documents, self.batch_keys)
+        x = self.decoder.embed_batch(tokens.unsqueeze(1), self.view.newest, self.memory.per_document)
+        x = self.decoder.run_layers(x, self.view)
+        self.clock += 1
+        if self.clock % SHARED_BLOCK == 0:
+            number = self.view.shareable()
+            if number >= SHARED_BLOCK:
+                self.prefixes.share(number)
+        return x
 
-    def _normalised(self, x: Tensor) -> Tensor:
-        norm = self.decoder.layer_norm
-        return x if norm is None else norm(x)
-
-    def force(
-        self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
-    ) -> Tensor | None:
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True) -> Tensor:
         """Begin all hypotheses of all groups by one full pass over the targets of their documents."""
-        self.forced = read_targets(self.decoder, self.memory, targets)
+        read = np.flatnonzero([len(target) for target in targets])
+        padded, layout, own = full_pass(self.decoder, self.memory, targets, read)
+        tags = np.full((layout.batch, layout.length), ABSENT)
+        tags[layout.doc, layout.position] = layout.tag
+        # Groups whose documents have no target begin with nothing of any.
+        document = np.searchsorted(read, self.documents).clip(max=len(read) - 1)
+        self.prefixes.begin(SharedKeys(layout.doc_starts), tags, document)
         with self.decoder.autocast():
-            x = self.inputs.force(self.forced)
-            *before, last = self.layers
-            for layer in before:
-                x = layer.force(x, self.forced)
-            x = self._normalised(last.force(x, self.forced)) if features else last.hold(x, self.forced)
-        self._place(prefix_lengths(targets, lengths, self.documents))
+            x = self.decoder.embed_batch(padded, layout, own.per_document)
+            x = self.decoder.run_layers(x, FillingView(self.decoder.view(layout, own.by_name()), self.prefixes))
+        self.prefixes.place(prefix_lengths(targets, lengths, self.documents))
         return x
 
     def begin_later(self, more: np.ndarray) -> None:
-        self._place(self.history.steps + more)
-
-    def _place(self, lengths: np.ndarray) -> None:
-        """Fill the caches of each group with the keys of the first ``lengths`` (groups,) tokens of its target."""
-        self.forced.place(self.history, self.documents, lengths)
-        for reader in self.readers.values():
-            reader.force(self.forced)
-        for one, new in self.forced.held:
-            one.force(new, self.forced)
+        self.prefixes.place(self.prefixes.lengths + more)
 
     def skip(self, positions: np.ndarray) -> None:
-        self.history.steps = positions.copy()
+        self.prefixes.skipped = positions
 
     def logits(self, features: Tensor) -> Tensor:
-        return self.decoder.mask_unpredictable(self.output(features))
+        return self.decoder.output_layer(features)
 
     def reorder(self, order: Tensor) -> None:
-        groups, beams = regrouped(order, self.beam)
-        for one in (self.history, self.inputs, *self.readers.values()):
-            one.reorder(groups, beams)
-        if self.recurrent:
-            order = on_device(groups, self.device), on_device(beams, self.device)
-            for one in self.recurrent:
-                one.reorder(*order)
-        if same_documents(groups, self.documents):
-            return
+        host, groups = regrouped(order, self.beam)
+        self.prefixes.reorder(host, groups)
         self.documents = self.documents[groups]
-        selected = on_device(groups, self.device)
-        for one in self.attentions:
-            one.select(selected)
+        if self.batch_keys is not None:
+            self.batch_keys.reorder(host, groups)
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        self.inputs.finish(document, tokens)
+        if self.batch_keys is not None:
+            self.batch_keys.finish(document, tokens)
 
 
 class PrefixState(DecodingState):
     """Decoding without caches: every step recomputes the whole prefix, by the decoder's ``extract_ragged``.
 
-    It is slow (a document of n tokens costs n full passes) but correct for any full pass. New systems decode with it
-    until their scopes have caches, and caches are tested against it.
+    It is slow (a document of n tokens costs n full passes) but correct for any full pass: for decoders whose layers do
+    not read one state a token, and as the reference in tests.
     """
 
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, hypotheses: int, beam: int | None = None):
@@ -210,12 +171,12 @@ class PrefixState(DecodingState):
     def steps(self) -> int:
         return int(self.lengths.max(initial=0))
 
-    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+    def step(self, tokens: Tensor, tags: np.ndarray) -> Tensor:
         if self.steps == self.tokens.shape[1]:
             self.tokens = torch.cat([self.tokens, torch.full_like(self.tokens, self.decoder.padding)], dim=1)
         last = on_device(np.repeat(self.lengths, self.beam), self.device)
         self.tokens[torch.arange(len(tokens), device=self.device), last] = tokens
-        self.lengths += 1
+        self.lengths = self.lengths + 1
         prefixes = self.tokens[:, : self.steps]
         documents = on_device(np.repeat(self.documents, self.beam), self.device)
         with self.decoder.autocast():
@@ -224,9 +185,7 @@ class PrefixState(DecodingState):
             x = self.decoder.extract_ragged(prefixes, layout, replace(self.memory, documents=documents).expanded())
         return x[on_device(layout.doc_starts[1:] - 1, self.device)]
 
-    def force(
-        self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True
-    ) -> Tensor | None:
+    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None, features: bool = True) -> Tensor:
         self.lengths = prefix_lengths(targets, lengths, self.documents)
         room = max(0, self.steps - self.tokens.shape[1])
         self.tokens = torch.nn.functional.pad(self.tokens, (0, room), value=self.decoder.padding)
@@ -251,43 +210,9 @@ class PrefixState(DecodingState):
             return self.decoder.output_layer(features)
 
     def reorder(self, order: Tensor) -> None:
-        groups, _ = regrouped(order, self.beam)
+        _, groups = regrouped(order, self.beam)
         self.tokens = self.tokens[order.to(self.device)]
         self.documents, self.lengths = self.documents[groups], self.lengths[groups]
-
-
-class InputStep:
-    """``DocumentEmbedding.embed_batch`` step by step; a decoder with another one sets its own as ``input_step``.
-
-    Args:
-        decoder, memory: as of ``CachedState``.
-        documents: (groups,) int64, the document of ``memory`` that each group translates.
-        beam: hypotheses of a group.
-        pack: packs the weights of linear layers with one input, as PackedLinear.
-    """
-
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
-        self.decoder = decoder
-
-    def step(self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        """Embed the newest token of every hypothesis -> (hypotheses, channels).
-
-        Args:
-            tokens: (hypotheses,) int64 on the device; offsets: (hypotheses,) int64, their positions, from 0.
-            opens, tags: (groups, beam), as of ``DecodingState.step``.
-        """
-        where = on_device(offsets, tokens.device)
-        return self.decoder.embed(tokens, where, int(offsets.max(initial=0)) + 1)
-
-    def force(self, forced_prefixes: ForcedPrefixes) -> Tensor:
-        """Embed what all hypotheses of a group begin with -> (N, channels)."""
-        return self.decoder.embed(forced_prefixes.tokens, *self.decoder.token_positions(forced_prefixes.layout))
-
-    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
-        """Continue with old group ``groups[g]`` as group g, with its hypothesis ``beams[g, b]`` as hypothesis b."""
-
-    def finish(self, document: int, tokens: Tensor) -> None:
-        """Receive a translation: ``tokens`` (n,) int64 after the given ``<s>``, without the language symbol."""
 
 
 def prefix_lengths(targets: Sequence[Tensor], lengths: np.ndarray | None, documents: np.ndarray) -> np.ndarray:
@@ -308,20 +233,6 @@ def full_pass(
     return padded, layout, replace(memory, documents=on_device(read, padded.device)).expanded()
 
 
-def read_targets(decoder: DocumentEmbedding, memory: Memory, targets: Sequence[Tensor]) -> ForcedPrefixes:
-    """Prepare the full pass over the ``targets``, as of ``DecodingState.force``; at least one has tokens."""
-    read = np.flatnonzero([len(target) for target in targets])
-    padded, layout, own = full_pass(decoder, memory, targets, read)
-    return ForcedPrefixes(
-        layout.pack(padded),
-        layout,
-        decoder.view(layout, own.by_name()),
-        decoder.embed_tokens.weight.dtype,
-        read,
-        [np.flatnonzero(target.cpu().numpy() == decoder.bos) for target in targets],
-    )
-
-
 def documents_of(memory: Memory, hypotheses: int, beam: int | None = None) -> np.ndarray:
     """Return the document of each group, (groups,) int64.
 
@@ -340,13 +251,13 @@ def documents_of(memory: Memory, hypotheses: int, beam: int | None = None) -> np
 
 
 def regrouped(order: Tensor, beam: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the old group of each new one (groups,), and each hypothesis's old number in it (groups, beam).
+    """Return the order (hypotheses,) on the host, and the old group of each new one, (groups,).
 
     Raises ValueError if hypotheses of several documents would become one group.
     """
     host = order.numpy(force=True)
-    origin, beams = (host // beam).reshape(-1, beam), (host % beam).reshape(-1, beam)
+    origin = (host // beam).reshape(-1, beam)
     groups = origin[:, 0]
     if (origin != groups[:, None]).any():
         raise ValueError("the hypotheses of a document must stay together")
-    return groups, beams
+    return host, groups

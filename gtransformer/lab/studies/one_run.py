@@ -62,6 +62,7 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
         "test",
         [],
         pretrained=pretrained,
+        other_prepared=True,
     )
 
 

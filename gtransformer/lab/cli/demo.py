@@ -17,7 +17,7 @@ from gtransformer.lab.demo.shipped import DOCUMENTS, TEST_DOCUMENTS
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    epilog = "About five minutes on two CPU cores."
+    epilog = "Five to ten minutes on two CPU cores."
     parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
     add("--output", type=Path, metavar="DIR", help="directory of all files (runs/demonstration)")

@@ -69,7 +69,7 @@ def prepare(
         counts = build(splits, work, settings)
         shutil.rmtree(work / STEPS)
         made = manifest.write(work, settings, wanted, counts, command)
-        if output.exists():  # the corpus that was kept, and nothing else (``manifest.kept``)
+        if output.exists():  # an earlier corpus, and nothing else (``manifest.kept`` has looked)
             shutil.rmtree(output)
         os.replace(work, output)
     finally:

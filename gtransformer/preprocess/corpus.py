@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
@@ -23,7 +24,7 @@ MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one 
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _RESERVED = ("<d>", "<s>", "</s>")
-_NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
+_NAME = re.compile(r"concatenated_(.+?)2(.+)_(train|dev|test)_(?:\1|\2)\.txt(\.xz|\.gz)?\Z")
 
 # How files of other programs begin: SGM, XML, TMX, HTML, JSON, subtitles.
 _OTHER_FORMAT = re.compile(
@@ -59,30 +60,34 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) are accepted, too. Raises UserError if the directory is
-    missing, has no files of the language pair or only one side of a split.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. So are those of ISO 639-1 (``en``) for a
+    pretrained model's codes (``en_XX``), if these have none. Raises UserError if the directory is missing, has no files
+    of the language pair or only one side of a split.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
         raise UserError(f"{raw}: no such directory; give the folder that holds the raw corpus files")
     names = {path.name for path in raw.iterdir()}
     splits: dict[str, tuple[Path, Path]] = {}
-    for direction in (langs, langs[::-1]):
-        for old, new in SPLITS.items():
-            sides = [_side(raw_file(raw, direction, old, lang), names) for lang in langs]
-            present = [path.name in names for path in sides]
-            if any(present) and not all(present):
-                missing, other = sides[present.index(False)], sides[present.index(True)]
-                raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
-            if all(present):
-                splits.setdefault(new, (sides[0], sides[1]))
-    if not splits:
-        pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
-        have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
-        wanted = raw_file(Path(), langs, "train", source_lang)
-        message = f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}"
-        raise NoLanguagePair(pairs, message)
-    return splits
+    short = two_letters(source_lang), two_letters(target_lang)
+    for pair in (langs, short) if short[0] != short[1] else (langs,):
+        for direction in (pair, pair[::-1]):
+            for old, new in SPLITS.items():
+                sides = [_side(raw_file(raw, direction, old, lang), names) for lang in pair]
+                present = [path.name in names for path in sides]
+                if any(present) and not all(present):
+                    missing, other = sides[present.index(False)], sides[present.index(True)]
+                    raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
+                if all(present):
+                    splits.setdefault(new, (sides[0], sides[1]))
+        if splits:
+            return splits
+    pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
+    have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
+    wanted = raw_file(Path(), langs, "train", source_lang)
+    raise NoLanguagePair(
+        pairs, f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}"
+    )
 
 
 def _side(plain: Path, names: set[str]) -> Path:

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from lxml import etree
 
-from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, open_bytes, read_lines
 from gtransformer.preprocess.corpus import (
@@ -314,10 +313,8 @@ class Written:
 def write_split(output: Path, split: str, langs: Sequence[str], documents: Iterable[list[Pair]]) -> Written:
     """Write both sides of documents; after an error neither file exists.
 
-    ``split``: train, dev or test; ``langs``: source and target, of which the names of the files have no country.
-    Raises UserError if there is no document.
+    ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no document.
     """
-    langs = [plain_language(lang) for lang in langs]
     written = Written([raw_file(output, langs, split, lang) for lang in langs])
 
     def checked() -> Iterator[list[Pair]]:

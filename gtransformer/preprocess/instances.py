@@ -6,7 +6,7 @@ The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s>
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +99,12 @@ class InstanceReport:
             f"{self.target_tokens / number:.1f} tokens; {self.sentences_over_instance_limit} sentences over the "
             "instance limit"
         )
+
+    def warnings(self, split: str, longest: int) -> Iterator[str]:
+        """Yield a warning of dropped sentences; ``longest``: ``--max-sentence-tokens``."""
+        if self.dropped_too_long:
+            dropped = f"{split}: dropped {self.dropped_too_long} sentences longer than {longest} tokens"
+            yield f"{dropped} (--max-sentence-tokens)"
 
 
 def write_instances(

@@ -20,9 +20,7 @@ def test_vocabulary_that_cannot_be_borrowed(raw, prepared, tmp_path, capsys):
     output = str(tmp_path / "out")
     for lender, more, shown in (
         (tmp_path, [], "manifest.json: no such file"),
-        (prepared, ["--langs", "de,en"], "dict.en.txt: ends in"),
-        (prepared, ["--normalise-punctuation"], "--normalise-punctuation"),
-        (prepared, ["--moses-rules"], "--moses-rules"),
+        (prepared, ["-t", "fr"], "of en-de; give these languages"),
     ):
         assert shown in failure(capsys, str(raw), output, "--vocabulary", str(lender), *more)
     assert not Path(output).exists()

@@ -40,7 +40,7 @@ class RecipeSet:
         if len(pairs) > 1:
             shown = ", ".join(sorted("-".join(pair) for pair in pairs))
             raise UserError(f"the recipes translate different language pairs ({shown}); compare those of one pair")
-        (self.languages,) = pairs
+        self.languages = loaded[0].pair
 
     def _add(self, recipe: Recipe, given: dict[str, Recipe], waiting: list[str]) -> None:
         if recipe.name in self.recipes:

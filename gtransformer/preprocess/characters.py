@@ -6,7 +6,9 @@ import re
 import unicodedata
 
 _WORD = "A-Za-z\u00aa-\u02af\u0370-\u052f"  # Latin, Greek, Cyrillic
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: U+200B separates words
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: U+200B separates words
+)
 
 # Invisible characters: soft hyphen, zero-width space, word joiner, marks of direction. Joiners and non-joiners (for
 # Persian, Hindi, emoji) are listed only between letters of scripts that do not need them.
@@ -52,4 +54,6 @@ def is_blank(line: str) -> bool:
 
     Characters that Python's tables do not know count as visible: newer emoji and letters, private use.
     """
-    return not line or (not line[0].isalnum() and all(unicodedata.category(sign) in _INVISIBLE for sign in line))
+    return not line or (
+        not line[0].isalnum() and all(unicodedata.category(sign) in _INVISIBLE for sign in line)
+    )

@@ -19,13 +19,15 @@ from gtransformer.preprocess.corpus import (
 )
 from gtransformer.preprocess.parallel import progress
 
+MISSING = "__NULL__"  # in TED's tables, where a translation is missing
+
 
 @dataclass
 class CleanReport:
     """Counts of cleaning one split.
 
     Attributes:
-        dropped: pairs with an empty side.
+        dropped: pairs with an empty side, or TED's ``MISSING``.
         dropped_documents: documents that this emptied.
         kept_empty_source, kept_empty_target: pairs that were kept although this side is empty.
     """
@@ -45,7 +47,8 @@ class CleanReport:
         """Return one line for the terminal."""
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
-            f"{self.dropped} pairs with an empty side and {self.dropped_documents} documents that this emptied"
+            f"{self.dropped} pairs with a side that is empty or {MISSING} and "
+            f"{self.dropped_documents} documents that this emptied"
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
@@ -73,7 +76,9 @@ def clean_documents(
     for document in documents:
         kept = []
         for pair in document:
-            source, target = ("" if is_blank(line) else line for line in map(clean_line, pair))
+            source, target = (
+                "" if is_blank(line) or line == MISSING else line for line in map(clean_line, pair)
+            )
             report.pairs_of_one_text += source == target != ""
             if every_line:
                 report.kept_empty_source += not source
@@ -107,7 +112,9 @@ def clean_files(
     report = CleanReport(borders=document_borders(source, sentence_pairs))
 
     def cleaned() -> Iterator[list[Pair]]:
-        documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
+        documents = progress(
+            read_documents(source, target, sentence_pairs), label, unit=" documents"
+        )
         complete = False
         for document in clean_documents(documents, report, every_line):
             complete = complete or any(source and target for source, target in document)

@@ -17,10 +17,19 @@ from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
-BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
+BENCHMARKS = (
+    "ted",
+    "news",
+    "europarl",
+)  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
 DOCUMENT = "<d>"
 # How a text marks its documents.
-MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
+MARKED, BLANK, SINGLE, NONE = (
+    "opened by <d>",
+    "separated by blank lines",
+    "one sentence each",
+    "not marked",
+)
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _RESERVED = ("<d>", "<s>", "</s>")
@@ -30,7 +39,8 @@ _NAME = re.compile(r"concatenated_(.+?)2(.+)_(train|dev|test)_(?:\1|\2)\.txt(\.x
 _OTHER_FORMAT = re.compile(
     r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|"  # markup with attributes
     r"<(?:html|head|body|tmx|mteval)>|<(?:div|table|ul|ol|resources|doc|dataset)>\n|"  # markup
-    r"[\[{]\s*(?:[\"\[{]|$)|(?:#.*\n)?msgid \"|"  # JSON, gettext's PO
+    r"[\[{]\s*(?:[\"\[{]|$)|msgid \"|msgctxt \"|"  # JSON, gettext's PO
+    r"\"[^\"]+\"\s*=\s*\".*\";$|(?:[\w-]+(?:\.[\w-]+)+\s*=.*\n){2}|"  # Apple's strings, Java's properties
     r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|(?:\d+\n)?\d+:\d\d:\d\d[,.]\d+ --> \d",  # subtitles
     re.IGNORECASE,
 )
@@ -57,7 +67,9 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
     return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
 
 
-def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
+def find_splits(
+    raw: str | Path, source_lang: str, target_lang: str
+) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
     Files of the opposite direction (``de2en`` for en-de) are accepted, too. So are those of ISO 639-1 (``en``) for a
@@ -66,7 +78,9 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
-        raise UserError(f"{raw}: no such directory; give the folder that holds the raw corpus files")
+        raise UserError(
+            f"{raw}: no such directory; give the folder that holds the raw corpus files"
+        )
     names = {path.name for path in raw.iterdir()}
     splits: dict[str, tuple[Path, Path]] = {}
     short = two_letters(source_lang), two_letters(target_lang)
@@ -77,7 +91,9 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
                 present = [path.name in names for path in sides]
                 if any(present) and not all(present):
                     missing, other = sides[present.index(False)], sides[present.index(True)]
-                    raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
+                    raise UserError(
+                        f"{missing}: no such file, but its other side {other.name} exists; add it"
+                    )
                 if all(present):
                     splits.setdefault(new, (sides[0], sides[1]))
         if splits:
@@ -86,13 +102,16 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
     have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
     wanted = raw_file(Path(), langs, "train", source_lang)
     raise NoLanguagePair(
-        pairs, f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}"
+        pairs,
+        f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}",
     )
 
 
 def _side(plain: Path, names: set[str]) -> Path:
     """Return the file of a side, compressed or not."""
-    present = (plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names)
+    present = (
+        plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names
+    )
     return next(present, plain)
 
 
@@ -110,7 +129,9 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
         clean = one_form(DROPPED.sub("", line))
         for token in _RESERVED:
             if token in clean:
-                raise UserError(f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite it")
+                raise UserError(
+                    f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite it"
+                )
     return line
 
 
@@ -123,14 +144,16 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
     """Yield the lines of a text. Raise UserError, naming it (``name``), if it begins as another program's files do."""
     opening = ""
     for number, line in enumerate(lines, 1):
-        # Subtitles begin with a number and, in the second line, a time.
-        if opening.count("\n") < 2 and line.strip() and not is_document_mark(line):
+        # Subtitles begin with a number and, in the second line, a time; PO files with comments.
+        is_text = line.strip() and not line.startswith("#") and not is_document_mark(line)
+        if is_text and opening.count("\n") < 2:
             opening += f"{line.strip()}\n"
             if _OTHER_FORMAT.match(opening):
                 raise fault(
                     name,
                     number,
-                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, subtitles or the like), "
+                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, PO, subtitles "
+                    "or the like), "
                     f"not plain text; give a sentence a line, and a line {DOCUMENT} before each document or blank "
                     "lines between them",
                 )
@@ -164,9 +187,17 @@ def read_documents(
     for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
         if left is None or right is None:
             short, longer = (source, target) if left is None else (target, source)
-            raise fault(short, number - 1, f"the file ends here, but {longer} is longer; sides must be aligned by line")
+            raise fault(
+                short,
+                number - 1,
+                f"the file ends here, but {longer} is longer; sides must be aligned by line",
+            )
         if borders != MARKED and (is_document_mark(left) or is_document_mark(right)):
-            raise fault(source, 1, f"a text with lines {DOCUMENT} must begin with one, on both sides; put it there")
+            raise fault(
+                source,
+                1,
+                f"a text with lines {DOCUMENT} must begin with one, on both sides; put it there",
+            )
         is_border = _is_border((source, target), number, (left, right), borders)
         if is_border and borders == MARKED:
             if opened and not document:
@@ -180,7 +211,11 @@ def read_documents(
             continue
         if borders == MARKED and not opened:  # in the source nothing but blank lines
             if not is_blank(right):
-                raise fault(target, number, f"text before the first {DOCUMENT}; sides must be aligned by line")
+                raise fault(
+                    target,
+                    number,
+                    f"text before the first {DOCUMENT}; sides must be aligned by line",
+                )
             continue
         for path, line in ((source, left), (target, right)):
             check_reserved(path, f"line {number}", line)
@@ -210,9 +245,15 @@ def _is_border(paths: tuple[str | Path, str | Path], number: int, pair: Pair, bo
     if left != right:
         has, lacks = paths if left else paths[::-1]
         if borders == MARKED:
-            raise fault(lacks, number, f"a sentence, but {has} has {DOCUMENT} here; sides must be aligned by line")
+            raise fault(
+                lacks,
+                number,
+                f"a sentence, but {has} has {DOCUMENT} here; sides must be aligned by line",
+            )
         what = f"if blank lines are empty sentences, put a line {DOCUMENT} before each document"
-        raise fault(has, number, f"blank, which separates documents, but {lacks} has text here; {what}")
+        raise fault(
+            has, number, f"blank, which separates documents, but {lacks} has text here; {what}"
+        )
     return left
 
 
@@ -224,7 +265,9 @@ def document_lines(documents: Iterable[Iterable[str]]) -> Iterator[str]:
             yield f"{sentence}\n"
 
 
-def write_pairs(paths: Sequence[str | Path], documents: Iterable[list[Pair]]) -> Iterator[list[Pair]]:
+def write_pairs(
+    paths: Sequence[str | Path], documents: Iterable[list[Pair]]
+) -> Iterator[list[Pair]]:
     """Write both sides of documents and yield each document; after an error neither file exists."""
     with ExitStack() as stack:
         streams = [stack.enter_context(atomic_write(path)) for path in paths]

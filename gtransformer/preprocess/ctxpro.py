@@ -31,9 +31,10 @@ def read_entries(path: Path) -> list[Entry]:
     data = read_json(path)
     first = data[0] if isinstance(data, list) and data else None
     if not isinstance(first, dict) or not {"expected", "rule"} <= first.keys():
-        raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
+        raise UserError(
+            f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')"
+        )
     return data
-
 
 
 def film(entry: Entry) -> str | None:
@@ -57,7 +58,11 @@ def read_items(items: Path, inputs: Path) -> Iterator[tuple[Entry, list[str]]]:
         sentences = [clean_line(sentence) for sentence in line.split(SEPARATOR)]
         last = len(sentences) - 1
         if not _same(sentences[last], entry["src segment"]):
-            raise fault(inputs, number + 1, f"its last sentence is not 'src segment' of entry {number} of {items}")
+            raise fault(
+                inputs,
+                number + 1,
+                f"its last sentence is not 'src segment' of entry {number} of {items}",
+            )
         entry[SCORED] = last
         at = last - (entry.get("ante distance") or 0)
         known = 0 <= at < last and isinstance(entry.get("ref ante segment"), str)
@@ -88,7 +93,9 @@ def read_suite(
             if not bare(entry["expected"]):
                 left_out["without an expected word"].append(f"entry {number} of {paths[0].name}")
             elif film(entry) in films:
-                left_out["of films that are in other files"].append(f"entry {number} of {paths[0].name}")
+                left_out["of films that are in other files"].append(
+                    f"entry {number} of {paths[0].name}"
+                )
             else:
                 entries.append(entry)
                 documents.append(document)

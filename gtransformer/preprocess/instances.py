@@ -40,7 +40,11 @@ def document_instances(
     """
     costs = sentence_costs(source_lengths, target_lengths)
     limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + BOUNDARY_TOKENS
-    dropped = [position for position, cost in enumerate(costs) if cost > limit or not source_lengths[position]]
+    dropped = [
+        position
+        for position, cost in enumerate(costs)
+        if cost > limit or not source_lengths[position]
+    ]
     instances: list[tuple[int, int]] = []
     begin = 0
     for end in [*dropped, len(costs)]:
@@ -52,7 +56,9 @@ def document_instances(
 
 def instance_line(sentences: Iterable[str]) -> str:
     """Return the line of an instance: ``["a b", "c"]`` becomes ``<s> a b </s> <s> c </s>``."""
-    return " ".join(f"{BEGIN} {sentence} {END}" if sentence else f"{BEGIN} {END}" for sentence in sentences)
+    return " ".join(
+        f"{BEGIN} {sentence} {END}" if sentence else f"{BEGIN} {END}" for sentence in sentences
+    )
 
 
 def split_instance(line: str) -> list[str]:
@@ -66,7 +72,9 @@ def split_instance(line: str) -> list[str]:
             sentences.append(" ".join(words))
             words = None
         elif words is None or word in (BEGIN, END):
-            raise UserError(f"not an instance, {word!r} after {len(sentences)} sentences: {line[:60]!r}")
+            raise UserError(
+                f"not an instance, {word!r} after {len(sentences)} sentences: {line[:60]!r}"
+            )
         else:
             words.append(word)
     if words is not None:
@@ -103,7 +111,9 @@ class InstanceReport:
     def warnings(self, split: str, longest: int) -> Iterator[str]:
         """Yield a warning of dropped sentences; ``longest``: ``--max-sentence-tokens``."""
         if self.dropped_too_long:
-            dropped = f"{split}: dropped {self.dropped_too_long} sentences longer than {longest} tokens"
+            dropped = (
+                f"{split}: dropped {self.dropped_too_long} sentences longer than {longest} tokens"
+            )
             yield f"{dropped} (--max-sentence-tokens)"
 
 
@@ -136,7 +146,9 @@ def write_instances(
             cuts, dropped = document_instances(*sides, max_tokens, max_sents, max_sentence_tokens)
             for first, count in cuts:
                 for side, stream in enumerate(streams):
-                    stream.write(instance_line(pair[side] for pair in document[first : first + count]) + "\n")
+                    stream.write(
+                        instance_line(pair[side] for pair in document[first : first + count]) + "\n"
+                    )
                 instance_index.instances.append((instance_index.documents, first, count))
             instance_index.dropped += [(instance_index.documents, position) for position in dropped]
             instance_index.documents += 1
@@ -149,7 +161,9 @@ def write_instances(
             report.instances += len(cuts)
             report.source_tokens += sum(pair[0] for pair in lengths)
             report.target_tokens += sum(pair[1] for pair in lengths)
-            report.sentences_over_instance_limit += sum(max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths)
+            report.sentences_over_instance_limit += sum(
+                max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths
+            )
         if not report.instances:
             raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
     instance_index.save(output / instance_index_name(split, *langs))

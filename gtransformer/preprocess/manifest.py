@@ -31,7 +31,11 @@ def noted_digests(prepared: Path) -> dict[str, str]:
     """
     files = read_json(prepared / "manifest.json")["outputs"]
     kinds = {
-        "corpus": {name: sha for name, sha in files.items() if name.startswith("bin/") and "/test." not in name},
+        "corpus": {
+            name: sha
+            for name, sha in files.items()
+            if name.startswith("bin/") and "/test." not in name
+        },
         "vocabulary": {name: sha for name, sha in files.items() if name.startswith(VOCABULARY)},
     }
     return {kind: digest(found) for kind, found in kinds.items()}
@@ -116,7 +120,9 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
     path = output / "manifest.json"
     if not path.is_file():
         if output.exists() and any(output.iterdir()):
-            raise UserError(f"{output}: holds something else than a prepared corpus; name another directory")
+            raise UserError(
+                f"{output}: holds something else than a prepared corpus; name another directory"
+            )
         return None
     manifest = read_json(path)
     if not isinstance(manifest, dict) or not {"settings", "splits"} <= manifest.keys():
@@ -132,7 +138,9 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
     own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
     others = sorted(one.name for one in output.iterdir() if one.name not in own)
     if others:
-        raise UserError(f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it away first")
+        raise UserError(
+            f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it away first"
+        )
     return None
 
 
@@ -146,7 +154,9 @@ def split_counts(
         "documents": cut.documents,
         "instances": cut.instances,
         "sentences_per_instance": round(cut.sentences / cut.instances, 2),
-        "tokens_per_instance": {lang: round(count / cut.instances, 2) for lang, count in tokens.items()},
+        "tokens_per_instance": {
+            lang: round(count / cut.instances, 2) for lang, count in tokens.items()
+        },
         "tokens": tokens,
         "unknown_tokens": unknown,
         "sentences_over_instance_limit": cut.sentences_over_instance_limit,
@@ -161,7 +171,11 @@ def split_counts(
 
 
 def write(
-    output: Path, settings: Settings, wanted: Mapping[str, Any], splits: dict[str, dict[str, Any]], command: str
+    output: Path,
+    settings: Settings,
+    wanted: Mapping[str, Any],
+    splits: dict[str, dict[str, Any]],
+    command: str,
 ) -> dict[str, Any]:
     """Write ``output/manifest.json`` when all else is written, and return it.
 
@@ -175,7 +189,10 @@ def write(
     manifest = {
         "splits": splits,
         "tokens_are": "BPE tokens without <s> and </s>",
-        "vocabulary": {"size": len(dictionary) + len(RESERVED), "borrowed_from": settings.vocabulary},
+        "vocabulary": {
+            "size": len(dictionary) + len(RESERVED),
+            "borrowed_from": settings.vocabulary,
+        },
         **wanted,
         "command": command,
         "versions": versions(PACKAGES),
@@ -188,14 +205,24 @@ def write(
 def table(manifest: dict[str, Any]) -> str:
     """Return the counts as a table for the terminal, a line per split, columns as in Table 1 (Bao et al. 2021)."""
     pair = [manifest["settings"][f"{side}_lang"] for side in ("source", "target")]
-    head = ["split", "sentences", "documents", "instances", "sents/inst", *(f"tokens/inst {lang}" for lang in pair)]
+    head = [
+        "split",
+        "sentences",
+        "documents",
+        "instances",
+        "sents/inst",
+        *(f"tokens/inst {lang}" for lang in pair),
+    ]
     rows = [head]
     for split, counts in manifest["splits"].items():
         tokens = [f"{counts['tokens_per_instance'][lang]:.1f}" for lang in pair]
         numbers = [str(counts[name]) for name in head[1:4]]
         rows.append([split, *numbers, f"{counts['sentences_per_instance']:.1f}", *tokens])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
 
 
 def unknown_warnings(manifest: dict[str, Any]) -> list[str]:

@@ -69,13 +69,17 @@ def _marked(path: str | Path, lines: list[str | None]) -> Documents:
     for number, line in enumerate([*lines, None], 1):
         if line is None:
             if documents and not documents[-1]:
-                raise fault(path, opened, "the document that begins here is empty; remove this line")
+                raise fault(
+                    path, opened, "the document that begins here is empty; remove this line"
+                )
             documents.append([])
             opened = number
         elif documents:
             documents[-1].append(line)
         elif not is_blank(line):
-            raise fault(path, number, f"text before the first {DOCUMENT}; put a line {DOCUMENT} before it")
+            raise fault(
+                path, number, f"text before the first {DOCUMENT}; put a line {DOCUMENT} before it"
+            )
     return documents[:-1]
 
 
@@ -98,12 +102,18 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
     aligned = "the two must be aligned line by line"
     for number, ((document, line), count) in enumerate(zip(found, shape, strict=False)):
         if len(document) != count:
-            what = f"document {number} has {len(document)} sentences, but {count} in {like}; {aligned}"
+            what = (
+                f"document {number} has {len(document)} sentences, but {count} in {like}; {aligned}"
+            )
             raise fault(path, line, what)
     if len(found) != len(shape):
         last = found[len(shape)] if len(found) > len(shape) else found[-1]
         line = last[1] + (len(last[0]) if len(found) < len(shape) else 0)
-        raise fault(path, line, f"the file has {len(found)} documents, but {like} has {len(shape)}; {aligned}")
+        raise fault(
+            path,
+            line,
+            f"the file has {len(found)} documents, but {like} has {len(shape)}; {aligned}",
+        )
     return [document for document, _ in found]
 
 
@@ -114,11 +124,21 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
     empty. Ambiguous blank lines are refused.
     """
     total, ends = sum(shape), list(accumulate(shape))
-    between = [end + number for number, end in enumerate(ends[:-1])]  # positions of single blank lines
+    between = [
+        end + number for number, end in enumerate(ends[:-1])
+    ]  # positions of single blank lines
     removed, blocks = set(between), _blocks(lines)
-    if len(lines) != total and len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
+    if (
+        len(lines) != total
+        and len(lines) == total + len(between)
+        and all(is_blank(lines[at]) for at in between)
+    ):
         lines = [line for at, line in enumerate(lines) if at not in removed]
-    elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
+    elif (
+        len(lines) != total
+        and set(accumulate(map(len, blocks))) <= set(ends)
+        and sum(map(len, blocks)) == total
+    ):
         lines = [line for block in blocks for line in block]
     elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
         raise ambiguous(path, lines, like)
@@ -152,5 +172,9 @@ def write_documents(path: Path, documents: Documents) -> None:
 
 def bare(text: str) -> str:
     """Lower-cased, without punctuation, single blanks between the words."""
-    kept = "".join(letter for letter in one_form(text).lower() if not unicodedata.category(letter).startswith("P"))
+    kept = "".join(
+        letter
+        for letter in one_form(text).lower()
+        if not unicodedata.category(letter).startswith("P")
+    )
     return " ".join(kept.split())

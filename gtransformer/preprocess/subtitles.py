@@ -50,14 +50,18 @@ def is_subtitles(path: str | Path) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def translate_file(path: str, output: str, gap: float, translate: Callable[[list[str]], list[str]]) -> str:
+def translate_file(
+    path: str, output: str, gap: float, translate: Callable[[list[str]], list[str]]
+) -> str:
     """Return the content of a file of subtitles, translated, in the format of the ending of ``output``.
 
     Args:
         gap: seconds without a cue that separate documents.
         translate: from lines of text, with lines ``<d>`` before documents, to the translations of the others.
     """
-    with_html = Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
+    with_html = (
+        Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
+    )
     film = load(path, with_html)
     parts = parts_of(film)
     joined = sentences(parts)
@@ -73,7 +77,9 @@ def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
     film = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
     if film.format == "vtt":
         for cue in film:
-            cue.text = cue.text.split(r"\N\N")[0]  # pysubs2 adds the notes and names that stand before the next cue
+            cue.text = cue.text.split(r"\N\N")[
+                0
+            ]  # pysubs2 adds the notes and names that stand before the next cue
     return film
 
 
@@ -139,7 +145,9 @@ def put_back(parts: list[Part], joined: list[list[Part]], translations: list[str
 def divide(text: str, lengths: list[int]) -> list[str]:
     """Divide a text in proportion to ``lengths``: between words, or, without blanks, between letters."""
     words, between = text.split(), " "
-    if len(words) < len(lengths) and not any(letter.islower() or letter.isupper() for letter in text):
+    if len(words) < len(lengths) and not any(
+        letter.islower() or letter.isupper() for letter in text
+    ):
         words, between = list(text), ""  # Chinese, Japanese, Thai
     parts, begin = [], 0
     for number in range(1, len(lengths) + 1):
@@ -161,7 +169,9 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
         sides.append({(cue.start, cue.end): " ".join(cue.plaintext.split()) for cue in cues})
     left, right = sides
     both = [times for times in sorted(left) if left[times] and right.get(times)]
-    left_out["cues without text or without one of equal times"] += len(left.keys() | right.keys()) - len(both)
+    left_out["cues without text or without one of equal times"] += len(
+        left.keys() | right.keys()
+    ) - len(both)
     document: list[Pair] = []
     end = 0
     for times in both:
@@ -169,7 +179,12 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
             yield document
             document = []
         where = f"cue at {times[0]} ms"
-        document.append((check_reserved(source, where, left[times]), check_reserved(target, where, right[times])))
+        document.append(
+            (
+                check_reserved(source, where, left[times]),
+                check_reserved(target, where, right[times]),
+            )
+        )
         end = max(end, times[1])
     if document:
         yield document

@@ -17,16 +17,16 @@ from gtransformer.preprocess.parallel import map_chunks
 
 
 def count_words(files: Sequence[str | Path]) -> dict[str, int]:
-    """Count the words of files together, in the order of fairseq: by frequency, then by spelling."""
+    """Count the words of files together, in fairseq's order: by frequency, then by spelling."""
     counts = Counter(word for path in files for line in read_lines(path) for word in line.split())
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
 def write_dictionary(counts: Mapping[str, int], langs: Sequence[str], output: str | Path) -> None:
-    """Write a dictionary: words with their counts, then the language symbols in this order and ``<mask>``.
+    """Write a dictionary: words with their counts, then the language symbols and ``<mask>``.
 
-    Symbols among the words are moved to the end. The size is not padded to a multiple of eight: fairseq would add
-    entries that are never learnt, and the symbols have to be the last.
+    Symbols among the words are moved to the end. The size is not padded to a multiple of eight:
+    fairseq would add entries that are never learnt, and the symbols have to be the last.
     """
     symbols = control_symbols(langs)
     words = [word for word in counts if word not in {*symbols, *RESERVED}]
@@ -36,7 +36,9 @@ def write_dictionary(counts: Mapping[str, int], langs: Sequence[str], output: st
 
 
 class _Indices:
-    """A converter of instance lines to the indices that fairseq stores; each line gets a final ``</s>``."""
+    """A converter of instance lines to the indices that fairseq stores; each line gets a final
+    ``</s>``.
+    """
 
     def __init__(self, dictionary: str | Path):
         from fairseq.data.indexed_dataset import (
@@ -49,7 +51,9 @@ class _Indices:
         self.dtype = best_fitting_int_dtype(len(self.index))
 
     def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
-        """Return the indices as bytes, the length of each line, and the number of words not in the dictionary."""
+        """Return the indices as bytes, the length of each line, and the number of words not in the
+        dictionary.
+        """
         unk, eos = self.index["<unk>"], self.index[END]
         found = [[*map(self.index.get, line.split(), repeat(-1)), eos] for line in lines]
         flat = np.array([index for line in found for index in line], dtype=np.int64)
@@ -64,7 +68,9 @@ class _Indices:
 def write_binary(
     instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1
 ) -> int:
-    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of unknown tokens."""
+    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of
+    unknown tokens.
+    """
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     lengths: list[int] = []
@@ -84,11 +90,13 @@ def write_binary(
 def binarise(
     instances: Path, splits: Sequence[str], langs: tuple[str, str], output: Path, workers: int = 1
 ) -> dict[str, dict[str, int]]:
-    """Write binaries and instance indices of ``instances/{split}.{lang}`` into the folder ``output``.
+    """Write binaries and instance indices of ``instances/{split}.{lang}`` into the folder
+    ``output``.
 
-    It has the dictionaries, ``dict.{lang}.txt``. Each line ends with another ``</s>``, as fairseq-preprocess writes it;
-    the task removes it on loading. Returns, by split and language, the number of tokens that are not in the dictionary.
-    Raises UserError if an instance file is missing.
+    It has the dictionaries, ``dict.{lang}.txt``. Each line ends with another ``</s>``, as
+    fairseq-preprocess writes it; the task removes it on loading. Returns, by split and language,
+    the number of tokens that are not in the dictionary. Raises UserError if an instance file is
+    missing.
     """
     unknown: dict[str, dict[str, int]] = {split: {} for split in splits}
     for lang in langs:

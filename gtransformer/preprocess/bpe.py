@@ -19,12 +19,12 @@ FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
 
 
 def remove_bpe_lines(lines: Sequence[str]) -> list[str]:
-    """Undo BPE: ``"Haus@@ boot ."`` becomes ``"Hausboot ."``. A separator left at the end of a line goes as well."""
+    """Undo BPE: ``"Haus@@ boot ."`` becomes ``"Hausboot ."``; also at the end of a line."""
     return [f"{line} ".replace(f"{SEPARATOR} ", "").rstrip(" ") for line in lines]
 
 
 def learn_codes(lines: Iterable[str], codes: Path, merges: int) -> int:
-    """Learn at most ``merges`` merge operations from tokenised lines; write them and return their number.
+    """Learn at most ``merges`` operations from tokenised lines; write and count them.
 
     Learning stops when no pair of symbols occurs twice.
     """
@@ -41,8 +41,8 @@ def learn_codes(lines: Iterable[str], codes: Path, merges: int) -> int:
 def read_codes(path: str | Path) -> list[str]:
     """Read the lines of BPE codes in subword-nmt's format.
 
-    fastBPE's lines end in a count, and it has no line with a version; its word ends are those of version 0.2. Raises
-    UserError for a line that is no merge.
+    fastBPE's lines end in a count, and it has no line with a version; its word ends are those of
+    version 0.2. Raises UserError for a line that is no merge.
     """
     lines = list(read_lines(path))
     if (
@@ -70,8 +70,9 @@ def codes_fit(codes: Iterable[str], words: Iterable[str]) -> bool:
 def read_bpe(codes: Path, known: Iterable[str] | None = None) -> BPE:
     """Return subword-nmt's encoder.
 
-    ``known``: the words of a dictionary. Merges of a subword that is not in it are undone until all parts are in it, as
-    subword-nmt and fastBPE do with a vocabulary. None: subwords are not checked.
+    ``known``: the words of a dictionary. Merges of a subword that is not in it are undone until all
+    parts are in it, as subword-nmt and fastBPE do with a vocabulary. None: subwords are not
+    checked.
     """
     lines = "".join(f"{line}\n" for line in read_codes(codes))
     return BPE(

@@ -3,10 +3,10 @@
 The files of a prepared corpus or model directory tell how each side is split:
 
 * ``wordpieces.json``: the source into BERT's wordpieces;
-* ``sentencepiece.model``: both sides by SentencePiece, or the target with BERT. With ``sentencepiece.target.model`` the
-  target has its own;
-* ``bpe.codes`` and ``truecase.LANG``: by Moses' rules and BPE. Without truecaser the codes are a given model's, whose
-  text is escaped.
+* ``sentencepiece.model``: both sides by SentencePiece, or the target with BERT. With
+  ``sentencepiece.target.model`` the target has its own;
+* ``bpe.codes`` and ``truecase.LANG``: by Moses' rules and BPE. Without truecaser the codes are a
+  given model's, whose text is escaped.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ TEXT_FILES = (CODES, f"{TRUECASER}*", SENTENCEPIECE_FILE, TARGET_PIECES, WORDPIE
 
 
 def read_settings(prepared: str | Path) -> dict[str, Any]:
-    """Read the settings of a prepared corpus or model directory. Raise UserError if it is neither."""
+    """Read the settings of a prepared corpus or model directory; UserError if it is neither."""
     manifest = Path(prepared) / "manifest.json"
     content = read_json(manifest)
     settings = content.get("settings") if isinstance(content, dict) else None
     if not isinstance(settings, dict) or not {"source_lang", "target_lang"} <= settings.keys():
         raise UserError(
-            f"{manifest}: no manifest of a prepared corpus; give one that gtransformer prepare has made"
+            f"{manifest}: not of a corpus that gtransformer prepare has made, nor of a model directory"
         )
     return settings
 
@@ -47,13 +47,13 @@ def text_files(prepared: Path) -> list[Path]:
 
 
 def dictionary_of(prepared: Path, lang: str) -> Path:
-    """Return the dictionary of a side of a prepared corpus or model directory, which has no ``bin``."""
+    """Return the dictionary of a side; a model directory has no ``bin``."""
     folder = prepared / "bin" if (prepared / "bin").is_dir() else prepared
     return folder / f"dict.{lang}.txt"
 
 
 class Text:
-    """Plain sentences of one language and their subwords, as lines in which blanks separate tokens."""
+    """Plain sentences of one language and their subwords, lines with blanks between tokens."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Text:
             self._normaliser = MosesPunctNormalizer(two_letters(lang))
 
     def normalised(self, line: str) -> str:
-        """Return a line as it is split: characters in one form, and punctuation, if the corpus has it so."""
+        """Return a line with characters, and perhaps punctuation, as the corpus has them."""
         line = one_form(line)
         return self._normaliser.normalize(line) if self._normaliser else line
 
@@ -84,8 +84,8 @@ class Text:
 def open_text(prepared: str | Path, lang: str, prefix: bool = True) -> Text:
     """Return the conversion of a language's sentences for a prepared corpus or model directory.
 
-    ``prefix``: whether ``encode`` adds the word that the side's sentences begin with, if any. Raises UserError if
-    ``prepared`` is neither, or lacks the language.
+    ``prefix``: whether ``encode`` adds the word that the side's sentences begin with, if any.
+    Raises UserError if ``prepared`` is neither, or lacks the language.
     """
     prepared, settings = Path(prepared), read_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]

@@ -1,4 +1,5 @@
-"""Cleaning of a raw split: remove characters that would break a line, and training pairs with an empty side.
+"""Cleaning of a raw split: remove characters that would break a line, and training pairs with an
+empty side.
 
 Validation and test sets keep every line, so that translations are aligned with them.
 """
@@ -106,8 +107,9 @@ def clean_files(
 ) -> CleanReport:
     """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
-    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``every_line``: see
-    ``clean_documents``. Raises UserError as ``corpus.read_documents`` does, and if nothing is left.
+    With ``sentence_pairs`` each sentence of files without documents becomes a document.
+    ``every_line``: see ``clean_documents``. Raises UserError as ``corpus.read_documents`` does, and
+    if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
 

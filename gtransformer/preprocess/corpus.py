@@ -1,7 +1,8 @@
-"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>`` before each document.
+"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>``
+before each document.
 
-In a text that does not begin with ``<d>``, blank lines separate documents. In a text that begins with ``<d>``, a blank
-line is an empty sentence. All commands that read text follow these rules.
+In a text that does not begin with ``<d>``, blank lines separate documents. In a text that begins
+with ``<d>``, a blank line is an empty sentence. All commands that read text follow these rules.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ _OTHER_FORMAT = re.compile(
     r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|"  # markup with attributes
     r"<(?:html|head|body|tmx|mteval)>|<(?:div|table|ul|ol|resources|doc|dataset)>\n|"  # markup
     r"[\[{]\s*(?:[\"\[{]|$)|msgid \"|msgctxt \"|"  # JSON, gettext's PO
-    r"\"[^\"]+\"\s*=\s*\".*\";$|(?:[\w-]+(?:\.[\w-]+)+\s*=.*\n){2}|"  # Apple's strings, Java's properties
+    r"\"[^\"]+\"\s*=\s*\".*\";$|"  # Apple's strings
+    r"(?:[\w-]+(?:\.[\w-]+)+\s*=.*\n){2}|"  # Java's properties
     r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|(?:\d+\n)?\d+:\d\d:\d\d[,.]\d+ --> \d",  # subtitles
     re.IGNORECASE,
 )
 
 Pair = tuple[str, str]
-EMPTY = "the document that begins here is empty; remove this line"
 
 
 def fault(path: str | Path, line: int, what: str) -> UserError:
@@ -55,7 +56,7 @@ def fault(path: str | Path, line: int, what: str) -> UserError:
 
 
 class NoLanguagePair(UserError):
-    """A raw corpus has no files of a language pair; ``pairs`` are those that it has: "en-fr", ..."""
+    """A raw corpus has no files of a language pair, but of ``pairs``: "en-fr", ..."""
 
     def __init__(self, pairs: Sequence[str], message: str):
         super().__init__(message)
@@ -70,11 +71,11 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
 def find_splits(
     raw: str | Path, source_lang: str, target_lang: str
 ) -> dict[str, tuple[Path, Path]]:
-    """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
+    """Find the files of a raw corpus, compressed or not: ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) are accepted, too. So are those of ISO 639-1 (``en``) for a
-    pretrained model's codes (``en_XX``), if these have none. Raises UserError if the directory is missing, has no files
-    of the language pair or only one side of a split.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. So are those of ISO
+    639-1 (``en``) for a pretrained model's codes (``en_XX``), if these have none. Raises UserError
+    if the directory is missing, has no files of the language pair or only one side of a split.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
@@ -116,12 +117,13 @@ def _side(plain: Path, names: set[str]) -> Path:
 
 
 def is_document_mark(line: str) -> bool:
-    """Return whether a raw line is ``<d>``, ignoring blanks, a carriage return and a byte order mark."""
+    """Return whether a raw line is ``<d>``, ignoring blanks and a byte order mark."""
     return line == DOCUMENT or (DOCUMENT in line and line.strip(" \t\r\ufeff") == DOCUMENT)
 
 
 def check_reserved(path: str | Path, location: str, line: str) -> str:
-    """Return a sentence. Raise UserError if it contains, also after cleaning, a token of the format (``<s>``).
+    """Return a sentence. Raise UserError if it contains, also after cleaning, a token of the format
+    (``<s>``).
 
     ``location``: of the sentence in the file, as ``line 3``.
     """
@@ -141,7 +143,9 @@ def text_lines(path: str | Path) -> Iterator[str]:
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """Yield the lines of a text. Raise UserError, naming it (``name``), if it begins as another program's files do."""
+    """Yield the lines of a text. Raise UserError, naming it (``name``), if it begins as another
+    program's files do.
+    """
     opening = ""
     for number, line in enumerate(lines, 1):
         # Subtitles begin with a number and, in the second line, a time; PO files with comments.
@@ -161,7 +165,7 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
 
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
-    """Return how a file marks its documents when it is read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
+    """Return how a file marks its documents: ``MARKED``, ``BLANK`` or ``SINGLE``."""
     first = next((line for line in read_lines(path) if not is_blank(line)), "")
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 
@@ -169,21 +173,26 @@ def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
 def read_documents(
     source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
 ) -> Iterator[list[Pair]]:
-    """Yield the documents of two files that are aligned by line, as lists of (source, target) sentences.
+    """Yield the documents of two files that are aligned by line, as lists of (source, target)
+    sentences.
 
-    In files that do not begin with ``<d>``, lines that are blank on both sides separate documents; there must be some.
-    With ``sentence_pairs`` each sentence of such files is a document. ``raw``: refuse files that are not plain text.
+    In files that do not begin with ``<d>``, lines that are blank on both sides separate documents;
+    there must be some. With ``sentence_pairs`` each sentence of such files is a document. ``raw``:
+    refuse files that are not plain text.
 
-    Raises UserError with file and line if: the files have unequal numbers of lines; documents are not marked; a
-    document is empty; ``<d>`` or a separating blank line is on one side only; a sentence contains ``<d>``, ``<s>`` or
-    ``</s>``; a file is of another format, not UTF-8, missing or empty. Symbols such as ``[en]`` or ``<mask>`` may
-    occur: tokenising splits them (``tokenise.disarm``), so they cannot be mistaken for the model's own.
+    Documents without sentences are passed over.
+
+    Raises UserError with file and line if: the files have unequal numbers of lines; documents are
+    not marked; ``<d>`` or a separating blank line is on one side only; a sentence contains ``<d>``,
+    ``<s>`` or ``</s>``; a file is of another format, not UTF-8, missing or empty. Symbols such as
+    ``[en]`` or ``<mask>`` may occur: they are split (``pieces.as_tokens``), so they cannot be
+    mistaken for the model's own.
     """
     borders = document_borders(source, sentence_pairs)
     read = text_lines if raw else read_lines
     document: list[Pair] = []
     documents = 0
-    opened = 0  # line of the last <d>
+    opened = False  # by the first <d>
     for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
         if left is None or right is None:
             short, longer = (source, target) if left is None else (target, source)
@@ -199,15 +208,12 @@ def read_documents(
                 f"a text with lines {DOCUMENT} must begin with one, on both sides; put it there",
             )
         is_border = _is_border((source, target), number, (left, right), borders)
-        if is_border and borders == MARKED:
-            if opened and not document:
-                raise fault(source, opened, EMPTY)
-            opened = number
         if document and (is_border or borders == SINGLE):
             documents += 1
             yield document
             document = []
         if is_border:
+            opened = True
             continue
         if borders == MARKED and not opened:  # in the source nothing but blank lines
             if not is_blank(right):
@@ -223,8 +229,6 @@ def read_documents(
     if document:
         documents += 1
         yield document
-    elif opened:
-        raise fault(source, opened, EMPTY)
     if not documents:
         raise fault(source, 1, f"the file is empty; it must begin with a line {DOCUMENT}")
     if borders == BLANK and documents == 1:

@@ -1,7 +1,7 @@
 """Read parallel documents in the formats in which corpora are published, and write the raw corpus.
 
-A reader is a function from files to documents, each a list of sentence pairs. ``gtransformer convert`` uses them; all
-other commands read the raw corpus (``corpus``) and plain text.
+A reader is a function from files to documents, each a list of sentence pairs. ``gtransformer
+convert`` uses them; all other commands read the raw corpus (``corpus``) and plain text.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def format_of(path: Path) -> str:
 
 
 def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
-    """Yield the documents of one file with both sides, or of two with one side each, the source first.
+    """Yield the documents of one file with both sides, or of two with one side each, the source
+    first.
 
     Raises UserError for files that cannot be read, or whose sides do not belong together.
     """
@@ -131,7 +132,8 @@ def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
 def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
     """Yield the documents of WMT's XML (from 2021), without the translations of systems.
 
-    Documents that lack a side are left out and counted. Raises UserError for several references without a choice.
+    Documents that lack a side are left out and counted. Raises UserError for several references
+    without a choice.
     """
     source_lang, target_lang = options.langs
     for document in _elements(path, "doc"):
@@ -166,7 +168,8 @@ def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
 
 
 def _units(path: Path, options: Options) -> Iterator[Row]:
-    """Yield the units of a translation memory. Those without exactly one text in each language are counted.
+    """Yield the units of a translation memory. Those without exactly one text in each language are
+    counted.
 
     A property of a unit names its document.
     """
@@ -227,7 +230,8 @@ def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str 
 def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
     """Return the documents of one side in WMT's SGM or IWSLT's XML, by id.
 
-    This is no XML: attributes without quotes, lone ``&`` and ``<``. As in sacrebleu, expressions find the segments.
+    This is no XML: attributes without quotes, lone ``&`` and ``<``. As in sacrebleu, expressions
+        find the segments.
     """
     text = "\n".join(read_lines(path))
     for side, head in _SET.findall(text):
@@ -334,13 +338,17 @@ def _aligned(paths: Sequence[Path], name: str, left: Segments, right: Segments) 
 
 
 def _pair(path: Path, where: str, source: str, target: str) -> Pair:
-    """Return both sentences on one line each. Raise UserError for one with a token of the raw format."""
+    """Return both sentences on one line each. Raise UserError for one with a token of the raw
+    format.
+    """
     sides = [re.sub(r"[ \t\r\n]+", " ", text).strip(" ") for text in (source, target)]
     return check_reserved(path, where, sides[0]), check_reserved(path, where, sides[1])
 
 
 def _same_language(lang: str, wanted: str) -> bool:
-    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is any."""
+    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is
+    any.
+    """
     lang, wanted = (one.lower().replace("_", "-") for one in (lang, wanted))
     return not lang or wanted == (lang if "-" in wanted else lang.partition("-")[0])
 
@@ -359,7 +367,9 @@ def _elements(path: Path, tag: str) -> Iterator[etree._Element]:
 
 
 def _text(element: etree._Element) -> str:
-    """Return the text of a segment with its tags left out, and without TMX's codes of another format."""
+    """Return the text of a segment with its tags left out, and without TMX's codes of another
+    format.
+    """
     parts = [element.text or ""]
     for child in element:
         content = _text(child)
@@ -375,7 +385,9 @@ def _text(element: etree._Element) -> str:
 
 @dataclass
 class Written:
-    """The files that were written, source first, and counts; ``half_empty``: pairs with an empty side."""
+    """The files that were written, source first, and counts; ``half_empty``: pairs with an empty
+    side.
+    """
 
     files: list[Path]
     documents: int = 0
@@ -388,7 +400,8 @@ def write_split(
 ) -> Written:
     """Write both sides of documents; after an error neither file exists.
 
-    ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no document.
+    ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no
+    document.
     """
     written = Written([raw_file(output, langs, split, lang) for lang in langs])
 

@@ -1,7 +1,7 @@
 """Instance files and their index: consecutive sentences of one document, grouped greedily.
 
-The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c </s>``. The index
-(``data.instance_index``) records the document and the sentences of each instance.
+The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c
+</s>``. The index (``data.instance_index``) records the document and the sentences of each instance.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def document_instances(
 ) -> tuple[list[tuple[int, int]], list[int]]:
     """Split one document into instances ``(first sentence, number of sentences)``, in order.
 
-    A sentence counts max(source, target) + 2 tokens. It joins the current instance while the sum stays below
-    ``max_tokens`` (and the instance has fewer than ``max_sents`` sentences); else it begins a new one. A sentence of
-    ``max_tokens`` or more is an instance alone. Lengths are in tokens, without ``<s>`` and ``</s>``.
+    A sentence counts max(source, target) + 2 tokens. It joins the current instance while the sum
+    stays below ``max_tokens`` (and the instance has fewer than ``max_sents`` sentences); else it
+    begins a new one. A sentence of ``max_tokens`` or more is an instance alone. Lengths are in
+    tokens, without ``<s>`` and ``</s>``.
 
-    Returns the instances and the indices of dropped sentences: those with a side longer than ``max_sentence_tokens``
-    (for training), and those without source words. A dropped sentence ends the current instance, so that the sentences
-    of an instance are consecutive.
+    Returns the instances and the indices of dropped sentences: those with a side longer than
+    ``max_sentence_tokens`` (for training), and those without source words. A dropped sentence ends
+    the current instance, so that the sentences of an instance are consecutive.
     """
     costs = sentence_costs(source_lengths, target_lengths)
     limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + BOUNDARY_TOKENS
@@ -62,7 +63,9 @@ def instance_line(sentences: Iterable[str]) -> str:
 
 
 def split_instance(line: str) -> list[str]:
-    """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s> ... </s>``."""
+    """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s>
+    ... </s>``.
+    """
     sentences: list[str] = []
     words: list[str] | None = None
     for word in line.split():
@@ -128,11 +131,12 @@ def write_instances(
     max_sentence_tokens: int | None = None,
     total: int | None = None,
 ) -> InstanceReport:
-    """Write ``output/{split}.{lang}`` of each side and ``output/{split}.{src}-{tgt}.instances.json``.
+    """Write ``output/{split}.{lang}`` of each side and
+    ``output/{split}.{src}-{tgt}.instances.json``.
 
     ``source`` and ``target`` are BPE text in the raw corpus format. ``max_tokens`` and so on: see
-    ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError as
-    ``corpus.read_documents`` does, and if no instance is left.
+    ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError
+    as ``corpus.read_documents`` does, and if no instance is left.
     """
     output = Path(output)
     report = InstanceReport()

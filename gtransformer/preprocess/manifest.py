@@ -1,4 +1,6 @@
-"""The manifest of a prepared corpus: counts as in Table 1 of the paper, settings, versions, checksums."""
+"""The manifest of a prepared corpus: counts as in Table 1 of the paper, settings, versions,
+checksums.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ MANY_UNKNOWN = 0.01  # of a text's tokens; text with the BPE codes of its dictio
 
 
 def noted_digests(prepared: Path) -> dict[str, str]:
-    """Return digests of the data that training reads and of the vocabulary, to be stored with a model.
+    """Return digests of the data that training reads and of the vocabulary, to be stored with a
+    model.
 
     The vocabulary consists of the files that encode text and the dictionaries.
     """
@@ -51,9 +54,11 @@ def source_text(prepared: Path, split: str) -> str | None:
 
 
 def check_translated(translations: Path, prepared: Path, split: str) -> None:
-    """Raise UserError for translations of another text than a prepared split, whose scores would be meaningless.
+    """Raise UserError for translations of another text than a prepared split, whose scores would be
+    meaningless.
 
-    The record of a recipe's run (``generate.SPLIT.json``) has the digest of the text. Other translations are accepted.
+    The record of a recipe's run (``generate.SPLIT.json``) has the digest of the text. Other
+    translations are accepted.
     """
     record = translations.with_name(f"generate.{split}.json")
     if translations.name != f"{split}.jsonl" or not record.is_file():
@@ -67,9 +72,11 @@ def check_translated(translations: Path, prepared: Path, split: str) -> None:
 
 
 def check_noted(checkpoint: Path, prepared: Path) -> None:
-    """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared corpus.
+    """Raise UserError if a checkpoint was trained with another vocabulary than that of a prepared
+    corpus.
 
-    The digests next to the checkpoint are compared. Without them, as after plain fairseq-train, nothing is checked.
+    The digests next to the checkpoint are compared. Without them, as after plain fairseq-train,
+    nothing is checked.
     """
     path = checkpoint.parent / NOTED
     if path.is_file() and read_json(path)["vocabulary"] != noted_digests(prepared)["vocabulary"]:
@@ -80,7 +87,8 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
 
 
 def description(settings: Settings, splits: Mapping[str, tuple[Path, Path]]) -> dict[str, Any]:
-    """Return what determines a prepared corpus: settings, and checksums of given vocabulary and raw files.
+    """Return what determines a prepared corpus: settings, and checksums of given vocabulary and raw
+    files.
 
     Args:
         splits: the raw files of each split.
@@ -98,24 +106,23 @@ def checksums(splits: Mapping[str, tuple[Path, Path]]) -> dict[str, str]:
 
 
 def difference(manifest: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """Return the first difference between a prepared corpus and what is asked for (``description``), None if none."""
-    before = manifest["settings"]
-    for name, value in wanted["settings"].items():
-        if before.get(name) != value:
-            return f"{option(name)}: {before.get(name)}, not {value}"
-    for part, what in (("given", "another vocabulary"), ("inputs", "other raw files")):
-        before, now = manifest.get(part), wanted[part]
-        if before != now:
-            changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-            return f"{what}: {', '.join(changed)}"
+    """Return how a prepared corpus differs from what is asked for (``description``); None if it
+    does not.
+    """
+    for part, what in (("settings", "options"), ("given", "vocabulary"), ("inputs", "raw files")):
+        before, now = manifest.get(part, {}), wanted[part]
+        changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+        if changed:
+            return f"other {what}: {', '.join(changed)}"
     return None
 
 
 def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, Any] | None:
-    """Return the manifest of a finished corpus that is what is ``wanted``; None if it has to be made.
+    """Return the manifest of a finished corpus that is what is ``wanted``; None if it has to be
+    made.
 
-    Raises UserError for a directory with other content, and without ``overwrite`` for another corpus, whose models need
-    it as it is.
+    Raises UserError for a directory with other content, and without ``overwrite`` for another
+    corpus, whose models need it as it is.
     """
     path = output / "manifest.json"
     if not path.is_file():
@@ -132,8 +139,8 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
         return manifest
     if not overwrite:
         raise UserError(
-            f"{output}: prepared otherwise ({changed}), and models of it need it as it is; give another directory, "
-            "or, if no model of it is needed any more, gtransformer prepare --overwrite"
+            f"{output}: prepared otherwise ({changed}), and models of it need it as it is; give "
+            "another directory, or, if no model of it is needed any more, gtransformer prepare --overwrite"
         )
     own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
     others = sorted(one.name for one in output.iterdir() if one.name not in own)
@@ -203,7 +210,9 @@ def write(
 
 
 def table(manifest: dict[str, Any]) -> str:
-    """Return the counts as a table for the terminal, a line per split, columns as in Table 1 (Bao et al. 2021)."""
+    """Return the counts as a table for the terminal, a line per split, columns as in Table 1 (Bao
+    et al. 2021).
+    """
     pair = [manifest["settings"][f"{side}_lang"] for side in ("source", "target")]
     head = [
         "split",

@@ -23,7 +23,8 @@ class Moses:
         truecaser: a model of Moses' truecaser; None: text is not truecased.
         codes: BPE codes; None: words stay whole.
         known: the words of a dictionary, for the codes of a given model (``read_bpe``).
-        escaped: tokenise as fairseq's examples and published models, with ``&quot;`` and split dashes (``@-@``).
+        escaped: tokenise as fairseq's examples and published models, with ``&quot;`` and split
+            dashes (``@-@``).
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class Moses:
         return [_LIKE_BPE.sub(lambda signs: " ".join(signs[0]), line) for line in tokenised]
 
     def truecase(self, lines: Sequence[str]) -> list[str]:
-        """Truecase tokenised lines, as Moses does: words in a casing seen in training keep it within a sentence."""
+        """Truecase tokenised lines, as Moses does: words in a casing seen in training keep it
+        within a sentence.
+        """
         if self._truecaser is None:
             return list(lines)
         return [self._truecaser.truecase(line, return_str=True, use_known=True) for line in lines]

@@ -36,9 +36,11 @@ def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: 
 def map_chunks(
     work: Work, lines: Iterable[str], workers: int = 1, label: str = "", size: int = CHUNK
 ) -> Iterator[Any]:
-    """Yield ``work(chunk)`` for consecutive chunks of lines, in order, computed by ``workers`` processes.
+    """Yield ``work(chunk)`` for consecutive chunks of lines, in order, computed by ``workers``
+    processes.
 
-    The result of ``work`` must not depend on the chunks, and both must be picklable. Raises the errors of ``work``.
+    The result of ``work`` must not depend on the chunks, and both must be picklable. Raises the
+    errors of ``work``.
     """
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, size)), [])
@@ -68,9 +70,11 @@ def _unpickled(work: bytes) -> Work:
 def map_file(
     work: Work, source: str | Path, target: str | Path, workers: int = 1, label: str = ""
 ) -> None:
-    """Write ``target`` with ``work`` applied to each sentence of ``source``; ``<d>`` and empty lines do not change.
+    """Write ``target`` with ``work`` applied to each sentence of ``source``; ``<d>`` and empty
+    lines do not change.
 
-    ``work`` returns a line for each line. The file is written atomically. Raises UserError as ``read_lines``.
+    ``work`` returns a line for each line. The file is written atomically. Raises UserError as
+    ``read_lines``.
     """
     results = map_chunks(work, sentences(source), workers, label)
     done = chain.from_iterable(results)

@@ -1,4 +1,6 @@
-"""Subwords of plain text, without tokeniser and truecaser: SentencePiece, learnt or given, and BERT's wordpieces."""
+"""Subwords of plain text, without tokeniser and truecaser: SentencePiece, learnt or given, and
+BERT's wordpieces.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,17 @@ from gtransformer.optional import read_wordpiece_tokeniser
 
 SPACE = "\u2581"  # SentencePiece's symbol for the blank before a word
 _BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # its byte fallback for characters without a piece
-# What looks like a control symbol of instance files and dictionaries, and language symbols like [en].
+# What looks like a control symbol of instance files and dictionaries, and language symbols like
+# [en].
 _CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_-]+\])(?!\S)")
 
 
 def as_tokens(tokens: Sequence[str], line: str) -> str:
     """Return the tokens of a line separated by blanks.
 
-    Those that look like control symbols (``<mask>``, ``[de]``) are split: ``< mask >``; joining undoes it. A line of
-    which a tokeniser left nothing is one token, so that alignment by line is kept.
+    Those that look like control symbols (``<mask>``, ``[de]``) are split: ``< mask >``; joining
+    undoes it. A line of which a tokeniser left nothing is one token, so that alignment by line is
+    kept.
     """
     joined = " ".join(tokens)
     if "<" in joined or "[" in joined:
@@ -33,8 +37,8 @@ def as_tokens(tokens: Sequence[str], line: str) -> str:
 class SentencePieces:
     """A SentencePiece model that splits plain sentences and joins pieces.
 
-    ``prefix``: a word before the pieces of every sentence, such as the language of multilingual models; joining removes
-    it.
+    ``prefix``: a word before the pieces of every sentence, such as the language of multilingual
+    models; joining removes it.
     """
 
     def __init__(self, model: str | Path, prefix: str | None = None):
@@ -42,7 +46,7 @@ class SentencePieces:
 
         if not Path(model).is_file():
             raise UserError(
-                f"{model}: no such file; give a SentencePiece model, as it comes with a pretrained model"
+                f"{model}: no such file; give a SentencePiece model, as pretrained models have"
             )
         self.processor = SentencePieceProcessor(model_file=str(model))
         self._prefix = "" if prefix is None else f"{prefix} "
@@ -66,7 +70,8 @@ class SentencePieces:
         ]
 
     def join(self, lines: Sequence[str]) -> list[str]:
-        """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
+        """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``,
+        ``"Das Hausboot."``.
 
         Blanks before pieces that are not the model's count, too.
         """
@@ -76,9 +81,11 @@ class SentencePieces:
 
 
 def learn_sentencepiece(lines: Iterable[str], model: Path, size: int, threads: int = 1) -> None:
-    """Learn a SentencePiece model with BPE from plain lines, such that all text comes back from its pieces.
+    """Learn a SentencePiece model with BPE from plain lines, such that all text comes back from its
+    pieces.
 
-    ``size``: pieces, at most; those of the 256 bytes, for characters without a piece, are among them.
+    ``size``: pieces, at most; those of the 256 bytes, for characters without a piece, are among
+    them.
     """
     from sentencepiece import SentencePieceTrainer
 
@@ -120,21 +127,25 @@ class WordPieces:
         ]
 
     def words(self) -> list[str]:
-        """Return the vocabulary in its order, without the special tokens, which fairseq's replace."""
+        """Return the vocabulary in its order, without special tokens; fairseq has its own."""
         vocabulary = self._tokenizer.get_vocab()
         special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
         return [word for word in sorted(vocabulary, key=vocabulary.get) if word not in special]
 
 
 def spelled(word: str) -> str:
-    """Return a word of joined SentencePiece pieces for display, with its bytes (``<0xC3><0xA4>``) as text."""
+    """Return a word of joined SentencePiece pieces for display, with its bytes (``<0xC3><0xA4>``)
+    as text.
+    """
     return _BYTES.sub(
         lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word
     )
 
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:
-    """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there is none."""
+    """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there
+    is none.
+    """
     tokenizer = read_wordpiece_tokeniser(folder)
     with atomic_write(output) as stream:
         stream.write(tokenizer.backend_tokenizer.to_str(pretty=True))

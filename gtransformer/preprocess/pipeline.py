@@ -49,9 +49,9 @@ def prepare(
 ) -> dict[str, Any]:
     """Prepare the raw corpus ``raw`` in the directory ``output``; return the manifest.
 
-    A corpus that is there already is kept if it was made of the same files with the same settings. Everything is
-    written to a temporary directory beside ``output``, which is renamed at the end. Raises UserError for unusable
-    input, and without ``overwrite`` for another corpus in ``output``.
+    A corpus that is there already is kept if it was made of the same files with the same settings.
+    Everything is written to a temporary directory beside ``output``, which is renamed at the end.
+    Raises UserError for unusable input, and without ``overwrite`` for another corpus in ``output``.
     """
     output = Path(output).resolve()
     settings.check()
@@ -60,8 +60,8 @@ def prepare(
     if "train" not in splits and settings.learnt():
         missing = raw_file(Path(raw), settings.pair(), "train", settings.source_lang)
         raise UserError(
-            f"{missing}: no such file; without training data give --vocabulary with a directory that was prepared "
-            "from some"
+            f"{missing}: no such file; without training data give --vocabulary with a directory "
+            "that was prepared from some"
         )
     check_given(settings)
     wanted = manifest.description(settings, splits)
@@ -85,7 +85,8 @@ def prepare(
 def build(
     splits: dict[str, tuple[Path, Path]], folder: Path, settings: Settings
 ) -> dict[str, dict[str, Any]]:
-    """Write all files of a prepared corpus but its manifest into ``folder``; return the counts of each split.
+    """Write all files of a prepared corpus but its manifest into ``folder``; return the counts of
+    each split.
 
     Args:
         splits: the raw files of each.

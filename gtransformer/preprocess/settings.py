@@ -25,18 +25,22 @@ def option(name: str) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that determine a prepared corpus, besides the raw files. ``workers`` changes only the speed.
+    """Settings that determine a prepared corpus, besides the raw files. ``workers`` changes only
+    the speed.
 
     Attributes:
         tokeniser: SentencePiece, or Moses' rules with BPE.
         vocabulary_size: pieces of SentencePiece, or merge operations of BPE.
         sentence_pairs: sentences of raw files that do not begin with ``<d>`` belong to no document.
-        vocabulary: a prepared corpus or model directory, which gives all that splits text, and the dictionaries.
+        vocabulary: a prepared corpus or model directory, which gives all that splits text, and the
+            dictionaries.
         sentencepiece: a pretrained model's SentencePiece model, which splits both sides.
         bpe_codes: BPE codes of a fairseq model, which split both sides.
         dictionary: the dictionary of such a model, or a folder with one for each side.
-        bert: a folder with a BERT, whose wordpieces split the source side; the source has its own dictionary.
-        source_prefix, target_prefix: a word at the beginning of every sentence of the side, as in ``vocabulary``.
+        bert: a folder with a BERT, whose wordpieces split the source side; the source has its own
+            dictionary.
+        source_prefix, target_prefix: a word at the beginning of every sentence of the side, as in
+            ``vocabulary``.
     """
 
     source_lang: str = "en"
@@ -59,7 +63,7 @@ class Settings:
     target_prefix: str | None = None
 
     def check(self) -> None:
-        """Raise UserError, naming the options of the command, for values that do not go together."""
+        """Raise UserError for values that do not go together."""
         if self.source_lang == self.target_lang:
             raise UserError(
                 f"source and target language are both {self.source_lang}; give two with -s and -t"
@@ -69,7 +73,7 @@ class Settings:
             raise UserError(f"--langs {given}: name {self.source_lang} and {self.target_lang}, too")
         if bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary):
             raise UserError(
-                "--dictionary belongs to --sentencepiece or --bpe-codes; give both, from the same model"
+                "--dictionary belongs to --sentencepiece or --bpe-codes; give both, of one model"
             )
         names = ("sentencepiece", "bpe_codes", "bert", "vocabulary")
         given = [option(name) for name in names if getattr(self, name)]
@@ -129,7 +133,9 @@ def with_vocabulary(settings: Settings) -> Settings:
 
 
 def check_given(settings: Settings) -> None:
-    """Raise UserError for a pretrained model's codes, pieces and dictionaries that are invalid or do not match."""
+    """Raise UserError for a pretrained model's codes, pieces and dictionaries that are invalid or
+    do not match.
+    """
     if settings.bert:
         read_wordpiece_tokeniser(settings.bert)
     dictionaries = settings.dictionaries()

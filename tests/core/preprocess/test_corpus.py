@@ -94,9 +94,12 @@ def test_sides_are_aligned(write, german, line):
 
 
 def test_documents_are_not_empty(write):
-    for text, line in (("<d>\n<d>\na\n", 1), ("<d>\na\n<d>\n", 3), ("", 1), ("\n\n", 1)):
+    for text in ("<d>\n<d>\na\n", "<d>\na\n<d>\n"):
         path = write("en", text)
-        with pytest.raises(UserError, match=f"en, line {line}: "):
+        assert list(read_documents(path, path)) == [[("a", "a")]] and read_plain(path)[0] == [["a"]]
+    for text in ("", "\n\n", "<d>\n"):
+        path = write("en", text)
+        with pytest.raises(UserError, match="en, line 1: "):
             list(read_documents(path, path))
     with pytest.raises(UserError, match="de, line 1: text before"):
         list(read_documents(write("en", "\n<d>\na\n"), write("de", "A\n<d>\nA\n")))
@@ -248,7 +251,7 @@ def test_each_line_of_a_translation_has_its_place(write, text, documents):
     ],
 )
 def test_what_has_no_clear_place_is_refused(write, text):
-    with pytest.raises(UserError, match="hypothesis, line"):
+    with pytest.raises(UserError, match="hypothesis(, line|: )"):
         read_shaped(written(write, text), SHAPE, "reference")
 
 

@@ -15,7 +15,7 @@ from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.installation import versions
 from gtransformer.preprocess.clean import CleanReport
 from gtransformer.preprocess.instances import InstanceReport
-from gtransformer.preprocess.settings import Settings, option
+from gtransformer.preprocess.settings import Settings
 
 PACKAGES = ("fairseq-fixed", "sacremoses", "sentencepiece", "subword-nmt")  # that make a corpus
 # Settings that name files; what these contain is in ``given``.

@@ -18,11 +18,6 @@ SENTENCEPIECE, MOSES = TOKENISERS = ("sentencepiece", "moses")
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
-def option(name: str) -> str:
-    """Return a setting's name on the command line."""
-    return f"--{name.replace('_', '-')}"
-
-
 @dataclass(frozen=True)
 class Settings:
     """Settings that determine a prepared corpus, besides the raw files. ``workers`` changes only
@@ -76,7 +71,7 @@ class Settings:
                 "--dictionary belongs to --sentencepiece or --bpe-codes; give both, of one model"
             )
         names = ("sentencepiece", "bpe_codes", "bert", "vocabulary")
-        given = [option(name) for name in names if getattr(self, name)]
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
         if len(given) > 1:
             raise UserError(f"{' and '.join(given)} each define subwords; give one of them")
 

@@ -60,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--sentencepiece", metavar="MODEL",
         help="split plain text with this SentencePiece model (mBART)",
     )  # fmt: skip
+    add("--sentencepiece-target", metavar="MODEL", help="another one for the target side")
     add(
         "--bpe-codes", metavar="FILE",
         help="split with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules tokenise the text, "

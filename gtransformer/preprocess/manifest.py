@@ -19,7 +19,9 @@ from gtransformer.preprocess.settings import Settings
 
 PACKAGES = ("fairseq-fixed", "sacremoses", "sentencepiece", "subword-nmt")  # that make a corpus
 # Settings that name files; what these contain is in ``given``.
-PATHS = ("vocabulary", "sentencepiece", "bpe_codes", "dictionary", "bert")
+PATHS = (
+    "vocabulary", "sentencepiece", "sentencepiece_target", "bpe_codes", "dictionary", "bert",
+)  # fmt: skip
 # Files that determine the model's vocabulary, by the beginnings of their names.
 VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
 NOTED = "corpus.json"  # next to checkpoints: ``noted_digests`` of their corpus

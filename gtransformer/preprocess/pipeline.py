@@ -18,6 +18,7 @@ from gtransformer.preprocess.bpe import learn_codes, read_codes
 from gtransformer.preprocess.chain import (
     CODES,
     SENTENCEPIECE_FILE,
+    TARGET_PIECES,
     TRUECASER,
     WORDPIECE_FILE,
     Text,
@@ -165,6 +166,8 @@ def take_given(folder: Path, settings: Settings) -> None:
     words = {lang: dictionary_words(path) for lang, path in zip(pair, dictionaries, strict=False)}
     if settings.sentencepiece:
         shutil.copy(settings.sentencepiece, folder / SENTENCEPIECE_FILE)
+        if settings.sentencepiece_target:
+            shutil.copy(settings.sentencepiece_target, folder / TARGET_PIECES)
     elif settings.bpe_codes:
         (folder / CODES).write_text(
             "".join(f"{line}\n" for line in read_codes(settings.bpe_codes)), encoding="utf-8"

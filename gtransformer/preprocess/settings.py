@@ -30,6 +30,7 @@ class Settings:
         vocabulary: a prepared corpus or model directory, which gives all that splits text, and the
             dictionaries.
         sentencepiece: a pretrained model's SentencePiece model, which splits both sides.
+        sentencepiece_target: another one, which splits the target side.
         bpe_codes: BPE codes of a fairseq model, which split both sides.
         dictionary: the dictionary of such a model, or a folder with one for each side.
         bert: a folder with a BERT, whose wordpieces split the source side; the source has its own
@@ -51,6 +52,7 @@ class Settings:
     vocabulary: str | None = None
     workers: int = 1
     sentencepiece: str | None = None
+    sentencepiece_target: str | None = None
     bpe_codes: str | None = None
     dictionary: str | None = None
     bert: str | None = None
@@ -102,7 +104,8 @@ class Settings:
         """Return the files of a given vocabulary."""
         if self.bert:
             return [path for name in BERT_TOKENISER if (path := Path(self.bert) / name).is_file()]
-        models = [Path(model) for model in (self.sentencepiece, self.bpe_codes) if model]
+        models = self.sentencepiece, self.sentencepiece_target, self.bpe_codes
+        models = [Path(model) for model in models if model]
         if self.vocabulary:
             models = text_files(Path(self.vocabulary))
         return [*models, *self.dictionaries()]

@@ -17,9 +17,11 @@ from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, read_lines
+from gtransformer.preprocess.binarise import write_dictionary
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.pieces import SentencePieces, learn_sentencepiece
 from tests.commands import run
 from tests.raw_corpus import write_documents
 from tests.support import SHARED
@@ -201,6 +203,25 @@ def test_variants_of_a_language_are_two_languages(tmp_path):
     assert manifest["splits"]["train"]["tokens"].keys() == {"pt_PT", "pt_BR"}
     assert list(read_lines(tmp_path / "out" / "text" / "train.pt_BR"))[:2] == ["<d>", "Ônibus."]
     assert (tmp_path / "out" / "bin" / "train.pt_PT-pt_BR.pt_BR.bin").is_file()
+
+
+def test_each_side_by_a_given_model(raw, pieces, tmp_path):
+    """Two SentencePiece models with their dictionaries, as fairseq's recipes learn them."""
+    learn_sentencepiece(GERMAN, tmp_path / "de.model", 330)
+    words = {
+        "en": SentencePieces(pieces / "sentencepiece.model").words(),
+        "de": SentencePieces(tmp_path / "de.model").words(),
+    }
+    for lang, known in words.items():
+        write_dictionary(dict.fromkeys(known, 1), [], tmp_path / f"dict.{lang}.txt")
+    models = [f"--sentencepiece={pieces}/sentencepiece.model", f"--sentencepiece-target={tmp_path}/de.model"]
+    manifest = prepare(raw, tmp_path / "out", *models, f"--dictionary={tmp_path}")
+    assert manifest["splits"]["test"]["unknown_tokens"] == {"en": 0, "de": 0}
+    text = open_text(tmp_path / "out", "de")
+    cut = text.encode(GERMAN)
+    assert text.decode(cut) == GERMAN and cut != open_text(pieces, "de").encode(GERMAN)
+    english = (tmp_path / "out" / "instances" / "test.en").read_bytes()
+    assert english == (pieces / "instances" / "test.en").read_bytes()
 
 
 @pytest.mark.parametrize("lender", ["pieces", "moses"])

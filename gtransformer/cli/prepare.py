@@ -18,13 +18,15 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
     parser = CommandParser(
         prog="gtransformer prepare",
-        description="Clean a corpus of documents, split it into subwords, cut it into instances and binarise it. "
-        "A corpus that was made before of the same files with the same options is kept.",
+        description="Clean a corpus of documents, split it into subwords, cut it into instances "
+        "and binarise it. A corpus that was made before of the same files with the same options "
+        "is kept.",
     )
     add = parser.add_argument
     add(
         "raw",
-        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]; gtransformer convert makes one",
+        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]; "
+        "gtransformer convert makes one",
     )
     add("output", help="directory to write to")
     add("-s", "--source-lang", default="en")
@@ -32,16 +34,19 @@ def build_parser() -> argparse.ArgumentParser:
     add("--langs", help="order of the language symbols in the dictionary (default: source,target)")
     add(
         "--tokeniser", choices=TOKENISERS, default=Settings.tokeniser,
-        help="learn SentencePiece (BPE with bytes for rare characters; text comes back as it was), or tokenise and "
-        "truecase by Moses' rules and learn BPE, as the papers did (default: %(default)s)",
+        help="learn SentencePiece (BPE with bytes for rare characters; text comes back as it "
+        "was), or tokenise and truecase by Moses' rules and learn BPE, as the papers did "
+        "(default: %(default)s)",
     )  # fmt: skip
     add(
         "--vocabulary-size", type=int, default=Settings.vocabulary_size, metavar="N",
-        help="pieces of SentencePiece, or merge operations of BPE, of both languages (default: %(default)s)",
+        help="pieces of SentencePiece, or merge operations of BPE, of both languages (default: "
+        "%(default)s)",
     )  # fmt: skip
     add(
         "--max-instance-tokens", type=int, default=512,
-        help="an instance stays below the sum of max(source, target) + 2 of its sentences (default: %(default)s)",
+        help="an instance stays below the sum of max(source, target) + 2 of its sentences "
+        "(default: %(default)s)",
     )  # fmt: skip
     add(
         "--max-sentence-tokens", type=int, default=1024,
@@ -50,7 +55,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-sents", type=int, help="most sentences per instance; 1 for sentence level")
     add(
         "--sentence-pairs", action="store_true",
-        help="files that do not start with <d> have sentence pairs without documents: each pair is its own document",
+        help="files that do not start with <d> have sentence pairs without documents: each pair "
+        "is its own document",
     )  # fmt: skip
     add(
         "--vocabulary", metavar="DIR",
@@ -63,12 +69,13 @@ def build_parser() -> argparse.ArgumentParser:
     add("--sentencepiece-target", metavar="MODEL", help="another one for the target side")
     add(
         "--bpe-codes", metavar="FILE",
-        help="split with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules tokenise the text, "
-        "escaped, with dashes separated; it is not truecased",
+        help="split with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules "
+        "tokenise the text, escaped, with dashes separated; it is not truecased",
     )  # fmt: skip
     add(
         "--dictionary", metavar="PATH",
-        help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
+        help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt "
+        "for both",
     )  # fmt: skip
     add(
         "--bert",

@@ -36,7 +36,8 @@ def read_settings(prepared: str | Path) -> dict[str, Any]:
     settings = content.get("settings") if isinstance(content, dict) else None
     if not isinstance(settings, dict) or not {"source_lang", "target_lang"} <= settings.keys():
         raise UserError(
-            f"{manifest}: not of a corpus that gtransformer prepare has made, nor of a model directory"
+            f"{manifest}: not of a corpus that gtransformer prepare has made, nor of a model "
+            "directory"
         )
     return settings
 

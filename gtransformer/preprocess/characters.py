@@ -46,7 +46,7 @@ def one_form(text: str) -> str:
 
 
 def clean_line(line: str) -> str:
-    """Return a sentence on one line, normalised, without control characters and blanks at its ends."""
+    """Return a sentence on one line, normalised, without control characters and outer blanks."""
     if CONTROL.search(line):
         line = DROPPED.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
     return one_form(line).strip()

@@ -56,11 +56,12 @@ class CleanReport:
         """Yield warnings of likely errors in the text; ``paths``: the raw files of the split."""
         if 2 * self.pairs_of_one_text > self.sentences_read:
             yield (
-                f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
-                "check that the files are of two languages"
+                f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the "
+                "same on both sides; check that the files are of two languages"
             )
         if self.kept_empty_source:
-            yield f"{paths[0]}: {self.kept_empty_source} sentences without text; they are kept and are not translated"
+            what = "they are kept and are not translated"
+            yield f"{paths[0]}: {self.kept_empty_source} sentences without text; {what}"
         if self.kept_empty_target:
             what = "they are kept, and their sources are translated against an empty reference"
             yield f"{paths[1]}: {self.kept_empty_target} sentences without text; {what}"

@@ -38,7 +38,8 @@ _NAME = re.compile(r"concatenated_(.+?)2(.+)_(train|dev|test)_(?:\1|\2)\.txt(\.x
 
 # How files of other programs begin: SGM, XML, TMX, HTML, JSON, subtitles.
 _OTHER_FORMAT = re.compile(
-    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|"  # markup with attributes
+    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|"  # markup with attributes
+    r"<(?:url|talkid|keywords|h[1-6]|p)>.*</|"
     r"<(?:html|head|body|tmx|mteval)>|<(?:div|table|ul|ol|resources|doc|dataset)>\n|"  # markup
     r"[\[{]\s*(?:[\"\[{]|$)|msgid \"|msgctxt \"|"  # JSON, gettext's PO
     r"\"[^\"]+\"\s*=\s*\".*\";$|"  # Apple's strings
@@ -132,7 +133,8 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
         for token in _RESERVED:
             if token in clean:
                 raise UserError(
-                    f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite it"
+                    f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite "
+                    "it"
                 )
     return line
 
@@ -156,10 +158,9 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
                 raise fault(
                     name,
                     number,
-                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, PO, subtitles "
-                    "or the like), "
-                    f"not plain text; give a sentence a line, and a line {DOCUMENT} before each document or blank "
-                    "lines between them",
+                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, PO, "
+                    "subtitles or the like), not plain text; give a sentence a line, and a line "
+                    f"{DOCUMENT} before each document or blank lines between them",
                 )
         yield line
 
@@ -235,8 +236,9 @@ def read_documents(
         raise fault(
             source,
             1,
-            f"documents are not marked; put a line {DOCUMENT} before each, or a blank line between them on both sides, "
-            "or give --sentence-pairs if the sentences belong to no documents",
+            f"documents are not marked; put a line {DOCUMENT} before each, or a blank line "
+            "between them on both sides, or give --sentence-pairs if the sentences belong to no "
+            "documents",
         )
 
 

@@ -158,7 +158,8 @@ def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
         if len(references) > 1:
             names = ", ".join(side.get("translator", "without name") for side in references)
             raise UserError(
-                f"{path}: document {name} has several references ({names}); name one with --reference"
+                f"{path}: document {name} has several references ({names}); name one with "
+                "--reference"
             )
         sides = [
             [(seg.get("id", ""), _text(seg)) for seg in side.iter("seg")]
@@ -222,7 +223,8 @@ def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str 
         raise fault(
             path,
             1,
-            f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see --columns)",
+            f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see "
+            "--columns)",
         )
     return found[0]
 
@@ -256,7 +258,8 @@ def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
             raise UserError(f"{path}: document {name}: a <seg> is not closed")
         if name in documents:
             raise UserError(
-                f"{path}: document {name} occurs twice; of several references name one with --reference"
+                f"{path}: document {name} occurs twice; of several references name one with "
+                "--reference"
             )
         documents[name] = segments
     return documents
@@ -273,7 +276,7 @@ def _plain(markup: str) -> str:
 
 
 def _rows_with_ids(source: Path, target: Path, ids: Path) -> Iterator[Row]:
-    """Yield the lines of two texts with the document of each: an id, or the four columns of OPUS."""
+    """Yield the lines of two texts with the document of each: an id, or OPUS's four columns."""
     for number, row in enumerate(
         zip_longest(text_lines(source), text_lines(target), read_lines(ids)), 1
     ):
@@ -325,7 +328,7 @@ def _matched(
 
 
 def _aligned(paths: Sequence[Path], name: str, left: Segments, right: Segments) -> list[Pair]:
-    """Return the pairs of a document. Raise UserError if its sides do not have the same segments."""
+    """Return the pairs of a document. Raise UserError if its sides have other segments."""
     if [segment for segment, _ in left] != [segment for segment, _ in right]:
         what = f"{len(right)} segments, {len(left)} in the source, or they have other ids"
         raise UserError(

@@ -105,10 +105,10 @@ class InstanceReport:
         """Return one line for the terminal."""
         number = max(1, self.instances)
         return (
-            f"{self.sentences} sentences in {self.documents} documents make {self.instances} instances of "
-            f"{self.sentences / number:.1f} sentences and {self.source_tokens / number:.1f} and "
-            f"{self.target_tokens / number:.1f} tokens; {self.sentences_over_instance_limit} sentences over the "
-            "instance limit"
+            f"{self.sentences} sentences in {self.documents} documents make {self.instances} "
+            f"instances of {self.sentences / number:.1f} sentences and "
+            f"{self.source_tokens / number:.1f} and {self.target_tokens / number:.1f} tokens; "
+            f"{self.sentences_over_instance_limit} sentences over the instance limit"
         )
 
     def warnings(self, split: str, longest: int) -> Iterator[str]:

@@ -68,8 +68,8 @@ def check_translated(translations: Path, prepared: Path, split: str) -> None:
     noted = read_json(record).get("translated")
     if None not in (noted, now := source_text(prepared, split)) and noted != now:
         raise UserError(
-            f"{translations}: translations of another text than the {split} set that {prepared} holds now; run stage "
-            "generate again, or name the corpus that was translated"
+            f"{translations}: translations of another text than the {split} set that {prepared} "
+            "holds now; run stage generate again, or name the corpus that was translated"
         )
 
 
@@ -83,8 +83,9 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
     path = checkpoint.parent / NOTED
     if path.is_file() and read_json(path)["vocabulary"] != noted_digests(prepared)["vocabulary"]:
         raise UserError(
-            f"{checkpoint}: trained with another vocabulary than that of {prepared}, so its translations would be "
-            "of other words; name the corpus that it was trained on with --prepared, or train again"
+            f"{checkpoint}: trained with another vocabulary than that of {prepared}, so its "
+            "translations would be of other words; name the corpus that it was trained on with "
+            "--prepared, or train again"
         )
 
 
@@ -142,13 +143,15 @@ def kept(output: Path, wanted: Mapping[str, Any], overwrite: bool) -> dict[str, 
     if not overwrite:
         raise UserError(
             f"{output}: prepared otherwise ({changed}), and models of it need it as it is; give "
-            "another directory, or, if no model of it is needed any more, gtransformer prepare --overwrite"
+            "another directory, or, if no model of it is needed any more, gtransformer prepare "
+            "--overwrite"
         )
     own = {path.name, *(name.partition("/")[0] for name in manifest["outputs"])}
     others = sorted(one.name for one in output.iterdir() if one.name not in own)
     if others:
         raise UserError(
-            f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it away first"
+            f"{output}: also holds {', '.join(others)}, which --overwrite would remove; move it "
+            "away first"
         )
     return None
 
@@ -239,8 +242,9 @@ def table(manifest: dict[str, Any]) -> str:
 def unknown_warnings(manifest: dict[str, Any]) -> list[str]:
     """Return a warning for each side of a split with many tokens that are not in the dictionary."""
     return [
-        f"{split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the dictionary and "
-        "become <unk>; check that the text is of the language and script that the dictionary was made for"
+        f"{split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the "
+        "dictionary and become <unk>; check that the text is of the language and script that the "
+        "dictionary was made for"
         for split, counts in manifest["splits"].items()
         for lang, unknown in counts["unknown_tokens"].items()
         if unknown >= MANY_UNKNOWN * counts["tokens"][lang]

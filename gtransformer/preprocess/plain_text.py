@@ -107,8 +107,9 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
     if sizes != shape:
         equal = takewhile(lambda pair: pair[0] == pair[1], zip(sizes, shape, strict=False))
         raise UserError(
-            f"{path}: {len(sizes)} documents of {sum(sizes)} sentences, but {like} has {len(shape)} of {sum(shape)}; "
-            f"the two must be aligned line by line, and differ first in document {len(list(equal)) + 1}"
+            f"{path}: {len(sizes)} documents of {sum(sizes)} sentences, but {like} has "
+            f"{len(shape)} of {sum(shape)}; the two must be aligned line by line, and differ first "
+            f"in document {len(list(equal)) + 1}"
         )
     return documents
 
@@ -139,12 +140,14 @@ def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pat
     elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
         raise ambiguous(path, lines, like)
     if len(lines) != total:
-        blank = f"; if blank lines are empty sentences, put a line {DOCUMENT} before each document in both"
+        blank = (
+            f"; if blank lines are sentences, put a line {DOCUMENT} before each document in both"
+        )
         raise fault(
             path,
             min(len(lines), total + 1),
-            f"the file has {len(lines)} lines, but {like} has {total} sentences in {len(shape)} documents; the two "
-            f"must be aligned line by line{blank if between else ''}",
+            f"the file has {len(lines)} lines, but {like} has {total} sentences in {len(shape)} "
+            f"documents; the two must be aligned line by line{blank if between else ''}",
         )
     rest = iter(lines)
     return [[next(rest) for _ in range(count)] for count in shape]
@@ -155,8 +158,9 @@ def ambiguous(path: str | Path, lines: list[str], like: str | Path) -> UserError
     return fault(
         path,
         list(map(is_blank, lines)).index(True) + 1,
-        "blank, which may separate documents or be a sentence without translation, since the file has as many "
-        f"lines as {like} has sentences; put a line {DOCUMENT} before each document",
+        "blank, which may separate documents or be a sentence without translation, since the "
+        f"file has as many lines as {like} has sentences; put a line {DOCUMENT} before each "
+        "document",
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import TEXT_POSITION
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import pad_context
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.errors import UserError
@@ -43,7 +43,7 @@ class DocumentGenerator:
     def __init__(
         self,
         models: Sequence[nn.Module],
-        tgt_dict: Dictionary,
+        tgt_dict: Vocabulary,
         symbols: Tensor,
         rule: SentenceRule,
         scoring: Scoring,
@@ -173,7 +173,8 @@ class DocumentGenerator:
         if scoring.sampling:
             sources = [source[source.ne(self.tgt_dict.pad())] for source in net_input["src_tokens"]]
             random = list(map(scoring.sampling.generator, sources, positions or [()] * len(sources)))
-        memories = [model.encoder.forward_torchscript(net_input)["memory"][0] for model in self.models]
+        inputs = {name: value for name, value in net_input.items() if name != "prev_output_tokens"}
+        memories = [model.encoder(**inputs)["memory"][0] for model in self.models]
         searched = self.rule, scoring, [model.decoder for model in self.models], memories
         if beginnings is not None:
             return BeamSearch(*searched, limits, sentences, beginnings=beginnings, random=random).run()

@@ -15,12 +15,12 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.files import CHECKPOINT_ENDING
+from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.strategies import ON
 from gtransformer.tasks.checkpoints import read_settings

@@ -24,10 +24,10 @@ from torch import nn
 from gtransformer.data.batch_fields import FIRST_SENTENCE, with_input
 from gtransformer.data.dictionaries import UNUSED
 from gtransformer.data.instances import InstanceScheme
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.models.common.model import Needs, needs_of
+from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.search.beam import Sampling, Scoring
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import FreeText, SentenceRule

@@ -16,10 +16,12 @@ from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedD
 from omegaconf import DictConfig, open_dict
 
 from gtransformer.data.dictionaries import control_symbols
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, KINDS, STORED, Instances, build_instances
-from gtransformer.data.sentences import (
+from gtransformer.data.word_dropout import WordDropout
+from gtransformer.errors import UserError
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.sentences import (
     Chosen,
     RunDataset,
     Sentences,
@@ -28,9 +30,7 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.stored import InstanceDataset
-from gtransformer.data.word_dropout import WordDropout
-from gtransformer.errors import UserError
+from gtransformer.plugin.stored import InstanceDataset
 from gtransformer.search.strategies import Strategy
 from gtransformer.tasks.generation import never_text
 from gtransformer.tasks.options import Options

@@ -15,12 +15,12 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtransformer.data.batch_fields import without_context_loss, without_unpredicted
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import measured
 from gtransformer.models.common.model import needs_of
+from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator

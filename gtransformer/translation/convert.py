@@ -24,7 +24,6 @@ from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, SentencePieces
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.translation_doc import TranslationDocTask
 from gtransformer.translation.export import new_directory, write_manifest
 from gtransformer.translation.model_directory import CHECKPOINT, check_search
 from gtransformer.translation.options import SearchOptions
@@ -114,7 +113,6 @@ def checkpoint(model: SentenceModel, folder: Path, pair: tuple[str, str]) -> dic
         context_sentences=0,
     )
     dictionaries = [Dictionary.load(str(folder / f"dict.{lang}.txt")) for lang in pair]
-    task = TranslationDocTask(task_cfg, *dictionaries)
     cfg = GTransformerConfig(
         **{
             "max_source_positions": task_cfg.max_source_positions,
@@ -131,7 +129,7 @@ def checkpoint(model: SentenceModel, folder: Path, pair: tuple[str, str]) -> dic
     )
     with torch.random.fork_rng(devices=[]):  # what no file has, the rows of symbols, is the same each time
         torch.manual_seed(1)
-        built = GTransformerModel.build_model(cfg, task)
+        built = GTransformerModel.build(cfg, *dictionaries)
     state = built.from_transformer(model.state())
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
     whole["task"] = {**asdict(task_cfg), "_name": "translation_doc", "data": None}

@@ -75,7 +75,7 @@ def measure(
     start_from_sentence_model(start, None, task)
     for gate in gates:
         torch.manual_seed(seed)
-        model = GTransformerModel.build_model(dataclasses.replace(start, **layers, **_gates(gate)), task)
+        model = GTransformerModel.build(dataclasses.replace(start, **layers, **_gates(gate)), *dictionaries)
         model.load_state_dict(read_state(Path(start.sentence_model))["model"])
         scorer = SentenceScorer(_placed(model.eval(), cpu), *dictionaries, max_tokens)
         costs[gate if isinstance(gate, str) else f"{gate:g}"] = _costs(scorer, whole, progress)

@@ -33,10 +33,10 @@ from gtransformer.lab.benchmark.names import (
     WINDOWS,
 )
 from gtransformer.lab.benchmark.step_costs import StepCosts, measure_machine
-from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window import SENTENCE
 from gtransformer.modules.kernels import quantise
 from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.plugin.models import ARCHITECTURES
 from gtransformer.search.sequential import SecondPass
 from gtransformer.search.strategies import FULL, PARALLEL
 from gtransformer.tasks.config import TranslationDocConfig

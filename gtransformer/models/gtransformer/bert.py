@@ -7,18 +7,17 @@ The decoder is the usual one.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Optional
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import register_model
 from torch import Tensor, nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import option, with_options
+from gtransformer.models.common.config import option
+from gtransformer.models.common.model import register
 from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
 from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
 
@@ -49,7 +48,6 @@ LAYER = {
 }
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class GTransformerBertConfig(GTransformerConfig):
     """The encoder is BERT base; the decoder as wide, with the six layers of the base model."""
@@ -61,17 +59,19 @@ class GTransformerBertConfig(GTransformerConfig):
     decoder_embed_dim: int = option(768, "decoder model dimension")
     decoder_ffn_embed_dim: int = option(3072, "decoder feed-forward dimension")
     decoder_attention_heads: int = option(12, "decoder attention heads")
-    bert_checkpoint: Optional[str] = option(  # noqa: UP045
+    bert_checkpoint: str | None = option(
         None, "folder with a BERT of Hugging Face transformers (config.json, weights, tokeniser) to start training from"
     )
 
 
-@register_model("gtransformer_bert", dataclass=GTransformerBertConfig)
+@register("gtransformer_bert", GTransformerBertConfig)
 class GTransformerBertModel(GTransformerModel):
     """A G-Transformer whose encoder has the structure of BERT."""
 
+    has_sizes = False
+
     @classmethod
-    def build_model(cls, cfg: GTransformerBertConfig, task):
+    def build(cls, cfg: GTransformerBertConfig, source: Vocabulary, target: Vocabulary) -> GTransformerModel:
         """Build; raise UserError for a dictionary shared by both sides, or for more positions than BERT has."""
         if cfg.share_all_embeddings:
             raise UserError("--share-all-embeddings: BERT's wordpieces are the source's alone; leave it out")
@@ -79,12 +79,12 @@ class GTransformerBertModel(GTransformerModel):
             raise UserError(
                 f"--arch gtransformer_bert needs --max-source-positions {BERT_POSITIONS} or less, as BERT has"
             )
-        return super().build_model(cfg, task)
+        return super().build(cfg, source, target)
 
     @classmethod
     def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:
         """Return BERT's structure; the decoder keeps the given options."""
-        return with_options(cfg, **STRUCTURE)
+        return replace(cfg, **STRUCTURE)
 
     def is_pretrained(self, name: str) -> bool:
         """Return True for the encoder's parameters except global attention and gates; the decoder starts from random
@@ -123,7 +123,7 @@ class GTransformerBertModel(GTransformerModel):
             if ours != theirs:
                 raise UserError(f"this BERT wants {option_name} {theirs}, not {ours}")
 
-    def _load_words(self, weight: Tensor, words: dict[str, int], dictionary: Dictionary) -> None:
+    def _load_words(self, weight: Tensor, words: dict[str, int], dictionary: Vocabulary) -> None:
         """Copy the vectors of the dictionary's words, whatever their order; padding stays zero."""
         foreign = _foreign_symbols(dictionary)
         rows = [row for row in range(len(dictionary)) if row not in foreign]
@@ -160,7 +160,7 @@ def read_bert(transformers: ModuleType, folder: Path):
     return bert.float().eval(), words | special
 
 
-def _foreign_symbols(dictionary: Dictionary) -> set[int]:
+def _foreign_symbols(dictionary: Vocabulary) -> set[int]:
     """Return symbols that BERT lacks: padding, and the language symbols ``[xx]`` at the dictionary's end (before
     ``<mask>``).
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 
 import pytest
 import torch
@@ -44,8 +43,9 @@ def source(folder):
 
 def build(source, **options):
     torch.manual_seed(1)
-    task = Namespace(source_dictionary=source, target_dictionary=tiny_dictionary(5))
-    return GTransformerBertModel.build_model(GTransformerBertConfig(**{**SIZES, **options}), task).eval()
+    return GTransformerBertModel.build(
+        GTransformerBertConfig(**{**SIZES, **options}), source, tiny_dictionary(5)
+    ).eval()
 
 
 def force_local(model):

@@ -13,7 +13,7 @@ from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import pad_batch, random_document, task_config, tiny_config, tiny_model, tiny_task
+from tests.support import model_options, pad_batch, random_document, task_config, tiny_model, tiny_task
 
 
 def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
@@ -96,7 +96,7 @@ def test_a_validation_leaves_the_task_as_it_was(dictionary, batches):
     cfg = OmegaConf.structured(task_config(eval_bleu=True, eval_bleu_args='{"beam": 2}', doc_attn_entropy=True))
     OmegaConf.set_readonly(cfg, True)
     task = TranslationDocTask(cfg, dictionary, dictionary)
-    model = task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")), from_checkpoint=True)
+    model = task.build_model(model_options(), from_checkpoint=True)
     before = {name: id(value) for name, value in vars(task).items()}
     logged = [validate(task, model, batches, False) for _ in range(2)]
     for one in logged:

@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.evaluation.instances import capacity_of
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.items.items import Item, score_items
 from gtransformer.lab.items.split_instances import corpus_instances
+from gtransformer.plugin.sentences import SentenceSpan
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.core.evaluation.corpus_tasks import (
     PREPARED,

@@ -155,7 +155,7 @@ def document_model(converted: Converted, **options) -> GTransformerModel:
     task = converted.engine.task
     start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
-    model = GTransformerModel.build_model(cfg, task).double().eval()
+    model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
     model.load_state_dict(torch.load(converted.folder / "model.pt")["model"])
     return model
 

@@ -27,8 +27,8 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
+    from gtransformer.plugin.export import export, find_sources
     from gtransformer.run.stage import search_of_run
-    from gtransformer.translation.export import export, find_sources
 
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)

@@ -87,7 +87,7 @@ class InFairseq:
 
 def check_task(task: object) -> None:
     """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary tokens."""
-    if isinstance(task, FairseqTask) and not hasattr(task, "language_symbols"):
+    if isinstance(task, FairseqTask) and not hasattr(task, "sides"):
         name = str(getattr(task.cfg, "_name", None) or getattr(task.cfg, "task", None) or type(task).__name__)
         raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
 

@@ -70,7 +70,7 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
     Raises UserError where training starts from no checkpoint: they would stay random; and in a precision that rounds
     all parameters, trained or not.
     """
-    starts = pretrained_path(whole) is not None or bool(getattr(getattr(model, "cfg", None), "bert_checkpoint", None))
+    starts = pretrained_path(whole) is not None or starts_itself(getattr(model, "cfg", None))
     if whole is not None and not starts and not goes_on(whole):
         raise UserError(f"{option}: there is no model to start from; give --finetune-from-model and --load-partial")
     if whole is not None and (whole.common.fp16 or whole.common.bf16):
@@ -86,6 +86,11 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         count += parameter.numel() * parameter.requires_grad
     total = sum(parameter.numel() for parameter in model.parameters())
     logger.info("%s: %d of %d parameters are trained", option, count, total)
+
+
+def starts_itself(model_cfg: Any) -> bool:
+    """Return whether a model loads pretrained parameters when it is built, a sentence model's or BERT's."""
+    return any(getattr(model_cfg, name, None) for name in ("sentence_model", "bert_checkpoint"))
 
 
 def layer_of(name: str) -> str | None:
@@ -144,7 +149,8 @@ def check_pretrained(
         return
     path = Path(whole.checkpoint.save_dir) / LAST if goes_on(whole) else pretrained_path(whole)
     if path is None:
-        if model_cfg.load_partial or getattr(model_cfg, "load_partial_global_from_local", False):
+        partial = model_cfg.load_partial or getattr(model_cfg, "load_partial_global_from_local", False)
+        if partial and not starts_itself(model_cfg):
             raise UserError("--load-partial: there is no model to load; name one with --finetune-from-model")
         return
     settings = read_settings(path)
@@ -180,7 +186,7 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
 
     Compared where it lies beside the checkpoint, as published ones do, or with the data that ``task`` names.
     """
-    folders = [path.parent]
+    folders = [path if path.is_dir() else path.parent]
     if isinstance(task.get("data"), str):
         folders.append(Path(utils.split_paths(task["data"])[0]))
     file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)

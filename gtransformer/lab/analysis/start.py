@@ -28,8 +28,9 @@ from gtransformer.models.gtransformer import GTransformerConfig, GTransformerMod
 from gtransformer.tasks.checkpoints import read_settings, read_state
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.sentence_start import is_own, start_from_sentence_model, words_before_symbols
-from gtransformer.tasks.trained import load_trained, model_options
+from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.translation.precision import model_options
 
 Progress = Callable[[Iterable], Iterable]
 NEUTRAL = "neutral"  # instead of a gate's bias: identity-initialised gates

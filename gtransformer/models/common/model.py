@@ -45,6 +45,18 @@ def needs_of(model: nn.Module) -> Needs:
     return getattr(model, "needs", Needs())
 
 
+def prefix_of(model: nn.Module, dictionary: Vocabulary) -> int | None:
+    """Return the index of the word that a model's target sentences begin with; None if there is none.
+
+    Raises UserError if the dictionary lacks it.
+    """
+    word = getattr(getattr(model, "cfg", None), "target_prefix", None)
+    index = None if word is None else dictionary.index(word)
+    if index == dictionary.unk():
+        raise UserError(f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the model's")
+    return index
+
+
 class DocumentModel(nn.Module):
     """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
 

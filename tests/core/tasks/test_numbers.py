@@ -13,7 +13,7 @@ from gtransformer.models import register
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.batch_readers.docflat import NONE, SIDES
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.tasks.generation import as_read
+from gtransformer.search.generator import as_read
 from tests.core.tasks.loaded import documents, iterator, sentences_of, setup
 from tests.support import tiny_config
 

@@ -12,12 +12,12 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.files import write_json
+from gtransformer.plugin.export import Sources, export
 from gtransformer.preprocess.binarise import build_dictionary
 from gtransformer.preprocess.bpe import Encoder, learn
 from gtransformer.preprocess.instances import instance_line
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
-from gtransformer.translation.export import Sources, export
 from gtransformer.translation.options import SearchOptions
 
 WORDS = {

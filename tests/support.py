@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
@@ -110,6 +110,12 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
                 torch.nn.init.normal_(parameter, std=0.5)
         model.encoder.embed_tokens.weight[dictionary.pad()].zero_()
     return model.eval()
+
+
+def trainable(model: DocumentModel) -> DocumentModel:
+    """The same model with what fairseq's training calls."""
+    model.__class__ = MODEL_REGISTRY[model.system]
+    return model
 
 
 def drawn(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_json
 from gtransformer.models.saved import CONFIG, SYSTEM, read_parameters
 from gtransformer.search.strategies import AUTO
+from gtransformer.tasks.config import TranslationDocConfig
 
 # Options that do not change parameters: with other values a model would load, but compute something else.
 STRUCTURE = (
@@ -74,6 +76,7 @@ def checkpoint_of(directory: Path) -> dict[str, Any]:
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
     whole["model"] = {"_name": options.pop(SYSTEM), **options}
     whole["task"] = {
+        **asdict(TranslationDocConfig()),
         "_name": "translation_doc",
         **{name: settings[name] for name in ("source_lang", "target_lang")},
         **{name: options[name] for name in ("doc_mode", "max_source_positions", "max_target_positions")},

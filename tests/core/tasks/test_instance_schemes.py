@@ -12,7 +12,7 @@ from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabe
 from gtransformer.data.instances import parts
 from gtransformer.errors import UserError
 from tests.core.tasks.loaded import documents, iterator, load, sentences_of, setup
-from tests.support import model_options, tiny_model
+from tests.support import model_options, tiny_model, trainable
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_the_loss_of_a_step_is_that_of_the_current_sentences():
     results = {}
     for switch in ("on", "off"):
         task, dataset = load(instances="sliding", context_sentences=2, context_loss=switch)
-        model = tiny_model(task.tgt_dict)
+        model = trainable(tiny_model(task.tgt_dict))
         criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
         batch = dataset.collater([dataset[i] for i in range(len(dataset))])
         whole = batch["target"].clone()

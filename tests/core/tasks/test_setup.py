@@ -126,4 +126,5 @@ def test_dictionaries_of_their_own(dictionary):
     model = GTransformerModel.build(tiny_config(share_all_embeddings=False), source, target)
     generator = task.build_generator([model], Namespace(beam=1))
     languages = [source.index("[en]"), source.index("[de]")]
-    assert sorted(generator.symbols.tolist()) == sorted([source.bos(), source.pad(), source.eos(), *languages])
+    symbols = [source.bos(), source.pad(), source.eos(), *languages, source.index("<mask>")]
+    assert sorted(generator.symbols.tolist()) == sorted(symbols)

@@ -37,7 +37,7 @@ def test_every_term_by_hand(system):
     task, corpus = doc_task(instances="parts", instance_tokens=60), sentences_of("valid")
     dictionary, contexts = task.target_dictionary, [0, 1, ALL_CONTEXT]
     model = make_system(system, dictionary)
-    instances = corpus_instances(task, PREPARED, "valid", capacity_of(task, PREPARED))
+    instances = corpus_instances(task, PREPARED, "valid", capacity_of(task.options.scheme, PREPARED))
     found = score_contexts(SentenceScorer(model, dictionary, dictionary, 300), instances, contexts)
     assert [(one.document, one.sentence) for one in found] == sorted(corpus)
     for one in found[1:12:4]:

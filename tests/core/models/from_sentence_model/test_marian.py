@@ -152,11 +152,11 @@ def document_model(converted: Converted, **options) -> GTransformerModel:
         encoder_ctxlayers=1, decoder_ctxlayers=2, cross_ctxlayers=1, **options,
     )  # fmt: skip
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
-    task = converted.engine.task
-    start_from_sentence_model(cfg, None, task)
+    task = converted.task
+    state = start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
     model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
-    model.load_state_dict(torch.load(converted.folder / "model.pt")["model"])
+    model.load_state_dict(state)
     return model
 
 

@@ -8,7 +8,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, cpu_count, delayed
 from tqdm import tqdm
 
 from gtransformer.files import atomic_write, read_lines
@@ -20,6 +19,8 @@ Work = Callable[[Sequence[str]], Any]
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
+    from joblib import cpu_count  # slow to import, and translation needs none of it
+
     return cpu_count()
 
 
@@ -40,6 +41,8 @@ def map_chunks(work: Work, lines: Iterable[str], workers: int = 1, label: str = 
 
     The result of ``work`` must not depend on the chunks, and both must be picklable. Raises the errors of ``work``.
     """
+    from joblib import Parallel, delayed
+
     chunks = _chunks(lines, size)
     first = list(islice(chunks, 2))
     if len(first) < 2:

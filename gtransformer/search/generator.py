@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +20,6 @@ from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import NO_LIMIT, FreeText, SentenceRule, sentence_length_limits
 from gtransformer.search.strategies import PARALLEL
-
-if TYPE_CHECKING:
-    from gtransformer.search.sequential import ForcedPrefixGenerator
 
 Positions = Sequence[tuple[int, int]]
 
@@ -232,7 +228,7 @@ def make_generator(
 
 
 def in_batches(
-    generator: DocumentGenerator | ForcedPrefixGenerator,
+    generator: DocumentGenerator,
     sources: Sequence[Tensor],
     costs: Sequence[int],
     max_tokens: int,
@@ -241,6 +237,7 @@ def in_batches(
     """Yield the number of every source (length,) int64 and fairseq's hypotheses for it, in any order.
 
     Args:
+        generator: of documents, or one of ``search.sequential``.
         costs: tokens that each source counts in a batch.
         max_tokens: tokens of a batch.
         positions: of each source its ``TEXT_POSITION``; None: not known.

@@ -228,8 +228,10 @@ def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
 
 @pytest.mark.slow
 def test_works_without_the_checkout(saved_model, tmp_path):
-    """The package alone, without configs and scripts, and a model that was moved: no other file is needed."""
+    """The package alone, without configs, scripts and fairseq, and a model that was moved: nothing else is needed."""
     shutil.copytree(ROOT / "gtransformer", tmp_path / "site" / "gtransformer", ignore=shutil.ignore_patterns("__py*"))
+    for name in ("fairseq", "hydra", "omegaconf"):
+        (tmp_path / "site" / f"{name}.py").write_text(f"raise ImportError('{name}')")
     shutil.copytree(saved_model, tmp_path / "moved")
     (tmp_path / "text").write_text("\n".join(TEXT))
     line = [sys.executable, "-m", "gtransformer.cli.translate", "--model", "moved", "text", "--cpu", "--quiet"]

@@ -8,7 +8,6 @@ of the encoder see all of it, the top layers and the decoder only the current se
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import compacted, last_sentences
@@ -17,6 +16,7 @@ from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 
 
 @dataclass

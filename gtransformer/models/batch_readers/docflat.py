@@ -7,7 +7,6 @@ consecutive sentences of a document, ``--batch-order document``.
 from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.data.dictionaries import Vocabulary
@@ -25,6 +24,7 @@ from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 

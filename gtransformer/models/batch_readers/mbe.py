@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
@@ -20,6 +19,7 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")

@@ -21,6 +21,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
+from gtransformer.plugin.bert import load_bert
 from gtransformer.tasks.checkpoints import LAST, STRUCTURE, load_lazily, read_settings
 from gtransformer.tasks.options import option_of
 
@@ -44,7 +45,7 @@ def prepare_finetuning(
     cfg = getattr(model, "cfg", None)
     bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not goes_on(whole):
-        model.load_bert(bert)
+        load_bert(model, bert)
     if hasattr(cfg, "load_partial"):
         check_pretrained(cfg, whole, dictionaries)
     if goes_on(whole) and not whole.checkpoint.reset_optimizer:

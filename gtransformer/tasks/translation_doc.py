@@ -20,9 +20,9 @@ from gtransformer.data.instances import STORED
 from gtransformer.data.sides import Sides
 from gtransformer.data.translations import split_sentences
 from gtransformer.errors import UserError
-from gtransformer.models.common.entropy import measured
 from gtransformer.models.common.model import needs_of, prefix_of
 from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.entropy import measured
 from gtransformer.search.generator import as_read
 from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator

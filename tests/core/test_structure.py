@@ -27,7 +27,7 @@ ALLOWED = {
     "modules": BASE,
     "data": BASE | {"files", "modules"},
     "preprocess": TEXT | {"optional", "installation"},
-    "models": NETWORK | {"files", "optional"},
+    "models": NETWORK | {"files"},
     "search": NETWORK | {"models"},
     "evaluation": TEXT | {"installation", "preprocess", "optional", "models"},
     "translation": NETWORK | {"files", "preprocess", "models", "search"},

@@ -19,6 +19,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
+from gtransformer.models.saved import read_parameters
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.plugin.bert import load_bert
@@ -59,6 +60,11 @@ def prepare_finetuning(
         freeze_pretrained(model, whole)
     elif str(getattr(cfg, "trained_parameters", None) or ALL_PARAMETERS) != ALL_PARAMETERS:
         freeze_pretrained(model, whole, str(cfg.trained_parameters), f"--trained-parameters {cfg.trained_parameters}")
+    start = pretrained_path(whole)
+    if start is not None and start.is_dir():  # a model directory, which fairseq cannot load
+        model.load_state_dict(read_parameters(start))
+        with open_dict(whole):
+            whole.checkpoint.finetune_from_model = None
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:
@@ -71,7 +77,7 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
     Raises UserError where training starts from no checkpoint: they would stay random; and in a precision that rounds
     all parameters, trained or not.
     """
-    starts = pretrained_path(whole) is not None or starts_itself(getattr(model, "cfg", None))
+    starts = pretrained_path(whole) is not None or bool(getattr(getattr(model, "cfg", None), "bert_checkpoint", None))
     if whole is not None and not starts and not goes_on(whole):
         raise UserError(f"{option}: there is no model to start from; give --finetune-from-model and --load-partial")
     if whole is not None and (whole.common.fp16 or whole.common.bf16):
@@ -87,11 +93,6 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         count += parameter.numel() * parameter.requires_grad
     total = sum(parameter.numel() for parameter in model.parameters())
     logger.info("%s: %d of %d parameters are trained", option, count, total)
-
-
-def starts_itself(model_cfg: Any) -> bool:
-    """Return whether a model loads pretrained parameters when it is built, a sentence model's or BERT's."""
-    return any(getattr(model_cfg, name, None) for name in ("sentence_model", "bert_checkpoint"))
 
 
 def layer_of(name: str) -> str | None:
@@ -150,8 +151,7 @@ def check_pretrained(
         return
     path = Path(whole.checkpoint.save_dir) / LAST if goes_on(whole) else pretrained_path(whole)
     if path is None:
-        partial = model_cfg.load_partial or getattr(model_cfg, "load_partial_global_from_local", False)
-        if partial and not starts_itself(model_cfg):
+        if model_cfg.load_partial or getattr(model_cfg, "load_partial_global_from_local", False):
             raise UserError("--load-partial: there is no model to load; name one with --finetune-from-model")
         return
     settings = read_settings(path)
@@ -177,7 +177,7 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     if name is None:
         return None
     path = Path(getattr(options, name))
-    if not path.is_file():  # fairseq would train from random parameters
+    if not path.exists():  # fairseq would train from random parameters
         raise UserError(f"{option_of(name)} {path}: no such checkpoint; train or fetch it first")
     return path
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf, open_dict
-from torch import Tensor
 
 from gtransformer.data.dictionaries import control_symbols
 from gtransformer.errors import UserError
@@ -47,21 +46,21 @@ OF_SENTENCE_MODELS = (
 INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
 
 
-def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> dict[str, Tensor] | None:
-    """Let a model's options be what ``sentence_model`` among them, a checkpoint or model directory, wants.
+def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
+    """Let a model's options, and those of its training, be what ``sentence_model`` among them wants.
+
+    It is a checkpoint or a model directory.
 
     Args:
         cfg: of the model that is about to be built, changed.
-        whole: all options of the training; None for a model that is built without one.
+        whole: all options of the training, changed; None for a model that is built without one.
         task: with dictionaries, languages and options.
-
-    Returns the parameters that the model is to load; None without a sentence model.
 
     Raises UserError for a checkpoint that is no sentence model (as far as it says), or that translates other languages
     or with another dictionary.
     """
     if not getattr(cfg, "sentence_model", None):
-        return None
+        return
     path = Path(cfg.sentence_model)
     if not path.exists():
         raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
@@ -117,10 +116,12 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> dict[
             path,
             " and --".join(one.replace("_", "-") for one in changed),
         )
-    if whole is not None and whole.checkpoint.finetune_from_model is not None:
-        raise UserError("--sentence-model and --finetune-from-model: training starts from one model; leave one out")
+    if whole is not None:
+        if whole.checkpoint.finetune_from_model not in (None, str(path)):
+            raise UserError("--sentence-model and --finetune-from-model: training starts from one model; leave one out")
+        with open_dict(whole):
+            whole.checkpoint.finetune_from_model = str(path)
     logger.info("--sentence-model %s: %s", path, ", ".join(f"{key} {getattr(cfg, key)}" for key in OF_SENTENCE_MODELS))
-    return state["model"]
 
 
 def check_criterion(criterion: DictConfig) -> None:

@@ -28,7 +28,7 @@ from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import add_hours_of_start, goes_on, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import add_hours_of_start, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
@@ -156,15 +156,12 @@ class TranslationDocTask(FairseqTask):
         if from_checkpoint and whole is not None:
             self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
-        start = None
         if not from_checkpoint:
             self.options.check_training(cfg, whole)
-            start = start_from_sentence_model(cfg, whole, self)
+            start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, 1, combine=True, training=True))
         model = super().build_model(cfg, from_checkpoint)
-        if start is not None and not goes_on(whole):
-            model.load_state_dict(start)
         self.sides.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
         sides = available(model.encoder), available(model.decoder)

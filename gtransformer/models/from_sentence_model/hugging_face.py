@@ -1,6 +1,6 @@
 """Folders of Hugging Face's form: Marian (OPUS-MT), M2M-100 and NLLB-200, mBART-50.
 
-Only files are read, so transformers itself is not needed; ``safetensors`` is, for files of that format.
+Only files are read, so transformers itself is not needed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from gtransformer.data.dictionaries import UNUSED
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.marian import target_token
-from gtransformer.models.from_sentence_model.sentence_model import SentenceModel, Vocabulary
+from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary, SentenceModel
 
 MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish", "gelu_new": "gelu_accurate"}
@@ -80,7 +81,7 @@ def _if_there(path: Path) -> dict[str, Any]:
 
 def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the parameters by Hugging Face's names, and their files: safetensors, or PyTorch's by its safe loader."""
-    for single, load in (("model.safetensors", _load_safetensors), ("pytorch_model.bin", _load_torch)):
+    for single, load in (("model.safetensors", load_file), ("pytorch_model.bin", _load_torch)):
         index = folder / f"{single}.index.json"
         if (folder / single).is_file():
             files = [folder / single]
@@ -114,12 +115,6 @@ def read_tables(
         output = None
     bias = None if bias is None or not bool(bias.any()) else bias.reshape(-1)
     return encoder, decoder, None if output is not None and torch.equal(output, decoder) else output, bias
-
-
-def _load_safetensors(file: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file  # of the extra ``hf``
-
-    return load_file(str(file))
 
 
 def _load_torch(file: Path) -> dict[str, Tensor]:
@@ -162,7 +157,7 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
 
 def _marian_vocabularies(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
-) -> tuple[Vocabulary, Vocabulary]:
+) -> tuple[ModelVocabulary, ModelVocabulary]:
     """Return the vocabularies: ``vocab.json``, a target file if the sides differ, and two ``.spm`` models."""
     settings = _if_there(folder / TOKENISER)
     if (settings.get("source_lang"), settings.get("target_lang")) == (target_lang, source_lang):
@@ -176,14 +171,14 @@ def _marian_vocabularies(
         rows |= {key: words.index(word) for key, word in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))}
         if not sides and names[0] != names[1]:
             rows["start"] = rows["pad"]  # theirs is a number of the target's, and no source has such a token
-        sides.append(Vocabulary(words, rows, folder / pieces))
+        sides.append(ModelVocabulary(words, rows, folder / pieces))
     sides[0].prefix = target_token(folder, sides[0].words, target_lang)
     return sides[0], sides[1]
 
 
 def _many_languages(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
-) -> tuple[Vocabulary, Vocabulary]:
+) -> tuple[ModelVocabulary, ModelVocabulary]:
     """Return the words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (pieces, one number on), then languages."""
     settings = _if_there(folder / TOKENISER)
     made_by = settings.get("tokenizer_class")
@@ -208,7 +203,7 @@ def _many_languages(
         if lang not in tokens:
             known = ", ".join(sorted(tokens)[:10])
             raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
-        found.append(Vocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
+        found.append(ModelVocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
     others = {word for lang, word in tokens.items() if lang not in (source_lang, target_lang)}  # no text has them
     for side in found:
         side.words = [UNUSED.format(row) if word in others else word for row, word in enumerate(words)]

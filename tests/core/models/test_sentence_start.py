@@ -93,10 +93,10 @@ def start(path, task, **options) -> GTransformerModel:
     """The document model that training begins with; its options say nothing of the model's structure."""
     cfg = GTransformerConfig(**{"sentence_model": str(path), "doc_mode": "partial", "dropout": 0.0, **options})
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
-    state = start_from_sentence_model(cfg, None, task)
+    start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
     model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
-    model.load_state_dict(state)
+    model.load_state_dict(torch.load(path)["model"])
     return model
 
 

@@ -12,6 +12,7 @@ import torch
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.modules.ssru import linear_recurrence
 from gtransformer.search.strategies import Strategy
+from gtransformer.tasks.checkpoints import read_state
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import SEARCH, Converted, random_rows, save
@@ -153,10 +154,10 @@ def document_model(converted: Converted, **options) -> GTransformerModel:
     )  # fmt: skip
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
     task = converted.task
-    state = start_from_sentence_model(cfg, None, task)
+    start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
     model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
-    model.load_state_dict(state)
+    model.load_state_dict(read_state(converted.folder)["model"])
     return model
 
 

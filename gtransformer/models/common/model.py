@@ -87,10 +87,11 @@ class DocumentModel(nn.Module):
         """Build from a configuration and the vocabularies of both sides; UserError on a bad combination."""
         cls.check(cfg)
         check_sharing(cfg, source, target)
-        embeddings = make_embeddings(cfg, source, target)
+        words = make_embedding(source, cfg.encoder_embed_dim)
+        target_words = words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
         own = cls.encoder_config(cfg)
-        encoder = cls.encoder_class(own, source, embeddings[0], cls.encoder_blocks(own))
-        decoder = cls.decoder_class(cfg, target, embeddings[1], cls.decoder_blocks(cfg))
+        encoder = cls.encoder_class(own, source, words, cls.encoder_blocks(own))
+        decoder = cls.decoder_class(cfg, target, target_words, cls.decoder_blocks(cfg))
         return cls(cfg, encoder, decoder)
 
     @classmethod
@@ -183,12 +184,6 @@ def register(name: str, config: type[DocumentModelConfig]) -> Callable[[type[Doc
         return model
 
     return add
-
-
-def make_embeddings(cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary) -> tuple[nn.Embedding, ...]:
-    """Make the token embeddings of encoder and decoder; one and the same if all embeddings are shared."""
-    own = make_embedding(source, cfg.encoder_embed_dim)
-    return own, own if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
 
 
 def make_embedding(dictionary: Vocabulary, channels: int) -> nn.Embedding:

@@ -5,7 +5,6 @@ Only files are read, so transformers itself is not needed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from gtransformer.data.dictionaries import UNUSED
 from gtransformer.errors import UserError
+from gtransformer.files import read_json
 from gtransformer.models.from_sentence_model.marian import target_token
 from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary, SentenceModel
 
@@ -34,7 +34,7 @@ def read_hugging_face(
     folder: Path, source_lang: str, target_lang: str, pieces_of: Callable[[Path], list[str]]
 ) -> SentenceModel:
     """Read a folder with config.json, parameters and tokeniser; arguments and errors as of ``read_sentence_model``."""
-    config = read_json_file(folder / "config.json")
+    config = read_json(folder / "config.json")
     kind = config.get("model_type")
     if kind not in (MARIAN, M2M, MBART):
         raise UserError(
@@ -69,14 +69,9 @@ def read_hugging_face(
     return SentenceModel(f"Hugging Face {kind}", structure, layers, source, target, tables, bias, first, files)
 
 
-def read_json_file(path: Path) -> dict[str, Any]:
-    """Return an object of a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 def _if_there(path: Path) -> dict[str, Any]:
     """Return an object of a JSON file; empty if there is no such file."""
-    return read_json_file(path) if path.is_file() else {}
+    return read_json(path) if path.is_file() else {}
 
 
 def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
@@ -86,7 +81,7 @@ def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
         if (folder / single).is_file():
             files = [folder / single]
         elif index.is_file():
-            files = sorted({folder / name for name in read_json_file(index)["weight_map"].values()})
+            files = sorted({folder / name for name in read_json(index)["weight_map"].values()})
         else:
             continue
         state: dict[str, Tensor] = {}
@@ -233,5 +228,5 @@ def _added(folder: Path, behind: int, settings: Mapping[str, Any]) -> dict[int, 
 
 def _numbered(path: Path) -> list[str]:
     """Return the words of a file ``{word: number}`` in the order of the numbers, which leave no gap."""
-    by_number = {number: word for word, number in read_json_file(path).items()}
+    by_number = {number: word for word, number in read_json(path).items()}
     return [by_number[number] for number in range(len(by_number))]

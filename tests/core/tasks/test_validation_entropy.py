@@ -54,7 +54,7 @@ def validate(task, model, batches, summed: bool) -> dict[str, float]:
 @pytest.mark.parametrize("summed", [False, True])
 def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, summed):
     """Of every attention; of a cross-attention they are worked out by loops, without masks or engines."""
-    model = tiny_model(dictionary, decoder_layers=2, cross_ctxlayers=1)
+    model = trainable(tiny_model(dictionary, decoder_layers=2, cross_ctxlayers=1))
     kept = []
     for layer in model.decoder.layers:
         layer.encoder_attn_local.register_forward_hook(lambda module, inputs, output: kept.append((module, inputs)))
@@ -78,7 +78,7 @@ def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, sum
 
 
 def test_it_changes_nothing_else(dictionary, batches):
-    model = tiny_model(dictionary)
+    model = trainable(tiny_model(dictionary))
     with_it = validate(tiny_task(dictionary, doc_attn_entropy=True), model, batches, False)
     without = validate(tiny_task(dictionary), model, batches, False)
     assert not [key for key in without if "entropy" in key]
@@ -87,7 +87,7 @@ def test_it_changes_nothing_else(dictionary, batches):
     assert not any(module._forward_hooks for module in model.modules())
     task, optimizer = tiny_task(dictionary, doc_attn_entropy=True), Namespace(backward=lambda loss: loss.backward())
     criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
-    logs = task.train_step(batches[0], trainable(model), criterion, optimizer, update_num=1)[2]
+    logs = task.train_step(batches[0], model, criterion, optimizer, update_num=1)[2]
     assert not [key for key in logs if "entropy" in key]
 
 

@@ -73,9 +73,9 @@ def score_suite(args: argparse.Namespace) -> dict:
     from tqdm import tqdm
 
     from gtransformer.evaluation.instances import capacity_of
-    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
     from gtransformer.evaluation.suite_files import read_suite
     from gtransformer.evaluation.suites import report, score_examples
+    from gtransformer.plugin.load_model import load_scorer, sentence_encoder
 
     suite = read_suite(args.items, args.context, args.documents)
     settings = read_settings(args.prepared)
@@ -88,7 +88,8 @@ def score_suite(args: argparse.Namespace) -> dict:
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
-    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity_of(task, args.prepared))
+    capacity = capacity_of(task.options.scheme, args.prepared)
+    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity)
     return {
         "checkpoint": str(args.path),
         "suite": suite.name,

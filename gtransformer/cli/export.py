@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -27,9 +28,10 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
+    from gtransformer.plugin.export import export, find_sources
     from gtransformer.run.stage import search_of_run
-    from gtransformer.translation.export import export, find_sources
 
+    logging.getLogger("gtransformer.tasks").setLevel(logging.WARNING)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)
     search = SearchOptions().given(search_of(search_of_run(args.source)))

@@ -7,7 +7,6 @@ also in the output. Subtitles keep their times and tags.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -103,8 +102,6 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[Tran
     """Yield the translated lines window by window, with progress and remarks on standard error."""
     from gtransformer.translation.api import GTransformer
 
-    for name in ("fairseq", "gtransformer.tasks"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     began = time.monotonic()
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
     options = model.options.given(vars(args))

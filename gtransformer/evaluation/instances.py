@@ -10,7 +10,6 @@ import numpy as np
 
 from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
 from gtransformer.preprocess.chain import read_settings
-from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 @dataclass(frozen=True)
@@ -62,15 +61,13 @@ class Capacity:
         return np.concatenate([[0], np.cumsum(costs)])
 
 
-def capacity_of(task, prepared: Path) -> Capacity:
+def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:
     """Return the capacity that follows from the options saved with a model.
 
     Args:
-        task: the model's.
-        prepared: a corpus prepared like the training corpus. It gives the length of stored instances, which fairseq's
-            ``translation`` task always uses.
+        scheme: of the model's task.
+        prepared: a corpus prepared like the training corpus. It gives the length of stored instances.
     """
-    scheme = task.options.scheme if isinstance(task, TranslationDocTask) else InstanceScheme()
     if scheme.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")

@@ -24,6 +24,7 @@ from gtransformer.evaluation.prepared_split import (
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
 from gtransformer.preprocess.instances import END
+from gtransformer.preprocess.pieces import SPACE
 from gtransformer.preprocess.plain_text import Documents
 
 REFERENCES = {
@@ -103,9 +104,7 @@ class ReleaseText:
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """Return the text of one instance's sentences, given as subwords; as many come out as go in."""
         if self._pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
-            from fairseq.data import data_utils  # imported here, as it loads PyTorch
-
-            joined = [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
+            joined = [sentence.replace(" ", "").replace(SPACE, " ").strip() for sentence in sentences]
         else:
             joined = remove_bpe_lines(sentences)
         return cut_when_detokenised(joined, self._detokenise)

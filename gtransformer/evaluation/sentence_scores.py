@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from fairseq.data import Dictionary
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
-from gtransformer.tasks.generation import prefix_of
+from gtransformer.models.common.model import prefix_of
 
 TokenLists = list[list[int]]
 Progress = Callable[[Iterable], Iterable]
@@ -108,8 +108,8 @@ class SentenceScorer:
     def __init__(
         self,
         model: torch.nn.Module,
-        source: Dictionary,
-        target: Dictionary,
+        source: Vocabulary,
+        target: Vocabulary,
         max_tokens: int = 4096,
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:

@@ -120,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.benchmark.measure import alternate, machine, print_status
     from gtransformer.lab.benchmark.report import add_ratios, by_length, length_table, table
     from gtransformer.lab.benchmark.step_costs import cost_table
-    from gtransformer.models.common.architectures import SIZES
+    from gtransformer.plugin.models import SIZES
 
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in ARCH_MODEL_REGISTRY:

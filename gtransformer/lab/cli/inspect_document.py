@@ -7,7 +7,6 @@ inspection.json.
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -54,8 +53,6 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.models.common.model import needs_of
     from gtransformer.translation.api import GTransformer
 
-    for name in ("fairseq", "gtransformer.tasks"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("lab inspect", argv)
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None)
     if needs_of(model.engine.model).numbers:

@@ -69,15 +69,15 @@ def choices(args: argparse.Namespace) -> dict:
     from tqdm import tqdm
 
     from gtransformer.evaluation.instances import capacity_of
-    from gtransformer.evaluation.load_model import sentence_encoder
     from gtransformer.lab.items.batch_scores import load_item_scorer
     from gtransformer.lab.items.items import read_items, report, score_items
     from gtransformer.lab.items.split_instances import LAST, corpus_instances, default_placement
+    from gtransformer.plugin.load_model import sentence_encoder
 
     split, items = read_items(args.items)
     scorer, task = load_item_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.batch_sentences)
     placed = args.placed or default_placement(task)
-    capacity = capacity_of(task, args.prepared) if placed == LAST else None
+    capacity = capacity_of(task.options.scheme, args.prepared) if placed == LAST else None
     instances = corpus_instances(task, args.prepared, split, capacity)
     encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target)
     began = time.monotonic()

@@ -12,8 +12,8 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
-from gtransformer.evaluation.load_model import load_model, load_scorer
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows
+from gtransformer.plugin.load_model import load_model, load_scorer
 from gtransformer.tasks.options import BATCH, wants_document
 
 

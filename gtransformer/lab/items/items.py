@@ -14,17 +14,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.sentence_scores import Progress, SentenceScorer, TokenLists, silent
 from gtransformer.files import read_json
 from gtransformer.lab.items.batch_scores import BatchRequest, BatchScorer
+from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.preprocess.characters import clean_line
 
 SIDES = ("distance_source", "distance_target")  # to the nearest sentence of a side that discloses the answer
 OPTIONAL = (*SIDES, "group")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -61,6 +62,7 @@ class Item:
         """Return the item's name, for messages."""
         return f"contrastive item {self.id} (sentence {self.sentence} of document {self.document})"
 
+
 @dataclass(frozen=True)
 class ItemScores:
     """Log probabilities of an item's right and wrong translations."""
@@ -87,7 +89,6 @@ def check_right_translation(item: Item, reference: str | None) -> None:
         raise UserError(
             f"{item.name}: its right translation {item.correct!r} is not the reference; use the items of the corpus"
         )
-
 
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:

@@ -8,11 +8,11 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.items.items import Item, report, score_items
 from gtransformer.models.window import ALIGNMENTS
+from gtransformer.plugin.sentences import SentenceSpan
 from tests.core.evaluation.any_system import make_system, score_by_hand
 from tests.core.models.test_window import window_model
 

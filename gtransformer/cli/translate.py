@@ -24,6 +24,7 @@ from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
 from gtransformer.search.strategies import PRECISIONS
+from gtransformer.translation.keep import USUAL, Keep
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.splitter import SentenceSplitter
 
@@ -50,6 +51,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--scores", action="store_true", help="the log probability before each translation")
     add("--one-document", action="store_true", help="blank lines do not end a document")
     add("--gap", type=float, default=GAP, metavar="S", help="subtitles: a longer pause ends a document (%(default)s s)")
+    add(
+        "--keep", action="append", default=[], metavar="REGEX",
+        help="spans that must come back unchanged, besides URLs, addresses, paths and `code`; repeatable; '' for "
+        "nothing else than what is given",
+    )  # fmt: skip
     add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
@@ -107,13 +113,14 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[Tran
         logging.getLogger(name).setLevel(logging.WARNING)
     began = time.monotonic()
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
+    model.keep = Keep(args.keep if "" in args.keep else [*USUAL, *args.keep], model.survives)
     options = model.options.given(vars(args))
     split = SentenceSplitter(model.directory.source_lang) if args.split_sentences else None
     remarks, documents = model.remarks(), 0
     with tqdm(total=len(lines), unit=" lines", disable=args.quiet, leave=False) as bar:
         for window in model.translate_lines(lines, options, split, args.one_document):
             for line in window:
-                remarks.add(line.line, line.at_limit)
+                remarks.add(line.line, line.at_limit, line.lost)
             yield window
             bar.update(len(window))
             documents = window[-1].line.position.documents

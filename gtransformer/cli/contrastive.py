@@ -53,33 +53,20 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_output(args.output, args.items)
-    result = score_suite(args)
-    write_json(args.output, result | provenance("contrastive", argv))
-    print(accuracy_table({result["suite"]: result}))
-    print(f"{result['mean_context_sentences']:.2f} sentences of context on average")
-    if "tied" in result:
-        print(
-            f"note: {result['tied']} items have a wrong translation with the same tokens as the right one: not solved"
-        )
-    if result["unmatched_segments"]:
-        from gtransformer.evaluation.suite_files import UNMATCHED
 
-        print(UNMATCHED.format(result["unmatched_segments"]))
-    print(f"\nresults: {args.output}")
-
-
-def score_suite(args: argparse.Namespace) -> dict:
-    """Return the report on a published suite."""
     from tqdm import tqdm
 
+    from gtransformer.evaluation.accuracy import suite_report
     from gtransformer.evaluation.instances import capacity_of
     from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
     from gtransformer.evaluation.suite_files import read_suite
-    from gtransformer.evaluation.suites import report, score_examples
+    from gtransformer.evaluation.suites import score_items
 
     suite = read_suite(args.items, args.context, args.documents)
     settings = read_settings(args.prepared)
     pair = settings["source_lang"], settings["target_lang"]
+    if not suite.langs:
+        raise UserError(f"{args.items[0]}: {suite.name} has no wrong translations; see gtransformer generative")
     if tuple(map(plain_language, pair)) != suite.langs:
         raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
@@ -88,16 +75,19 @@ def score_suite(args: argparse.Namespace) -> dict:
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
-    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity_of(task, args.prepared))
-    return {
+    outcomes = score_items(scorer, suite.items, *encoders, progress, capacity_of(task, args.prepared))
+    context = sum(one.detail["context"] for one in outcomes) / len(outcomes)
+    result = {
         "checkpoint": str(args.path),
         "suite": suite.name,
         "files": [str(path) for path in args.items],
-        "unmatched_segments": suite.unmatched,
-        "mean_context_sentences": sum(score.context for score in scores) / len(scores),
-        **report(scores),
-        "items": [score.to_json() for score in scores],
+        "mean_context_sentences": context,
+        **suite_report(outcomes),
+        "items": [one.to_json() for one in outcomes],
     }
+    write_json(args.output, result | provenance("contrastive", argv))
+    print(accuracy_table({suite.name: result}))
+    print(f"{context:.2f} sentences of context on average\n\nresults: {args.output}")
 
 
 if __name__ == "__main__":

@@ -92,13 +92,11 @@ def report(split: str, files: Iterable[Path], documents: int, sentences: int) ->
 
 def convert_contrapro(args: argparse.Namespace) -> None:
     """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
-    from gtransformer.evaluation.suite_files import LANGS, UNMATCHED, contrapro_documents
+    from gtransformer.evaluation.suite_files import LANGS, contrapro_documents
 
-    entries, documents, unmatched = contrapro_documents(args.items, args.context, args.documents)
+    entries, documents = contrapro_documents(args.items, args.context, args.documents)
     files = write_sources(args.output, args.split, LANGS, entries, documents, "contrapro")
     report(args.split, files, len(documents), sum(map(len, documents)))
-    if unmatched:
-        print(UNMATCHED.format(unmatched))
 
 
 def convert_ctxpro(args: argparse.Namespace) -> None:

@@ -97,28 +97,19 @@ def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str 
     return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairs]
 
 
-def read_realigned(
-    path: str | Path, reference: Documents, like: Path, tokenizer: str = "13a"
-) -> tuple[Documents, int, Documents]:
-    """Return plain text in the shape of its reference, how many documents had to be cut again, and the text as it was.
+def read_any_number(path: str | Path, shape: list[int], like: Path) -> Documents:
+    """Return documents of plain text that may have other numbers of sentences than ``shape``, those of a reference.
 
     Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
     reference. Raises UserError otherwise. ``like``: the reference's file.
     """
     lines = read_sentences(path)  # once: it may be a pipe
-    documents, _ = divided(path, lines)
-    shape = [len(document) for document in reference]
     if len(lines) == sum(shape) and None not in lines:
-        found = placed(path, lines, shape, like)
-        return found, 0, found
-    if len(documents) != len(reference):
+        return placed(path, lines, shape, like)
+    documents, _ = divided(path, lines)
+    if len(documents) != len(shape):
         raise UserError(
-            f"{path}: {len(documents)} document(s), but {like} has {len(reference)}; sentences can be aligned within "
+            f"{path}: {len(documents)} document(s), but {like} has {len(shape)}; sentences can be aligned within "
             "documents only, so open each by a line <d>"
         )
-    other = [len(document) != count for document, count in zip(documents, shape, strict=True)]
-    aligned = [
-        realign(document, sentences, tokenizer) if needed else document
-        for document, sentences, needed in zip(documents, reference, other, strict=True)
-    ]
-    return aligned, sum(other), documents
+    return documents

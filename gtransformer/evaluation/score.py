@@ -15,13 +15,12 @@ from typing import Any
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TRANSLATED, TranslatedInstance, read_translations
-from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, Score
 from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
-from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
+from gtransformer.evaluation.realignment import MWER, ORDER, read_any_number
 from gtransformer.evaluation.references import raw_tokenizer, render
-from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations, sentence_segments
+from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.instances import BEGIN, END
@@ -156,7 +155,7 @@ def score_translations(
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
     generated = is_generated(hypotheses)
     translations = read_generated(hypotheses, instance_index, prepared) if generated else []
-    scores, misaligned = {}, sum(translation.misaligned for translation in translations)
+    scores = {}
     if not all(translation.whole for translation in translations):
         alignment = ORDER  # of instances that overlap
     for name in references:
@@ -167,7 +166,7 @@ def score_translations(
             lang = instance_index.target_lang
             reference, like = read_side(prepared, instance_index, lang), prepared / RAW / f"{split}.{lang}"
             unit = raw_tokenizer(reference, tokenizer, lang)
-            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index.dropped)
+            segments = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index.dropped)
         else:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
         scores[name] = Scores(segments.scores(metrics), segments)
@@ -176,7 +175,7 @@ def score_translations(
         "instances": len(translations) if generated else len(instance_index.instances),
         "sentences": sum(count for *_, count in instance_index.instances),
         "left_out_sentences": len(instance_index.dropped),
-        "misaligned_instances": misaligned,
+        "misaligned_instances": segments.misaligned,
     }
     langs = instance_index.source_lang, instance_index.target_lang
     return Evaluation(split, *langs, counts, scores, hypotheses, alignment)
@@ -197,13 +196,13 @@ def score_text(
     """
     documents, borders = read_plain(reference)
     unit = raw_tokenizer(documents, tokenizer)
-    segments, misaligned = _plain_segments(Path(hypotheses), documents, Path(reference), unit, alignment)
+    segments = _plain_segments(Path(hypotheses), documents, Path(reference), unit, alignment)
     counts = {
         "documents": len(documents),
         "instances": 0,
         "sentences": sum(map(len, documents)),
         "left_out_sentences": 0,
-        "misaligned_instances": misaligned,
+        "misaligned_instances": segments.misaligned,
     }
     scores = {"raw": Scores(segments.scores(metrics), segments)}
     return Evaluation(None, None, None, counts, scores, Path(hypotheses), alignment, borders)
@@ -216,14 +215,11 @@ def _plain_segments(
     tokenizer: str,
     alignment: str,
     left_out: Sequence[tuple[int, int]] = (),
-) -> tuple[Segments, int]:
-    """Return segments of plain text, and how many of its documents had to be cut again."""
-    if alignment == MWER:
-        words = word_tokenizer(tokenizer, sentence_segments(reference))
-        text, misaligned, whole = read_realigned(path, reference, like, words)
-    else:
-        text, misaligned, whole = read_shaped(path, [len(document) for document in reference], like), 0, None
-    return segments_of_text(text, reference, tokenizer, left_out, whole), misaligned
+) -> Segments:
+    """Return the segments of a file of plain text."""
+    read = read_any_number if alignment == MWER else read_shaped
+    text = read(path, [len(document) for document in reference], like)
+    return segments_of_text(text, reference, tokenizer, left_out, alignment)
 
 
 def name_systems(arguments: Sequence[str]) -> dict[str, Path]:

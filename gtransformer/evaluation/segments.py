@@ -6,9 +6,8 @@ d-BLEU that the authors' release computed).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -38,6 +37,7 @@ class Segments:
         text: the whole translation, with an empty string for a sentence that is in no instance.
         tokenizer: sacrebleu's, for BLEU.
         realigned: the levels whose segments may have been cut again (``realignment``).
+        misaligned: instances, of plain text documents, with another number of sentences than their source.
     """
 
     sentences: Pairs
@@ -47,6 +47,7 @@ class Segments:
     text: Documents
     tokenizer: str
     realigned: tuple[str, ...] = ()
+    misaligned: int = 0
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
@@ -111,10 +112,11 @@ def segments_of_translations(
     placed = join(taken_from(translations, instance_index), taken)
     produced = _as_produced(translations, taken if overlapping else finished, len(reference))
     if alignment == MWER:
-        words = word_tokenizer(tokenizer, chain.from_iterable(reference))
-        for number in {one.document for one in translations if one.misaligned}:
-            _cut_again(placed[number], produced[number], reference[number], words)
-    found = _segments(placed, produced, reference, tokenizer, (SENTENCES,) if alignment == MWER else ())
+        other = {one.document for one in translations if one.misaligned}
+        _cut_again(other, placed, produced, reference, tokenizer)
+    levels = (SENTENCES,) if alignment == MWER else ()
+    misaligned = sum(translation.misaligned for translation in translations)
+    found = _segments(placed, produced, reference, tokenizer, levels, misaligned)
     if overlapping:
         return found
     spans = [reference[number][first : first + count] for number, first, count in (one.span for one in translations)]
@@ -126,23 +128,25 @@ def segments_of_text(
     reference: Documents,
     tokenizer: str,
     left_out: Collection[tuple[int, int]] = (),
-    whole: Documents | None = None,
+    alignment: str = ORDER,
 ) -> Segments:
-    """Return segments of plain text, given as documents of sentences in the shape of the reference.
+    """Return segments of plain text, given as documents of sentences: as many as the reference has or, with ``MWER``,
+    any number.
 
-    Args:
-        left_out: document and position, from 0, of sentences that are not scored.
-        whole: the documents before they were cut again, whose text d-BLEU reads unless sentences are left out.
+    ``left_out``: document and position, from 0, of sentences that are not scored. d-BLEU then reads the aligned ones.
     """
-    placed = [
-        [None if (number, at) in left_out else sentence for at, sentence in enumerate(document)]
-        for number, document in enumerate(_in_one_form(hypothesis))
-    ]
-    produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-    realigned = () if whole is None else (SENTENCES, DOCUMENTS) if left_out else (SENTENCES,)
-    if whole is not None and not left_out:
-        produced = _in_one_form(whole)
-    return _segments(placed, produced, _in_one_form(reference), tokenizer, realigned)
+    reference, produced = _in_one_form(reference), _in_one_form(hypothesis)
+    sides = list(zip(produced, reference, strict=True))
+    other = [number for number, (own, like) in enumerate(sides) if len(own) != len(like)]
+    placed = [list(own) if len(own) == len(like) else [""] * len(like) for own, like in sides]
+    _cut_again(other, placed, produced, reference, tokenizer)
+    for number, at in left_out:
+        placed[number][at] = None
+    levels = (SENTENCES,) if alignment == MWER else ()
+    if left_out:
+        produced = [[sentence for sentence in document if sentence is not None] for document in placed]
+        levels += (DOCUMENTS,) if levels else ()
+    return _segments(placed, produced, reference, tokenizer, levels, len(other))
 
 
 def _segments(
@@ -151,6 +155,7 @@ def _segments(
     reference: Documents,
     tokenizer: str,
     realigned: tuple[str, ...],
+    misaligned: int,
 ) -> Segments:
     """Return segments of sentences and documents; ``placed``: None for a sentence that is not scored."""
     kept = [[at for at, sentence in enumerate(document) if sentence is not None] for document in placed]
@@ -168,6 +173,7 @@ def _segments(
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
         realigned=realigned,
+        misaligned=misaligned,
     )
 
 
@@ -182,12 +188,23 @@ def _as_produced(
     return [[sentence for _, text in sorted(own, key=itemgetter(0)) for sentence in text] for own in parts]
 
 
-def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], words: str) -> None:
-    """Replace the sentences of a document by those of its text, cut where words differ least from the reference."""
-    there = [position for position, sentence in enumerate(placed) if sentence is not None]
-    cut = realign(produced, [reference[position] for position in there], words)
-    for position, sentence in zip(there, cut, strict=True):
-        placed[position] = sentence
+def _cut_again(
+    numbers: Iterable[int],
+    placed: Sequence[list[str | None]],
+    produced: Documents,
+    reference: Documents,
+    tokenizer: str,
+) -> None:
+    """Replace the sentences of some documents by those of their text, cut where words differ least from the reference.
+
+    ``placed``: None for a sentence that is in no instance.
+    """
+    for number in numbers:
+        there = [at for at, sentence in enumerate(placed[number]) if sentence is not None]
+        like = [reference[number][at] for at in there]
+        cut = realign(produced[number], like, word_tokenizer(tokenizer, reference[number]))
+        for at, sentence in zip(there, cut, strict=True):
+            placed[number][at] = sentence
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:

@@ -99,22 +99,16 @@ class SegmentStatistics:
         """Return the score from counts summed over segments."""
         return self._metric._compute_score_from_stats(sums).score
 
-    def score(self, segments: Iterable[int] | None = None) -> float:
-        """Return the corpus score of the given segments (default: all); at least one is needed."""
-        rows = self.rows if segments is None else [self.rows[number] for number in segments]
-        return self.of_sums(_summed(rows))
+    def score(self, segments: Iterable[int]) -> float:
+        """Return the corpus score of the given segments; at least one is needed."""
+        return self.of_sums(_summed(self.rows[number] for number in segments))
 
     def whole(self) -> Score:
         """Return the score of all segments; of BLEU also precisions, brevity penalty and lengths."""
         found = self._metric._compute_score_from_stats(_summed(self.rows))
-        details = {}
-        if isinstance(self._metric, BLEU):
-            details = {
-                "precisions": list(found.precisions),
-                "brevity_penalty": found.bp,
-                "hypothesis_length": found.sys_len,
-                "reference_length": found.ref_len,
-            }
+        names = {"precisions": "precisions", "bp": "brevity_penalty"}
+        names |= {"sys_len": "hypothesis_length", "ref_len": "reference_length"}
+        details = {shown: getattr(found, name) for name, shown in names.items() if hasattr(found, name)}
         return Score(found.score, self.signature, len(self.rows), details)
 
 

@@ -49,22 +49,18 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     begins = np.empty((len(references), least), dtype=np.int32)
     path = np.full(least, INFINITE_COST, dtype=np.int64)
     path[0] = 0
-    step = np.empty(count, dtype=np.int64)
 
-    def insert() -> None:
+    def with_insertions(path: np.ndarray) -> np.ndarray:
         """Extend paths by inserted words, which are aligned to no reference word."""
-        np.subtract(path, inserted, out=path)
-        np.minimum.accumulate(path, out=path)
-        np.add(path, inserted, out=path)
+        return np.minimum.accumulate(path - inserted) + inserted
 
     for number, sentence in enumerate(references):
-        insert()
+        path = with_insertions(path)
         for word in sentence:
-            np.multiply(given != numbers.get(word, -1), edit, out=step)
-            np.add(step, path[:-1], out=step)
-            np.add(path, edit, out=path)
-            np.minimum(path[1:], step, out=path[1:])
-            insert()
+            aligned = path[:-1] + edit * (given != numbers.get(word, -1))
+            path += edit
+            path[1:] = np.minimum(path[1:], aligned)
+            path = with_insertions(path)
         begins[number] = path % least
         path = path - begins[number] + strange + positions
     found = [count]

@@ -6,7 +6,7 @@ d-BLEU that the authors' release computed).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import NamedTuple
@@ -88,6 +88,25 @@ def document_segments(documents: Sequence[Sequence[str]]) -> list[str]:
     return [" ".join(sentence for sentence in document if sentence) for document in documents]
 
 
+def segments_of_text(
+    hypothesis: Documents,
+    reference: Documents,
+    tokenizer: str,
+    left_out: Collection[tuple[int, int]] = (),
+    alignment: str = ORDER,
+) -> Segments:
+    """Return segments of plain text, given as documents of sentences: as many as the reference has or, with ``MWER``,
+    any number.
+
+    ``left_out``: document and position, from 0, of sentences that are not scored. d-BLEU then reads the aligned ones.
+    """
+    pairs = enumerate(zip(hypothesis, reference, strict=True))
+    documents = [TranslatedInstance(number, 0, len(like), own) for number, (own, like) in pairs]
+    instance_index = InstanceIndex("", "", "", len(reference), dropped=list(left_out))
+    found = segments_of_translations(documents, instance_index, reference, hypothesis, tokenizer, alignment)
+    return replace(found, instances=None)
+
+
 def segments_of_translations(
     translations: Sequence[TranslatedInstance],
     instance_index: InstanceIndex,
@@ -111,69 +130,34 @@ def segments_of_translations(
     # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
     produced = _as_produced(translations, taken if overlapping else finished, len(reference))
+    realigned: tuple[str, ...] = ()
     if alignment == MWER:
-        other = {one.document for one in translations if one.misaligned}
-        _cut_again(other, placed, produced, reference, tokenizer)
-    levels = (SENTENCES,) if alignment == MWER else ()
-    misaligned = sum(translation.misaligned for translation in translations)
-    found = _segments(placed, produced, reference, tokenizer, levels, misaligned)
-    if overlapping:
-        return found
-    spans = [reference[number][first : first + count] for number, first, count in (one.span for one in translations)]
-    return replace(found, instances=Pairs(document_segments(finished), document_segments(spans)))
-
-
-def segments_of_text(
-    hypothesis: Documents,
-    reference: Documents,
-    tokenizer: str,
-    left_out: Collection[tuple[int, int]] = (),
-    alignment: str = ORDER,
-) -> Segments:
-    """Return segments of plain text, given as documents of sentences: as many as the reference has or, with ``MWER``,
-    any number.
-
-    ``left_out``: document and position, from 0, of sentences that are not scored. d-BLEU then reads the aligned ones.
-    """
-    reference, produced = _in_one_form(reference), _in_one_form(hypothesis)
-    sides = list(zip(produced, reference, strict=True))
-    other = [number for number, (own, like) in enumerate(sides) if len(own) != len(like)]
-    placed = [list(own) if len(own) == len(like) else [""] * len(like) for own, like in sides]
-    _cut_again(other, placed, produced, reference, tokenizer)
-    for number, at in left_out:
+        realigned = (SENTENCES,)
+        for number in {one.document for one in translations if one.misaligned}:
+            _cut_again(placed[number], produced[number], reference[number], tokenizer)
+    hidden = [(number, at) for number, at in instance_index.dropped if placed[number][at] is not None]
+    for number, at in hidden:
         placed[number][at] = None
-    levels = (SENTENCES,) if alignment == MWER else ()
-    if left_out:
-        produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-        levels += (DOCUMENTS,) if levels else ()
-    return _segments(placed, produced, reference, tokenizer, levels, len(other))
-
-
-def _segments(
-    placed: Sequence[Sequence[str | None]],
-    produced: Documents,
-    reference: Documents,
-    tokenizer: str,
-    realigned: tuple[str, ...],
-    misaligned: int,
-) -> Segments:
-    """Return segments of sentences and documents; ``placed``: None for a sentence that is not scored."""
-    kept = [[at for at, sentence in enumerate(document) if sentence is not None] for document in placed]
-    wanted = [[reference[number][at] for at in own] for number, own in enumerate(kept)]
-    translated = [[placed[number][at] for at in own] for number, own in enumerate(kept)]
-    filled = [number for number, own in enumerate(kept) if own]
+    scored = [[at for at, sentence in enumerate(document) if sentence is not None] for document in placed]
+    translated = [[placed[number][at] for at in own] for number, own in enumerate(scored)]
+    wanted = [[reference[number][at] for at in own] for number, own in enumerate(scored)]
+    if hidden:
+        produced = translated
+        realigned = realigned and (SENTENCES, DOCUMENTS)
+    instances = None
+    if not overlapping:
+        spans = [reference[number][first : first + count] for number, first, count in (one.span for one in translations)]
+        instances = Pairs(document_segments(finished), document_segments(spans))
+    filled = [number for number, own in enumerate(scored) if own]
     return Segments(
         sentences=Pairs(sentence_segments(translated), sentence_segments(wanted)),
-        documents=Pairs(
-            document_segments([produced[number] for number in filled]),
-            document_segments([wanted[number] for number in filled]),
-        ),
-        instances=None,
-        positions=[(number, at + 1) for number, own in enumerate(kept) for at in own],
+        documents=Pairs(*(document_segments([side[number] for number in filled]) for side in (produced, wanted))),
+        instances=instances,
+        positions=[(number, at + 1) for number, own in enumerate(scored) for at in own],
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
         realigned=realigned,
-        misaligned=misaligned,
+        misaligned=sum(translation.misaligned for translation in translations),
     )
 
 
@@ -188,23 +172,12 @@ def _as_produced(
     return [[sentence for _, text in sorted(own, key=itemgetter(0)) for sentence in text] for own in parts]
 
 
-def _cut_again(
-    numbers: Iterable[int],
-    placed: Sequence[list[str | None]],
-    produced: Documents,
-    reference: Documents,
-    tokenizer: str,
-) -> None:
-    """Replace the sentences of some documents by those of their text, cut where words differ least from the reference.
-
-    ``placed``: None for a sentence that is in no instance.
-    """
-    for number in numbers:
-        there = [at for at, sentence in enumerate(placed[number]) if sentence is not None]
-        like = [reference[number][at] for at in there]
-        cut = realign(produced[number], like, word_tokenizer(tokenizer, reference[number]))
-        for at, sentence in zip(there, cut, strict=True):
-            placed[number][at] = sentence
+def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], tokenizer: str) -> None:
+    """Replace the sentences of a document by those of its text, cut where words differ least from the reference."""
+    there = [at for at, sentence in enumerate(placed) if sentence is not None]
+    cut = realign(produced, [reference[at] for at in there], word_tokenizer(tokenizer, reference))
+    for at, sentence in zip(there, cut, strict=True):
+        placed[at] = sentence
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
-
 import torch
 from fairseq.data import Dictionary
 
@@ -20,7 +18,6 @@ from gtransformer.tasks.generation import prefix_of
 
 TokenLists = list[list[int]]
 Progress = Callable[[Iterable], Iterable]
-Answer = TypeVar("Answer")
 
 
 def silent(batches: Iterable) -> Iterable:
@@ -130,17 +127,11 @@ class SentenceScorer:
 
         Batching does not change the result beyond rounding. ``progress`` wraps the list of batches.
         """
-        return self._answers(requests, progress, lambda tokens: tokens.sum().item())
+        return [[sum(tokens) for tokens in sentences] for sentences in self.score_tokens(requests, progress)]
 
     def score_tokens(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[list[float]]]:
         """Return the same as ``score`` by token: a list for each sentence; the last token is ``</s>``."""
-        return self._answers(requests, progress, torch.Tensor.tolist)
-
-    def _answers(
-        self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
-    ) -> list[list[Answer]]:
-        """Return the results of ``finish`` on each scored sentence's log probabilities, (tokens,) float64."""
-        results: list[list[Answer]] = [[] for _ in requests]
+        results: list[list[list[float]]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
                 if not all(part.isfinite().all() for part in parts):  # comparisons with them would be wrong
@@ -148,7 +139,7 @@ class SentenceScorer:
                         f"{requests[number].name}: the model's log probabilities are not finite; check its weights, or "
                         "try another precision"
                     )
-                results[number] = [finish(part) for part in parts]
+                results[number] = [part.tolist() for part in parts]
         return results
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:

@@ -58,26 +58,22 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
     runs = {name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()}
     baseline, *others = runs
     like = runs[baseline][0]
-    wanted = like.pairs(column.level)
+    first = like.statistics(column.metric, column.level)
     rows = {}
     for name, several in runs.items():
         if len(several) != len(runs[baseline]):
             raise UserError(f"system {name}: give equally many translations (seeds) of all systems")
-        for segments in several:
-            pairs = segments.pairs(column.level)
-            if pairs.references != wanted.references:
-                raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
-        counts = [np.array(one.statistics(column.metric, column.level).rows, dtype=np.float64) for one in several]
-        rows[name] = sum(counts)
+        if any(one.pairs(column.level).references != like.pairs(column.level).references for one in several):
+            raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
+        rows[name] = sum(np.array(one.statistics(column.metric, column.level).rows, dtype=float) for one in several)
         if column.level == SENTENCES:
             rows[name] = by_document(rows[name], [document for document, _ in like.positions])
-    first = like.statistics(column.metric, column.level)
 
     def score(sums: np.ndarray) -> np.ndarray:
         return np.array([first.of_sums(total) for total in sums.tolist()])
 
-    suffix = f"|{like.signed(first.signature, column.level)}"
-    return {name: paired_test(rows[baseline], rows[name], score, DOCUMENTS, suffix=suffix) for name in others}
+    signature = like.signed(first.signature, column.level)
+    return {name: paired_test(rows[baseline], rows[name], score, signature) for name in others}
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
@@ -89,49 +85,41 @@ def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
 
 
 def paired_test(
-    baseline: np.ndarray, system: np.ndarray, score: Score, unit: str, samples: int | None = None, suffix: str = ""
+    baseline: np.ndarray, system: np.ndarray, score: Score, signature: str = "", samples: int = SAMPLES
 ) -> Difference:
     """Test a score for a difference.
 
     Args:
-        baseline, system: (units, counts) the counts of each system; scores are computed from their sums over units.
+        baseline, system: (documents, counts) the counts of each system; scores are computed from their sums.
         score: (samples, counts) sums to (samples,) scores, in points.
-        unit: name of the units, in the plural.
-        samples: number of exchanges to draw if there are too many for an exact test (default: ``SAMPLES``).
-        suffix: of the signature.
+        signature: of the score.
+        samples: number of exchanges to draw if there are too many documents for an exact test.
     """
     count, gain = len(baseline), system - baseline
 
     def difference(exchanged: np.ndarray, _: object = None, axis: int = -1) -> np.ndarray:
-        """Return the difference where units are exchanged, by (..., units) of 0 and 1. Rounded, so that ties are."""
+        """Return the difference where documents are exchanged, by (..., documents) of 0 and 1; rounded, for ties."""
         moved = np.atleast_2d(exchanged) @ gain
         found = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
         return np.round(found, 9).reshape(exchanged.shape[:-1])
 
     real = float(difference(np.zeros(count)))
     if count < MIN_UNITS:
-        return Difference(unit, count, real, None, None, f"too few {unit}{suffix}")
+        return Difference(DOCUMENTS, count, real, None, None, f"too few documents|{signature}")
     exact = count <= MAX_EXACT_UNITS
-    drawn = samples or SAMPLES
     found = stats.permutation_test(
         (np.zeros(count), np.ones(count)),
         difference,
         permutation_type="samples",
         vectorized=True,
-        n_resamples=np.inf if exact else drawn,
+        n_resamples=np.inf if exact else samples,
         batch=max(1, AT_ONCE // count),
         random_state=np.random.default_rng(SEED),
     )
-    half = stats.t.ppf(0.975, count - 1) * jackknife_error(baseline, system, score)
-    how = "exact permutation" if exact else f"{drawn} samples, seed:{SEED}, permutation"
-    return Difference(
-        unit,
-        count,
-        real,
-        (real - float(half), real + float(half)),
-        float(found.pvalue),
-        f"two-sided, {how} of {count} {unit}{suffix}",
-    )
+    half = float(stats.t.ppf(0.975, count - 1) * jackknife_error(baseline, system, score))
+    how = "exact permutation" if exact else f"{samples} samples, seed:{SEED}, permutation"
+    signature = f"two-sided, {how} of {count} documents|{signature}"
+    return Difference(DOCUMENTS, count, real, (real - half, real + half), float(found.pvalue), signature)
 
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> float:

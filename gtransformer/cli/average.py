@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import cli_main
 from gtransformer.files import check_output
 
 
@@ -33,24 +33,11 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.tasks.checkpoints import average, last_checkpoints
 
     paths = args.checkpoints
-    check_output(args.output, paths)
-    if args.or_fewer and args.last is None:
-        raise UserError("--or-fewer goes with --last N; give both")
-    if args.last is None:
-        folder = next((path for path in paths if path.is_dir()), None)
-        if folder is not None:
-            raise UserError(f"{folder}: a directory; give the number of its checkpoints to average with --last N")
-    elif args.last < 1 or len(paths) > 1:
-        raise UserError(f"--last {args.last}: give at least 1, and a single folder of checkpoints")
-    else:
-        (folder,) = paths
-        paths = last_checkpoints(folder, args.last, args.or_fewer)
+    if args.last:
+        paths = last_checkpoints(paths[0], args.last, args.or_fewer)
         if len(paths) < args.last:
-            print(
-                f"warning: {folder}: training saved {len(paths)} numbered checkpoint(s), not {args.last}; all "
-                "of them were averaged",
-                file=sys.stderr,
-            )
+            print(f"warning: only {len(paths)} numbered checkpoint(s) exist; all of them were averaged", file=sys.stderr)
+    check_output(args.output, paths)
     average(paths, args.output)
     print(f"{args.output}: the mean of {', '.join(path.name for path in paths)}")
 

@@ -26,21 +26,11 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
     add("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
-    add(
-        "--items",
-        type=Path,
-        required=True,
-        nargs="+",
-        metavar="FILE",
-        help="contrapro.json or a directory with contrapro.text.{en,de}; or one or several files of Voita et al.",
-    )
+    items = "contrapro.json or a directory with contrapro.text.{en,de}; or one or several files of Voita et al."
+    add("--items", type=Path, required=True, nargs="+", metavar="FILE", help=items)
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
-    add(
-        "--context",
-        type=int,
-        metavar="N",
-        help="ContraPro: at most N sentences before the scored one (default: JSON 1, text form all)",
-    )
+    before = "ContraPro: at most N sentences before the scored one (default: JSON 1, text form all)"
+    add("--context", type=int, metavar="N", help=before)
     add("--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de")
     add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     add("--cpu", action="store_true", help="do not use a GPU")
@@ -88,7 +78,3 @@ def main(argv: list[str] | None = None) -> None:
     write_json(args.output, result | provenance("contrastive", argv))
     print(accuracy_table({suite.name: result}))
     print(f"{context:.2f} sentences of context on average\n\nresults: {args.output}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

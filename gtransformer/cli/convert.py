@@ -16,7 +16,7 @@ from gtransformer.preprocess.formats import FORMATS, Options, divided, read, wri
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer convert", description=__doc__.splitlines()[0])
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|ctxpro|contrapro")
+    kinds = parser.add_subparsers(required=True, metavar="files|ctxpro|contrapro")
     files = kinds.add_parser("files", help="WMT's XML and SGM, IWSLT's XML, TMX, TSV, subtitles, plain text")
     add = files.add_argument
     add("--input", type=Path, nargs="+", required=True, metavar="FILE", help="one file, or two, the source first")
@@ -42,7 +42,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--items", type=Path, required=True, metavar="PATH", help="contrapro.json, or the folder of its text form")
     add("--documents", type=Path, metavar="DIR", help="of contrapro.json: the documents of OpenSubtitles2018")
     add("--context", type=int, metavar="N", help="sentences before each item (contrapro.json: 1; text form: all)")
-    for kind in (files, suite, pronouns):
+    for kind, function in ((files, convert_files), (suite, convert_ctxpro), (pronouns, convert_contrapro)):
+        kind.set_defaults(convert=function)
         kind.add_argument("output", type=Path, help="directory of the raw corpus")
         which = kind.add_mutually_exclusive_group(required=True)
         which.add_argument("--split", choices=list(SPLITS), help="which split of it this is")
@@ -66,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
         existing = sorted(args.output.glob(f"concatenated_*_{split}_*"))
         if existing and not again:
             raise UserError(f"{existing[0]}: exists already; --overwrite replaces it")
-    {"files": convert_files, "ctxpro": convert_ctxpro, "contrapro": convert_contrapro}[args.kind](args)
+    args.convert(args)
 
 
 def convert_files(args: argparse.Namespace) -> None:
@@ -109,7 +110,3 @@ def convert_ctxpro(args: argparse.Namespace) -> None:
     report(args.split, files, len(documents), sum(map(len, documents)))
     for what, items in left_out.items():
         print(f"note: {len(items)} items were left out, {what}: {', '.join(items[:10])}{' ...' * (len(items) > 10)}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

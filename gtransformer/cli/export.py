@@ -41,7 +41,3 @@ def main(argv: list[str] | None = None) -> None:
         f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} "
         f"parameters, {size / 1e6:.1f} MB; search: {said}"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

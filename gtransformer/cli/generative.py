@@ -27,13 +27,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--items", type=Path, required=True, metavar="JSON", help="ctxpro, contrapro.json, or what convert wrote")
     add("-t", "--target-lang", required=True, help="of the translations, for splitting a line into sentences")
-    add(
-        "--hypotheses",
-        nargs="+",
-        required=True,
-        metavar="[NAME=]FILE",
-        help="one translation per system: a line or a document (<d>) per entry, whose last sentence is scored",
-    )
+    texts = "one translation per system: a line or a document (<d>) per item, whose last sentence is scored"
+    add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=texts)
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     return parser
 
@@ -67,7 +62,3 @@ def main(argv: list[str] | None = None) -> None:
         names = ", ".join(f"{item.id} ({item.expected!r})" for item in odd)
         print(f"note: {len(odd)} items without an expected word were left out: {names}")
     print(f"\nresults: {args.output}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

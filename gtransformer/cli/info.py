@@ -31,7 +31,3 @@ def main(argv: list[str] | None = None) -> None:
     found |= {"commit": current_commit() or "none", "user-dir": PACKAGE, "configs": config_directory()}
     width = max(map(len, found))
     print("\n".join(f"{name:{width}}  {value}" for name, value in found.items()))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

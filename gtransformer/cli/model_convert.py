@@ -53,7 +53,3 @@ def main(argv: list[str] | None = None) -> None:
         f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, {manifest['parameters']:,} "
         f"parameters, {size / 1e6:.1f} MB"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -14,10 +14,10 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.chain import read_settings
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

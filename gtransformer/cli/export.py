@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.provenance import provenance
 from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 
 

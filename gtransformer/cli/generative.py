@@ -14,11 +14,11 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.accuracy import sign_tests, suite_report
 from gtransformer.evaluation.generative import is_judged, judge, last_sentence, read_outputs
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import check_output, write_json
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

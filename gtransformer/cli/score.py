@@ -20,7 +20,6 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import COMMAND, comet_scores
 from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, compare_systems, name_systems, score_text, score_translations
@@ -29,6 +28,7 @@ from gtransformer.evaluation.side_by_side import page
 from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

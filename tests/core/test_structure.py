@@ -20,6 +20,7 @@ NETWORK = FAIRSEQ | {"modules", "data"}
 # all of the core.
 ALLOWED = {
     "installation": set(),
+    "provenance": {"installation"},
     "errors": {"installation"},
     "compat": set(),
     "files": BASE,
@@ -35,7 +36,7 @@ ALLOWED = {
     "tasks": NETWORK | {"files", "installation", "optim", "criterions", "models", "search"},
     "evaluation": TEXT | {"installation", "preprocess", "tasks", "optional"},
     "translation": TEXT | {"settings", "preprocess", "models", "search", "tasks"},
-    "run": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation"},
+    "run": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation", "provenance"},
 }
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it

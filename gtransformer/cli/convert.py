@@ -8,9 +8,11 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.preprocess.corpus import SPLITS
+from gtransformer.preprocess.characters import clean_line
+from gtransformer.preprocess.corpus import SPLITS, raw_file
 from gtransformer.preprocess.ctxpro import read_suite, with_translations, write_sources
 from gtransformer.preprocess.formats import FORMATS, Options, divided, read, write_split
+from gtransformer.preprocess.plain_text import write_documents
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -92,12 +94,14 @@ def report(split: str, files: Iterable[Path], documents: int, sentences: int) ->
 
 
 def convert_contrapro(args: argparse.Namespace) -> None:
-    """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
-    from gtransformer.evaluation.suite_files import LANGS, contrapro_documents
+    """Write the source documents of ContraPro: the context of each item, and its sentence at the end."""
+    from gtransformer.evaluation import suite_files
 
-    entries, documents = contrapro_documents(args.items, args.context, args.documents)
-    files = write_sources(args.output, args.split, LANGS, entries, documents, "contrapro")
-    report(args.split, files, len(documents), sum(map(len, documents)))
+    suite = suite_files.read_suite([args.items], args.context, args.documents)
+    documents = [[sentence for sentence in map(clean_line, item.source) if sentence] for item in suite.items]
+    path = raw_file(args.output, suite.langs, args.split, suite.langs[0])
+    write_documents(path, documents)
+    report(args.split, [path], len(documents), sum(map(len, documents)))
 
 
 def convert_ctxpro(args: argparse.Namespace) -> None:

@@ -23,8 +23,8 @@ from gtransformer.evaluation.prepared_split import find_instance_index, read_sid
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, compare_systems, name_systems, score_text, score_translations
-from gtransformer.evaluation.score_table import table
 from gtransformer.evaluation.side_by_side import page
+from gtransformer.evaluation.text_table import score_table
 from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> None:
     results = {system.name: system.to_json() for system in systems}
     result = {"baseline": systems[0].name, "systems": results, "significance": tests}
     write_json(output, (result if several else results[systems[0].name]) | provenance("score", argv))
-    print(table(systems, tests))
+    print(score_table(systems, tests))
     print(f"\nscores: {output}")
     if args.html:
         with atomic_write(args.html) as stream:

@@ -20,22 +20,13 @@ UNSPACED = frozenset({"zh", CHARACTERS, "ja-mecab", "ko-mecab"})
 COMET = "comet"  # computed by another program, without counts
 
 
-def bleu(tokenizer: str) -> BLEU:
-    """Return BLEU as computed by sacrebleu's command; the tokeniser "none" implies its ``--force``."""
-    return BLEU(tokenize=tokenizer, force=tokenizer == "none")
-
-
-def chrf(tokenizer: str) -> CHRF:
-    """Return chrF, which needs no tokeniser."""
-    return CHRF()
-
-
-def ter(tokenizer: str) -> TER:
-    """Return TER, case-insensitive; for languages without spaces with sacrebleu's ``asian_support``."""
-    return TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED)
-
-
-METRICS = {"bleu": bleu, "chrf": chrf, "ter": ter}  # sacrebleu's metric for one of its tokenisers
+# sacrebleu's metric for one of its tokenisers, as computed by its command: "none" implies its --force, and TER has its
+# own option for text without spaces. chrF needs no tokeniser.
+METRICS = {
+    "bleu": lambda tokenizer: BLEU(tokenize=tokenizer, force=tokenizer == "none"),
+    "chrf": lambda tokenizer: CHRF(),
+    "ter": lambda tokenizer: TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED),
+}
 DEFAULT_METRICS = tuple(METRICS)
 
 

@@ -83,17 +83,9 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object."""
-        return {
-            "split": self.split,
-            "source_lang": self.source_lang,
-            "target_lang": self.target_lang,
-            "hypotheses": str(self.hypotheses),
-            "hypotheses_sha256": sha256(self.hypotheses),
-            "counts": self.counts,
-            "borders": self.borders,
-            "alignment": self.alignment,
-            "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
-        }
+        scores = {reference: scores.to_json() for reference, scores in self.scores.items()}
+        texts = {"hypotheses": str(self.hypotheses), "hypotheses_sha256": sha256(self.hypotheses)}
+        return vars(self) | texts | {"scores": scores}
 
 
 def is_generated(path: Path) -> bool:

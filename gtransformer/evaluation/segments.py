@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import NamedTuple
 
 from gtransformer.data.instance_index import InstanceIndex, join
@@ -129,7 +128,10 @@ def segments_of_translations(
     taken = [one.taken(one.aligned(text)) for one, text in zip(translations, finished, strict=True)]
     # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
-    produced = _as_produced(translations, taken if overlapping else finished, len(reference))
+    produced: Documents = [[] for _ in reference]
+    texts = zip(translations, taken if overlapping else finished, strict=True)
+    for translation, text in sorted(texts, key=lambda pair: pair[0].span):
+        produced[translation.document] += text
     realigned: tuple[str, ...] = ()
     if alignment == MWER:
         realigned = (SENTENCES,)
@@ -146,7 +148,7 @@ def segments_of_translations(
         realigned = realigned and (SENTENCES, DOCUMENTS)
     instances = None
     if not overlapping:
-        spans = [reference[number][first : first + count] for number, first, count in (one.span for one in translations)]
+        spans = [reference[number][at : at + count] for number, at, count in (one.span for one in translations)]
         instances = Pairs(document_segments(finished), document_segments(spans))
     filled = [number for number, own in enumerate(scored) if own]
     return Segments(
@@ -159,17 +161,6 @@ def segments_of_translations(
         realigned=realigned,
         misaligned=sum(translation.misaligned for translation in translations),
     )
-
-
-def _as_produced(
-    translations: Sequence[TranslatedInstance], texts: Sequence[Sequence[str]], documents: int
-) -> Documents:
-    """Return each document's sentences, those of its instances in their order."""
-    parts: list[list[tuple[int, Sequence[str]]]] = [[] for _ in range(documents)]
-    for translation, text in zip(translations, texts, strict=True):
-        document, first, _ = translation.span
-        parts[document].append((first, text))
-    return [[sentence for _, text in sorted(own, key=itemgetter(0)) for sentence in text] for own in parts]
 
 
 def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], tokenizer: str) -> None:

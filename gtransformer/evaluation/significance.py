@@ -78,10 +78,8 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
     """Return (documents, counts): the counts of sentences, summed by document, in the order of documents."""
-    found, numbers = np.unique(documents, return_inverse=True)
-    sums = np.zeros((len(found), rows.shape[1]))
-    np.add.at(sums, numbers, rows)
-    return sums
+    _, first = np.unique(documents, return_index=True)
+    return np.add.reduceat(rows, first)
 
 
 def paired_test(

@@ -32,8 +32,7 @@ import regex
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, read_lines
-from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.ctxpro import SCORED, Entry, film
+from gtransformer.preprocess.ctxpro import Entry, film
 
 CONTRAPRO, LANGS = "ContraPro", ("en", "de")
 SEPARATOR = "_eos"
@@ -96,29 +95,6 @@ def read_suite(paths: Sequence[Path], context: int | None = None, documents: Pat
         f"{first}: no test set that is known: contrapro.json ('src segment', 'errors', ...), a directory with "
         "contrapro.text.en, ctxpro ('expected', 'rule', ...), or the format of Voita et al. ('src', 'dst', ...)"
     )
-
-
-def contrapro_documents(
-    path: Path, context: int | None = None, documents: Path | None = None
-) -> tuple[list[Entry], list[list[str]]]:
-    """Return ContraPro for generation: entries in the form of ctxpro's, and each one's source document.
-
-    The document is the context and the sentence, which is last. Arguments are as in ``read_suite``.
-    """
-    entries, sources = [], []
-    for item in read_suite([path], context, documents).items:
-        source = [sentence for sentence in map(clean_line, item.source) if sentence]
-        sources.append(source)
-        entries.append({
-            "src segment": source[-1],
-            "ref segment": item.candidates[item.correct][-1],
-            "rule": item.phenomenon,
-            "expected": item.expected,
-            "ante distance": item.distance,
-            "document id": item.film,
-            SCORED: len(source) - 1,
-        })  # fmt: skip
-    return entries, sources
 
 
 def _ctxpro_item(number: int, entry: Entry) -> Item:

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from gtransformer.cli.convert import main as convert
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suite_files import contrapro_documents, read_suite
+from gtransformer.evaluation.suite_files import read_suite
 from tests.support import SHARED
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
@@ -110,14 +111,15 @@ def test_the_published_sets_of_voita():
     assert {example.distance for example in suite.items} == {1, 2, 3}
 
 
-def test_contrapro_for_generation(tmp_path):
-    """Both forms: documents end in the item's sentence, empty context is left out, forms are as in the texts."""
-    entries, documents = contrapro_documents(write_text_form(tmp_path / "c"))
-    assert documents == [["one", "two", "It was old."], ["three", "I see it."]]
-    assert [(one["expected"], one["rule"]) for one in entries] == [("es", "es"), ("ihn", "ihn")]
-    assert [one["scored sentence"] for one in entries] == [2, 1]
+def test_contrapro_for_generation(tmp_path, capsys):
+    """Documents end in the item's sentence, empty context is left out; the expected word is as in the text."""
+    folder, output = write_text_form(tmp_path / "c"), tmp_path / "out"
+    assert convert(["contrapro", str(output), "--split=test", "--items", str(folder)]) == 0
+    documents = "<d>\none\ntwo\nIt was old.\n<d>\nthree\nI see it.\n"
+    assert (output / "concatenated_en2de_test_en.txt").read_text(encoding="utf-8") == documents
+    assert [(one.expected, one.phenomenon) for one in read_suite([folder]).items] == [("es", "es"), ("ihn", "ihn")]
     wrong = {"ref segment": "Ich sehe ihn", "errors": [{"contrastive": "Ich sehe sie"}]}
     path = write_json(tmp_path / "contrapro.json", [contrapro_entry(**wrong, **{"ref pronoun": "er"})])
-    (entry,), documents = contrapro_documents(path, 0)
-    assert documents == [["line 2"]] and entry["expected"] == "ihn"
-    assert (entry["rule"], entry["ante distance"], entry["document id"]) == ("it:er", 1, "d")
+    (item,) = read_suite([path], 0).items
+    assert item.source == ("line 2",) and item.expected == "ihn"
+    assert (item.phenomenon, item.distance, item.film) == ("it:er", 1, "d")

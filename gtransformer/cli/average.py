@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.last:
         paths = last_checkpoints(paths[0], args.last, args.or_fewer)
         if len(paths) < args.last:
-            print(f"warning: only {len(paths)} numbered checkpoint(s) exist; all of them were averaged", file=sys.stderr)
+            print(f"warning: only {len(paths)} numbered checkpoints exist; all were averaged", file=sys.stderr)
     check_output(args.output, paths)
     average(paths, args.output)
     print(f"{args.output}: the mean of {', '.join(path.name for path in paths)}")

@@ -76,5 +76,5 @@ def main(argv: list[str] | None = None) -> None:
         "items": [one.to_json() for one in outcomes],
     }
     write_json(args.output, result | provenance("contrastive", argv))
-    print(accuracy_table({suite.name: result}))
+    print(accuracy_table({suite.name: result}, {}))
     print(f"{context:.2f} sentences of context on average\n\nresults: {args.output}")

@@ -52,7 +52,8 @@ def main(argv: list[str] | None = None) -> None:
     tests = {name: sign_tests(first, outcomes) for name, outcomes in others}
     odd = [item for item in items if not is_judged(item)]
     references = [item.candidates[item.correct][-1] for item in items]
-    result = {"items": str(args.items), "left_out": [item.id for item in odd], "systems": systems, "significance": tests}
+    result = {"items": str(args.items), "left_out": [item.id for item in odd]}
+    result |= {"systems": systems, "significance": tests}
     shown = dict(systems)
     if all(references):
         result["reference"] = shown["(reference)"] = suite_report(judge(items, list(map(last, references))))

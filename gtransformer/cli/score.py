@@ -15,11 +15,10 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import COMMAND, comet_scores
 from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS
-from gtransformer.evaluation.prepared_split import find_instance_index, read_side
+from gtransformer.evaluation.prepared_split import RAW
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Evaluation, compare_systems, name_systems, score_text, score_translations
@@ -27,7 +26,7 @@ from gtransformer.evaluation.side_by_side import page
 from gtransformer.evaluation.text_table import score_table
 from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
+from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.provenance import provenance
 
 
@@ -40,8 +39,8 @@ def build_parser() -> argparse.ArgumentParser:
     plain = "instead of PREPARED: a reference as plain text (documents start with <d> or follow a blank line)"
     against("--reference-file", type=Path, metavar="FILE", help=plain)
     add("--split", default="test", help="which split of PREPARED was translated: train, valid or test (%(default)s)")
-    systems = "the translations to score, one file per system: what fairseq-generate wrote (PREFIX.jsonl, or its "
-    systems += "output with H-lines), or plain text, one sentence per line; the first is the baseline"
+    systems = "one file per system: what fairseq-generate wrote (PREFIX.jsonl, or its output with H-lines), or plain "
+    systems += "text, one sentence per line; the first is the baseline"
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=systems)
     references = "; ".join(f"{name}: {what}" for name, what in REFERENCES.items()) + " (%(default)s)"
     add("--reference", choices=[*REFERENCES, "both"], default="raw", help=references)
@@ -85,7 +84,10 @@ def main(argv: list[str] | None = None) -> None:
         system.name = name
     if args.comet:
         segments = [system.scores["raw"].segments for system in systems]
-        for system, found in zip(systems, comet_scores(args.comet, segments, read_sources(args)), strict=True):
+        shape = [len(document) for document in segments[0].text]
+        source = args.source_file or args.prepared / RAW / f"{args.split}.{systems[0].source_lang}"
+        sources = read_shaped(source, shape, args.reference_file or "the reference")
+        for system, found in zip(systems, comet_scores(args.comet, segments, sources), strict=True):
             system.scores["raw"].values[COMET] = found
     tests = compare_systems(systems) if args.test else {}
     results = {system.name: system.to_json() for system in systems}
@@ -108,15 +110,6 @@ def score_file(path: Path, args: argparse.Namespace, references: Sequence[str]) 
         return score_text(args.reference_file, path, **options)
     check_translated(path, args.prepared, args.split)
     return score_translations(args.prepared, args.split, path, references, **options)
-
-
-def read_sources(args: argparse.Namespace) -> Documents:
-    """Return the source text of the scored translations."""
-    if args.prepared:
-        instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
-        return read_side(args.prepared, instance_index, instance_index.source_lang)
-    documents, _ = read_plain(args.reference_file)
-    return read_shaped(args.source_file, [len(document) for document in documents], args.reference_file)
 
 
 if __name__ == "__main__":

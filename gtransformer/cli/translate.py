@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from tqdm import tqdm
 
@@ -28,16 +28,13 @@ from gtransformer.translation.keep import USUAL, Keep
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.splitter import SentenceSplitter
 
-if TYPE_CHECKING:
-    from gtransformer.translation.api import TranslatedLine
-
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
     parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    text = "plain text (.xz, .gz, too), the raw corpus of one language, or subtitles (.srt, .vtt, .ass); standard input "
-    add("input", nargs="?", default="-", metavar="FILE", help=f"{text}for - or nothing")
+    text = "plain text (.xz, .gz, too), the raw corpus of one language, or subtitles (.srt, .vtt, .ass); "
+    add("input", nargs="?", default="-", metavar="FILE", help=f"{text}standard input for - or nothing")
     add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add("-o", "--output", default="-", metavar="FILE", help="output file (default: standard output)")
     add("--format", choices=["text", "json"], default="text", help="json: one object a line")
@@ -95,8 +92,8 @@ def output_stream(name: str) -> AbstractContextManager[TextIO]:
     return nullcontext(sys.stdout)
 
 
-def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[TranslatedLine]]:
-    """Yield the translated lines window by window, with progress and remarks on standard error."""
+def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
+    """Yield the lines (``TranslatedLine``) window by window, with progress and remarks on standard error."""
     from gtransformer.translation.api import GTransformer
 
     for name in ("fairseq", "gtransformer.tasks"):

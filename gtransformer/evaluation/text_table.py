@@ -49,7 +49,7 @@ def sign_cell(part: Mapping[str, Any]) -> str:
     return f"+{part['better']} -{part['worse']} {shown}"
 
 
-def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping] | None = None) -> str:
+def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping]) -> str:
     """Return a row per system and phenomenon: accuracy, right items, these by distance, and the sign test.
 
     ``systems`` and ``tests`` are reports of ``accuracy.report`` by name.
@@ -62,11 +62,9 @@ def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping] 
             cells = [found, *(within.get(part, {}).get(distance) for distance in distances)]
             shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
             test = "-"
-            if tests and name in tests:
-                test = sign_cell(tests[name]["total"] if part == "all" else tests[name]["by_phenomenon"][part])
+            if name in tests:
+                test = sign_cell({**tests[name]["by_phenomenon"], "all": tests[name]["total"]}[part])
             rows.append([name, part, with_error(found), *shown, test])
-    if not tests:
-        rows = [row[:-1] for row in rows]
     return align(rows, range(2, len(rows[0])))
 
 

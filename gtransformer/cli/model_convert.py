@@ -48,8 +48,7 @@ def main(argv: list[str] | None = None) -> None:
     pair = args.source_lang, args.target_lang
     origin = provenance("model convert", argv)
     manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab)
-    size = sum(path.stat().st_size for path in args.output.iterdir())
     print(
         f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, {manifest['parameters']:,} "
-        f"parameters, {size / 1e6:.1f} MB"
+        "parameters"
     )

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
@@ -86,11 +87,12 @@ def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]],
 
     Items whose key is None are left out.
     """
-    groups: dict[str, list[T]] = {}
-    for item in sorted((item for item in items if key(item) is not None), key=key):
-        found = key(item)
-        groups.setdefault(bucket_name(found) if isinstance(found, int) else found, []).append(item)
-    return {name: count(group) for name, group in groups.items()}
+
+    def name_of(item: T) -> str:
+        return bucket_name(key(item)) if isinstance(key(item), int) else key(item)
+
+    known = sorted((item for item in items if key(item) is not None), key=key)
+    return {name: count(list(group)) for name, group in groupby(known, name_of)}
 
 
 def report(

@@ -55,6 +55,6 @@ def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) 
     found = LINE.findall(done.stdout)
     if len(found) != len(systems):
         said = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-        raise UserError(f"{program} failed: {said[-300:]}")
+        raise UserError(f"{program} failed: {said}")
     signature = first.signed(f"{COMMAND}|model:{MODEL}", SENTENCES)
     return [Score(float(score), signature, len(source)) for score in found]

@@ -6,8 +6,8 @@ A metric is a function of counts that are summed over segments, so that a signif
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -55,16 +55,12 @@ ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTEN
 
 @dataclass(frozen=True)
 class Score:
-    """One score of a corpus."""
+    """One score of a corpus. ``summary``: sacrebleu's, of BLEU with precisions, brevity penalty and lengths."""
 
     score: float
     signature: str
     segments: int
-    details: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict:
-        """Return the score as a JSON object."""
-        return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
+    summary: str = ""
 
 
 class SegmentStatistics:
@@ -95,12 +91,9 @@ class SegmentStatistics:
         return self.of_sums(_summed(self.rows[number] for number in segments))
 
     def whole(self) -> Score:
-        """Return the score of all segments; of BLEU also precisions, brevity penalty and lengths."""
+        """Return the score of all segments."""
         found = self._metric._compute_score_from_stats(_summed(self.rows))
-        names = {"precisions": "precisions", "bp": "brevity_penalty"}
-        names |= {"sys_len": "hypothesis_length", "ref_len": "reference_length"}
-        details = {shown: getattr(found, name) for name, shown in names.items() if hasattr(found, name)}
-        return Score(found.score, self.signature, len(self.rows), details)
+        return Score(found.score, self.signature, len(self.rows), str(found))
 
 
 def _summed(rows: Iterable[Sequence[float]]) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from pathlib import Path
 
 from gtransformer.data.dictionaries import RESERVED, dictionary_words
@@ -19,10 +18,10 @@ UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown 
 def find_instance_index(prepared: Path, split: str) -> Path:
     """Return the path of a split's instance index. Raises UserError, listing the existing splits, if there is none."""
     folder = prepared / "bin"
-    found = sorted(folder.glob(f"{glob.escape(split)}.*-*.instances.json"))
+    found = sorted(folder.glob(f"{split}.*-*.instances.json"))
     if len(found) != 1:
-        splits = ", ".join(sorted(path.name for path in folder.glob("*.instances.json"))) or "no split"
-        raise UserError(f"{prepared}: not a prepared corpus with one split {split!r}; it has {splits}")
+        splits = ", ".join(sorted(path.name for path in folder.glob("*.instances.json")))
+        raise UserError(f"{prepared}: not a prepared corpus with one split {split!r}; it has: {splits}")
     return found[0]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,28 +70,18 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     return found[::-1]
 
 
-def word_spans(sentence: str, tokenizer: str) -> list[tuple[int, int]]:
-    """Return the spans of a sentence's words: Latin words and numbers stay whole in Chinese text."""
-    unit = rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+"
-    return [found.span() for found in re.finditer(unit, sentence)]
-
-
 def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
     """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
 
     Words are separated by white space; with sacrebleu's tokenisers for languages without it, each character of their
-    scripts is one.
+    scripts is one, and Latin words and numbers stay whole.
     """
-    text, spans, own, start = " ".join(sentences), [], [], 0
-    for sentence in sentences:
-        spans += [(start + first, start + last) for first, last in word_spans(sentence, tokenizer)]
-        own.append(len(spans))
-        start += len(sentence) + 1
-    words = [text[first:last] for first, last in spans]
-    wanted = [[one[first:last] for first, last in word_spans(one, tokenizer)] for one in references]
-    cuts = cut_points(words, wanted, own)
-    pairs = zip(cuts[:-1], cuts[1:], strict=True)
-    return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairs]
+    word = re.compile(rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+")
+    text = " ".join(sentences)
+    spans = [found.span() for found in word.finditer(text)]
+    own = list(accumulate(len(word.findall(sentence)) for sentence in sentences))
+    cuts = cut_points(word.findall(text), [word.findall(reference) for reference in references], own)
+    return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairwise(cuts)]
 
 
 def read_any_number(path: str | Path, shape: list[int], like: Path) -> Documents:

@@ -25,7 +25,7 @@ from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, SPACE
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
+from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
 
 HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-generate's standard output
 
@@ -37,14 +37,9 @@ class Scores:
     values: dict[str, Score]
     segments: Segments = field(repr=False)
 
-    @property
-    def documents(self) -> Documents:
-        """The translation as documents of sentences, as text."""
-        return self.segments.text
-
     def to_json(self) -> dict:
         """Return all scores by name."""
-        return {name: score.to_json() for name, score in self.values.items()}
+        return {name: vars(score) for name, score in self.values.items()}
 
 
 @dataclass
@@ -78,7 +73,7 @@ class Evaluation:
             return None
         path = path or self.hypotheses.with_suffix(".txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
-        write_documents(path, next(iter(self.scores.values())).documents)
+        write_documents(path, next(iter(self.scores.values())).segments.text)
         return path
 
     def to_json(self) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def score_translations(
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
         raw = prepared / RAW / f"{split}.{langs[1]}"
         found = score_text(raw, hypotheses, tokenizer, metrics, alignment, langs[1], instance_index.dropped)
-        return replace(found, split=split, source_lang=langs[0], target_lang=langs[1], borders=None)
+        return replace(found, split=split, source_lang=langs[0], target_lang=langs[1])
     translations = read_generated(hypotheses, instance_index, prepared)
     if not all(translation.whole for translation in translations):
         alignment = ORDER  # of instances that overlap
@@ -225,7 +220,7 @@ def compare_systems(systems: Sequence[Evaluation]) -> dict[str, Any]:
     for reference, scores in systems[0].scores.items():
         segments = {system.name: system.scores[reference].segments for system in systems}
         results[reference] = {
-            key: {name: result.to_json() for name, result in compare(segments, key).items()}
+            key: {name: vars(result) for name, result in compare(segments, key).items()}
             for key in scores.values
             if key in DEFAULT_TITLES  # computed from counts that can be summed by document
         }

@@ -31,6 +31,7 @@ class Segments:
     """One translation against a reference at every level.
 
     Attributes:
+        sentences, documents, instances: segments, named as ``SENTENCES``, ``DOCUMENTS``, ``INSTANCES``.
         instances: None for plain text, and if instances overlap.
         positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
         text: the whole translation, with an empty string for a sentence that is in no instance.
@@ -49,10 +50,6 @@ class Segments:
     misaligned: int = 0
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
-    def pairs(self, level: str) -> Pairs | None:
-        """Return the segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
-        return getattr(self, level)
-
     def signed(self, signature: str, level: str) -> str:
         """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
         return f"{signature}|align:{MWER}" if level in self.realigned else signature
@@ -60,15 +57,14 @@ class Segments:
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
         """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
         if (metric, level) not in self._statistics:
-            pairs = self.pairs(level)
-            self._statistics[metric, level] = SegmentStatistics(metric, *pairs, self.tokenizer)
+            self._statistics[metric, level] = SegmentStatistics(metric, *getattr(self, level), self.tokenizer)
         return self._statistics[metric, level]
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
         """Return the scores of these metrics, in table order; over instances only if there are any."""
         found = {}
         for key, column in COLUMNS.items():
-            if column.metric in metrics and self.pairs(column.level) is not None:
+            if column.metric in metrics and getattr(self, column.level) is not None:
                 score = self.statistics(column.metric, column.level).whole()
                 found[key] = replace(score, signature=self.signed(score.signature, column.level))
         return found

@@ -41,22 +41,18 @@ class Layout:
     opening: int | None = None
     given: int | None = None
 
-    def source(self, sentences: TokenLists) -> list[int]:
-        """Return the encoder's input."""
-        return self._document(sentences)[0]
-
     def target(self, sentences: TokenLists) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """Return the decoder's input, its target tokens, and per sentence the span [first, end) of its target tokens.
 
         A decoder that starts from the document's own first token reads the whole document, as in training. Its last
         token predicts nothing, but counts for windows that depend on the length.
         """
-        tokens, spans = self._document(sentences)
+        tokens, spans = self.document(sentences)
         if self.opening is None:
             return [self.end, *tokens[:-1]], tokens, spans
         return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
-    def _document(self, sentences: TokenLists) -> tuple[list[int], list[tuple[int, int]]]:
+    def document(self, sentences: TokenLists) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the document's tokens, and the span of each sentence in them."""
         tokens: list[int] = []
         spans = []
@@ -174,7 +170,7 @@ class SentenceScorer:
         device = next(self.model.parameters()).device
         unique = list({id(request.source): request.source for request in requests}.values())
         rows = {id(source): row for row, source in enumerate(unique)}
-        sources = [self.layouts[0].source(source) for source in unique]
+        sources = [self.layouts[0].document(source)[0] for source in unique]
         encoder_out = self.model.encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),

@@ -13,13 +13,13 @@ degrees of freedom).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, SENTENCES
+from gtransformer.evaluation.metrics import COLUMNS, SENTENCES
 from gtransformer.evaluation.segments import Segments
 
 MIN_UNITS = 6  # the least p-value of five is 2 / 2^5, above 0.05
@@ -32,18 +32,13 @@ Score = Callable[[np.ndarray], np.ndarray]  # (samples, counts) sums over units 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's, in points; p-value and 95 % interval are None for too few units."""
+    """A system's score minus the baseline's, in points; p-value and 95 % interval are None for too few documents (``units``)."""
 
-    unit: str
     units: int
     difference: float
     interval: tuple[float, float] | None
     p_value: float | None
     signature: str
-
-    def to_json(self) -> dict:
-        """Return the result as a JSON object."""
-        return asdict(self)
 
 
 def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> dict[str, Difference]:
@@ -63,7 +58,7 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
     for name, several in runs.items():
         if len(several) != len(runs[baseline]):
             raise UserError(f"system {name}: give equally many translations (seeds) of all systems")
-        if any(one.pairs(column.level).references != like.pairs(column.level).references for one in several):
+        if any(getattr(one, column.level).references != getattr(like, column.level).references for one in several):
             raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
         rows[name] = sum(np.array(one.statistics(column.metric, column.level).rows, dtype=float) for one in several)
         if column.level == SENTENCES:
@@ -103,7 +98,7 @@ def paired_test(
 
     real = float(difference(np.zeros(count)))
     if count < MIN_UNITS:
-        return Difference(DOCUMENTS, count, real, None, None, f"too few documents|{signature}")
+        return Difference(count, real, None, None, f"too few documents|{signature}")
     exact = count <= MAX_EXACT_UNITS
     found = stats.permutation_test(
         (np.zeros(count), np.ones(count)),
@@ -117,7 +112,7 @@ def paired_test(
     half = float(stats.t.ppf(0.975, count - 1) * jackknife_error(baseline, system, score))
     how = "exact permutation" if exact else f"{samples} samples, seed:{SEED}, permutation"
     signature = f"two-sided, {how} of {count} documents|{signature}"
-    return Difference(DOCUMENTS, count, real, (real - half, real + half), float(found.pvalue), signature)
+    return Difference(count, real, (real - half, real + half), float(found.pvalue), signature)
 
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> float:

@@ -38,7 +38,7 @@ def with_error(part: Mapping[str, Any]) -> str:
 def difference_cell(part: Mapping[str, Any]) -> str:
     """Return a test's result from its JSON object: ``+0.31 [-0.02, +0.64] p 0.0612``."""
     if part["p_value"] is None:
-        return f"too few {part['unit']}"
+        return "too few documents"
     low, high = part["interval"]
     return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {part['p_value']:.2g}"
 

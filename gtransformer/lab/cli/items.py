@@ -97,7 +97,7 @@ def written(args: argparse.Namespace) -> dict:
     instance_index = InstanceIndex.load(find_instance_index(args.prepared, split))
     references = read_side(args.prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(args.prepared, split, args.hypotheses, metrics=(), alignment=args.align)
-    outcomes = judge(items, evaluation.scores["raw"].documents, references)
+    outcomes = judge(items, evaluation.scores["raw"].segments.text, references)
     return {"split": split, "counts": evaluation.counts, **written_report(items, outcomes)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Scores:
     """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over."""
 
     values: dict[str, Score]
-    segments: Segments = field(repr=False)
+    segments: Segments
 
     def to_json(self) -> dict:
         """Return all scores by name."""

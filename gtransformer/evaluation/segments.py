@@ -48,7 +48,7 @@ class Segments:
     tokenizer: str
     realigned: tuple[str, ...] = ()
     misaligned: int = 0
-    _statistics: dict = field(default_factory=dict, repr=False, compare=False)
+    _statistics: dict = field(default_factory=dict, repr=False)
 
     def signed(self, signature: str, level: str) -> str:
         """Return the signature of a score over ``level``; it states whether segments may have been cut again."""

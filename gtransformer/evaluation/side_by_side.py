@@ -11,7 +11,8 @@ from gtransformer.evaluation.metrics import SENTENCES
 from gtransformer.evaluation.score import Evaluation
 
 TEMPLATE = """{% macro marked(text, other) -%}
-{% for word in text.split() %}{{ word if word in other.split() else mark(word) }}{{ "" if loop.last else " " }}{% endfor %}
+{% for word in text.split() %}{{ word if word in other.split() else mark(word) }}
+{{- "" if loop.last else " " }}{% endfor %}
 {%- endmacro -%}
 {% macro mark(word) %}<mark>{{ word }}</mark>{% endmacro -%}
 <!doctype html>

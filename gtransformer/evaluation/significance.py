@@ -32,7 +32,10 @@ Score = Callable[[np.ndarray], np.ndarray]  # (samples, counts) sums over units 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's, in points; p-value and 95 % interval are None for too few documents (``units``)."""
+    """A system's score minus the baseline's, in points.
+
+    p-value and 95 % interval are None for too few documents (``units``).
+    """
 
     units: int
     difference: float

@@ -36,7 +36,7 @@ _OTHER_FORMAT = re.compile(
 
 _TABLE = "gtransformer convert files OUT --split train --input corpus.tsv --columns document en de -s en -t de"
 _JSON = (
-    "JSON, not plain text; make a table of its fields with jq -r '.[] | [.document, .en, .de] | @tsv' {name} > corpus.tsv "
+    "JSON, not plain text; make a table of its fields: jq -r '.[] | [.document, .en, .de] | @tsv' {name} > corpus.tsv "
     f"(JSON lines: without .[] |) and give it to {_TABLE}; without documents, a file for each language, by jq -r .en"
 )
 # What a file is, by how it begins, and the next command.

@@ -77,7 +77,8 @@ def test_lines_without_words():
 
 MANUAL = [
     "# The old house", "", "Mary finds her `red book` under two trees.", "- the dog sleeps near https://example.org/a_b",
-    "  1) the river and `a = b[1]` and www.example.org/c near the house", "|---|---|", "", "> the dog", "    `run --all`",
+    "  1) the river and `a = b[1]` and www.example.org/c near the house", "|---|---|", "", "> the dog",
+    "    `run --all`",
     "the old dog sleeps near a.b@example.org and the river", r"C:\Program Files\App\a.exe", "3,5", "🙂",
     "- ", "the dog", "jane@example.org, joe@example.org", "    the old house (http://example.org/?q=1).", "## 1. Mary",
     "* the red book; see `x`", "+ two trees",

@@ -290,18 +290,21 @@ class GTransformer:
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
         return [
-            TranslatedLine(line, join(parts, line.frame, self._between), ended)
+            TranslatedLine(line, join(parts, line.frame, self._between, ".。" if line.pieces else ""), ended)
             for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
         ]
 
 
-def join(parts: list[list[Translation]], frame: Sequence[str], between: str = " ") -> list[Translation]:
+def join(
+    parts: list[list[Translation]], frame: Sequence[str], between: str = " ", without: str = ""
+) -> list[Translation]:
     """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
     sentences.
 
     Args:
         frame: what stands before, between and after them; a line without words is only that.
         between: for its ``GAP``.
+        without: signs that are left out at the end of each: of pieces full stops, which the frame has.
     """
     if not frame:
         return []
@@ -309,6 +312,6 @@ def join(parts: list[list[Translation]], frame: Sequence[str], between: str = " 
     joined = []
     for rank in range(min(map(len, parts), default=1)):
         own = [part[rank] for part in parts]
-        texts = [one.text + after for one, after in zip(own, frame[1:], strict=True)]
+        texts = [one.text.rstrip(without) + after for one, after in zip(own, frame[1:], strict=True)]
         joined.append(Translation("".join([frame[0], *texts]), sum(one.score for one in own)))
     return joined

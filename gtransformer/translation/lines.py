@@ -64,6 +64,7 @@ class InputLine:
         frame: what stands before, between (``GAP``) and after their translations: blanks and a list mark; of
             a line without words all of it.
         spans: what placeholders stand for in the sentences (``keep``).
+        pieces: the sentences are pieces of one, without the signs at their ends (``in_pieces``).
         tokens: their subwords; a sentence longer than the model's positions is split into several parts.
     """
 
@@ -73,6 +74,7 @@ class InputLine:
     sentences: list[str] = field(default_factory=list)
     frame: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)
+    pieces: bool = False
     tokens: list[list[str]] = field(default_factory=list)
 
     @property
@@ -163,7 +165,7 @@ def in_pieces(line: InputLine, keep: Keep) -> InputLine:
                 frame[-1] += before
                 pieces.append(piece)
                 frame.append(after)
-    return InputLine(line.text, line.position, False, pieces, frame)
+    return InputLine(line.text, line.position, False, pieces, frame, pieces=True)
 
 
 def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:

@@ -50,8 +50,10 @@ def test_in_pieces():
     (line,) = read_text([source], lambda sentences: [one.split() for one in sentences], split, keep=keep)
     assert line.sentences == ["See", "3) or", "then"]
     assert line.frame == ["  - ", " `a`, `b` (", " www.x.org/c\0", " `d`."]
-    translations = [[Translation(sentence.upper(), -1.0)] for sentence in line.sentences]
-    assert join(translations, line.frame, "|") == [Translation("  - SEE `a`, `b` (3) OR www.x.org/c|THEN `d`.", -3.0)]
+    assert line.pieces
+    translations = [[Translation(f"{sentence.upper()}.", -1.0)] for sentence in line.sentences]
+    joined = Translation("  - SEE `a`, `b` (3) OR www.x.org/c|THEN `d`.", -3.0)
+    assert join(translations, line.frame, "|", ".") == [joined]
 
 
 def test_what_is_lost_or_doubled_is_not_restored():

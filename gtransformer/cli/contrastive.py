@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import check_output, write_json
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
     pair = settings["source_lang"], settings["target_lang"]
     if not suite.langs:
         raise UserError(f"{args.items[0]}: {suite.name} has no wrong translations; see gtransformer generative")
-    if tuple(map(plain_language, pair)) != suite.langs:
+    if tuple(map(two_letters, pair)) != suite.langs:
         raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [

@@ -83,7 +83,7 @@ class Comparison(Planner):
         for name, recipe in self.recipe_set.corpora.items():
             changes, after = list(self.changes), []
             if lender := self.recipe_set.lender(name):
-                changes += ["prepare.bpe-merges=", f"prepare.vocabulary={self.prepared(lender)}"]
+                changes += [f"prepare.vocabulary={self.prepared(lender)}"]
                 after.append(f"prepare-{self.prepared(lender).name}")
             options = recipe.options("prepare")
             settings = {"corpus": files, "options": options, "task": recipe.options("task")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -19,7 +18,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--last", type=int, metavar="N", help="the last N numbered checkpoints of the folder")
     parser.add_argument(
-        "--or-fewer", action="store_true", help="if the folder has fewer, average them and print a warning"
+        "--or-fewer", action="store_true", help="if the folder has fewer, average those"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     return parser
@@ -35,11 +34,9 @@ def main(argv: list[str] | None = None) -> None:
     paths = args.checkpoints
     if args.last:
         paths = last_checkpoints(paths[0], args.last, args.or_fewer)
-        if len(paths) < args.last:
-            print(f"warning: only {len(paths)} numbered checkpoints exist; all were averaged", file=sys.stderr)
     check_output(args.output, paths)
     average(paths, args.output)
-    print(f"{args.output}: the mean of {', '.join(path.name for path in paths)}")
+    print(f"{args.output}: the mean of {len(paths)} checkpoints, {', '.join(path.name for path in paths)}")
 
 
 if __name__ == "__main__":

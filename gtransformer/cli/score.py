@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> None:
     several = len(named) > 1
     if (args.test and not several) or (args.html and len(named) != 2):
         raise UserError("--test compares systems, --html shows two of them; give them to --hypotheses")
-    first = next(iter(named.values()))
+    first, *_ = named.values()
     name = "comparison.json" if several else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
     for path in filter(None, (output, args.text, args.html)):

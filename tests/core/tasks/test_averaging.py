@@ -93,7 +93,7 @@ def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict):
 def test_the_command(saved: Path, capsys):
     output = saved / "folder" / "mean.pt"
     assert main([str(saved), "--last", "2", "--output", str(output)]) == 0
-    assert "the mean of checkpoint_3_10.pt, checkpoint10.pt" in capsys.readouterr().out
+    assert "the mean of 2 checkpoints, checkpoint_3_10.pt, checkpoint10.pt" in capsys.readouterr().out
     by_name = saved / "named.pt"
     main([*(str(saved / f"{name}.pt") for name in ("checkpoint_3_10", "checkpoint10")), "-o", str(by_name)])
     assert torch.load(by_name)["model"]["norm"].equal(torch.load(output)["model"]["norm"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.provenance import provenance
 from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 
 
@@ -36,14 +36,9 @@ def main(argv: list[str] | None = None) -> None:
     origin = provenance("export", argv)
     search = SearchOptions().given(search_of(search_of_run(args.source)))
     manifest = export(sources, args.output, search.given(vars(args)), origin)
-    size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
     said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items())
     print(
         f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} "
-        f"parameters, {size / 1e6:.1f} MB; search: {said}"
+        f"parameters; search: {said}"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

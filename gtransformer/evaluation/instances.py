@@ -38,7 +38,8 @@ class Capacity:
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         begin = np.repeat(firsts, ends - firsts)
         if self.tokens is not None:
-            borders = self._borders(source, target)
+            costs = np.maximum(source, target) if self.longer_side else target
+            borders = np.concatenate([[0], np.cumsum(costs)])  # tokens in front of each sentence
             earliest = np.searchsorted(borders, borders[1:] - self.tokens)  # from here on the tokens fit
             begin = np.maximum(begin, np.minimum(earliest, end - 1))
         sides = [
@@ -54,11 +55,6 @@ class Capacity:
         lengths = [np.array(side, dtype=np.int64) for side in (source, target)]
         made = self.last_ones(*lengths, [(0, len(source))])
         return len(source) - int(made.source[-1, 0]), len(source) - int(made.target[-1, 0])
-
-    def _borders(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return (sentences + 1,) int64 numbers of tokens in front of each sentence."""
-        costs = np.maximum(source, target) if self.longer_side else target
-        return np.concatenate([[0], np.cumsum(costs)])
 
 
 def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:

@@ -9,6 +9,7 @@ differs: quotation marks are counted in the whole instance, so a missing one inv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from gtransformer.data.instance_index import InstanceIndex, join
@@ -67,7 +68,9 @@ def render(
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        texts = by_instance(produced, open_text(prepared, lang).decode)
+        # All at once, as Moses' scripts require.
+        lines = iter(open_text(prepared, lang).decode(list(chain.from_iterable(produced))))
+        texts = [list(islice(lines, len(sentences))) for sentences in produced]
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang)
     text = ReleaseText(prepared, lang)
@@ -80,12 +83,6 @@ def render(
     documents = join(taken_from(translations, instance_index), wanted)
     reference = [[sentence or "" for sentence in document] for document in documents]
     return reference, [text.instance(sentences) for sentences in produced], "13a"
-
-
-def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
-    """Apply ``finish`` (as many lines out as in) to all instances' sentences at once, as Moses' scripts require."""
-    lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
-    return [[next(lines) for _ in sentences] for sentences in instances]
 
 
 class ReleaseText:

@@ -20,6 +20,7 @@ PLUGIN = {"compat", "criterions", "optim", "tasks", "plugin"}  # what fairseq se
 # all of the core.
 ALLOWED = {
     "installation": set(),
+    "provenance": {"installation"},
     "errors": {"installation"},
     "files": BASE,
     "settings": BASE | {"files"},
@@ -33,7 +34,7 @@ ALLOWED = {
     "translation": NETWORK | {"files", "preprocess", "models", "search"},
 }
 ALLOWED |= dict.fromkeys(PLUGIN, ALLOWED.keys() | PLUGIN)
-ALLOWED["run"] = TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation"}
+ALLOWED["run"] = TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation", "provenance"}
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it
 ABOVE_ALL = {"gtransformer", "__main__"}

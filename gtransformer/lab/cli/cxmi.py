@@ -19,10 +19,10 @@ from tqdm import tqdm
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,11 +16,11 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import write_json
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -97,7 +97,7 @@ def written(args: argparse.Namespace) -> dict:
     instance_index = InstanceIndex.load(find_instance_index(args.prepared, split))
     references = read_side(args.prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(args.prepared, split, args.hypotheses, metrics=(), alignment=args.align)
-    outcomes = judge(items, evaluation.scores["raw"].documents, references)
+    outcomes = judge(items, evaluation.scores["raw"].segments.text, references)
     return {"split": split, "counts": evaluation.counts, **written_report(items, outcomes)}
 
 

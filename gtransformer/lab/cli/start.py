@@ -14,10 +14,10 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import PARAMETERS, check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
+from gtransformer.provenance import device_name, provenance
 
 GATES = ["neutral", 3.0, "paper"]
 

@@ -50,7 +50,7 @@ class BatchScorer(SentenceScorer):
         device, (before, after) = next(self.model.parameters()).device, self.layouts
         encoder, decoder = self.model.encoder, self.model.decoder
         rows = [*requests[0].before, requests[0]]
-        sources = [before.source(one.source) for one in rows]
+        sources = [before.document(one.source)[0] for one in rows]
         encoder_out = encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),

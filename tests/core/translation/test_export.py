@@ -220,7 +220,7 @@ def test_works_without_the_checkout(saved_model, tmp_path):
         (tmp_path / "site" / f"{name}.py").write_text(f"raise ImportError('{name}')")
     shutil.copytree(saved_model, tmp_path / "moved")
     (tmp_path / "text").write_text("\n".join(TEXT))
-    line = [sys.executable, "-m", "gtransformer.cli.translate", "--model", "moved", "text", "--cpu", "--quiet"]
+    line = [sys.executable, "-m", "gtransformer", "translate", "--model", "moved", "text", "--cpu", "--quiet"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)

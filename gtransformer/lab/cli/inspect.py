@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, write_json
 from gtransformer.preprocess.plain_text import input_lines
+from gtransformer.provenance import provenance
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options
 

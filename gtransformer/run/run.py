@@ -35,7 +35,6 @@ from gtransformer.run.paths import BEST, corpus_directory, model_file, run_direc
 from gtransformer.run.recipe import FILES, Options, Recipe, beside, load_recipe
 from gtransformer.run.stage import run_stage, was_run
 from gtransformer.settings import dashed
-from gtransformer.tasks.generation import NONE
 
 STAGES = ("prepare", "train", "generate", "score")
 # In section generate: START makes the model that training started from the first pass; else a file is named.
@@ -201,7 +200,6 @@ class Run:
             "path": self.checkpoint,
             "gen-subset": self.split,
             "gen-output": self.directory / self.split,
-            "scoring": NONE,  # the stage score does it; fairseq would score subwords
             **self.recipe.options("task", "generate"),
         }
         if options.get(FIRST_PASS) == START:

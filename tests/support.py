@@ -20,8 +20,8 @@ from gtransformer.models.gtransformer import GTransformerConfig, GTransformerMod
 from gtransformer.modules.attention import Pattern, make_pattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import by_document, by_sentence
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.task import TranslationDocTask
 
 ROOT = Path(__file__).resolve().parents[1]
 # What all figures of the smallest study share: common.yaml of a folder of studies.

@@ -29,11 +29,11 @@ from gtransformer.lab.analysis.entropy import EntropyMeter
 from gtransformer.lab.analysis.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.generation import check_alone, translates_last_sentence_only
+from gtransformer.plugin.loading import Loader
+from gtransformer.plugin.task import TranslationDocTask
+from gtransformer.plugin.trained import AS_IT_IS, load_trained
 from gtransformer.search.generator import as_read
-from gtransformer.tasks.generation import check_alone, translates_last_sentence_only
-from gtransformer.tasks.loading import Loader
-from gtransformer.tasks.trained import AS_IT_IS, load_trained
-from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, TranslationDocTask]:

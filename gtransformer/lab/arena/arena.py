@@ -47,11 +47,11 @@ from gtransformer.lab.planner import (
     text_measure,
 )
 from gtransformer.lab.recipe_set import RAW, RecipeSet, outside_files, raw_digests, split_files
+from gtransformer.plugin.checkpoints import read_state
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Options, Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.run import FIRST_PASS, START
-from gtransformer.tasks.checkpoints import read_state
 
 DEMO = "demo"  # name of the generated corpus, which has a set by distance of context
 # Recipe options that an arena sets itself, and the option that they come from.

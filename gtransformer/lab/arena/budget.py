@@ -14,10 +14,10 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab.arena.systems import DEFAULT_UPDATES
 from gtransformer.optional import import_user_dir
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.run.commands import frequencies, to_arguments
 from gtransformer.run.recipe import Options, Recipe
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
 MINIMUM = {UPDATES: 1, MINUTES: 0.01, TOKENS: 1}

@@ -18,9 +18,9 @@ from gtransformer.lab.arena.statistics import DISTANCE_BOTH, accuracies, context
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.lab.records import REFERENCE, Translations, pack, with_interval
+from gtransformer.plugin.task import GPU_PEAK
 from gtransformer.provenance import provenance
 from gtransformer.search.strategies import FULL
-from gtransformer.tasks.translation_doc import GPU_PEAK
 
 # Time of decoding and of a first pass, as logged by their programs.
 DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")

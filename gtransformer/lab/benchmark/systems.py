@@ -16,7 +16,6 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.names import (
@@ -35,15 +34,16 @@ from gtransformer.lab.benchmark.names import (
 from gtransformer.lab.benchmark.step_costs import StepCosts, measure_machine
 from gtransformer.models.window import SENTENCE
 from gtransformer.modules.kernels import quantise
-from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.finetuning import freeze_pretrained
+from gtransformer.plugin.generation import task_generator
 from gtransformer.plugin.models import ARCHITECTURES
+from gtransformer.plugin.optimizers import FusedAdam
+from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
 from gtransformer.search.strategies import FULL, PARALLEL
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import freeze_pretrained
-from gtransformer.tasks.generation import task_generator
-from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UNLIMITED = 1 << 20
 

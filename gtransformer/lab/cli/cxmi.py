@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     from gtransformer.lab.items.batch_scores import BatchScorer, load_item_scorer
     from gtransformer.lab.items.split_instances import corpus_instances
-    from gtransformer.tasks.options import BATCH
+    from gtransformer.plugin.options import BATCH
 
     for output in filter(None, (args.output, args.words)):
         check_output(output, [args.path])

@@ -14,7 +14,7 @@ from torch import Tensor
 from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows
 from gtransformer.plugin.load_model import load_model, load_scorer
-from gtransformer.tasks.options import BATCH, wants_document
+from gtransformer.plugin.options import BATCH, wants_document
 
 
 @dataclass(frozen=True)

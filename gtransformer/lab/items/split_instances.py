@@ -14,11 +14,11 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.sentence_scores import TokenLists
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.loading import Loader, regrouped
+from gtransformer.plugin.options import Options
 from gtransformer.plugin.sentences import SentenceSpan
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.loading import Loader, regrouped
-from gtransformer.tasks.options import Options
-from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.plugin.task import TranslationDocTask
 
 # Where an item is scored: inside an instance of the split, or as the last sentence of its own one.
 INSTANCE, LAST = "instance", "last"

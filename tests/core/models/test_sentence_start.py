@@ -11,7 +11,6 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.lab.analysis.attention import inspect
@@ -19,9 +18,10 @@ from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks import sentence_start
-from gtransformer.tasks.sentence_start import start_from_sentence_model
-from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.plugin import sentence_start
+from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.sentence_start import start_from_sentence_model
+from gtransformer.plugin.task import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
 from tests.support import pad_batch, relative_error, task_config, tiny_model

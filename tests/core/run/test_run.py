@@ -11,13 +11,13 @@ from gtransformer.cli import average
 from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
+from gtransformer.plugin.checkpoints import AVERAGE
 from gtransformer.run import run as module
 from gtransformer.run.commands import device_options
 from gtransformer.run.paths import RUNS
 from gtransformer.run.recipe import language_changes, load_recipe, recipe_names
 from gtransformer.run.run import STAGES, stages_of
 from gtransformer.run.stage import search_of_run
-from gtransformer.tasks.checkpoints import AVERAGE
 from tests.core.run.locations import made, parse, prepare, write_raw
 
 pytestmark = pytest.mark.slow

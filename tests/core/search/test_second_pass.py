@@ -12,8 +12,8 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.plugin.generation import task_generator
 from gtransformer.search.sequential import SecondPass
-from gtransformer.tasks.generation import task_generator
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of

@@ -19,7 +19,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.modules.processor import has_int8
-from gtransformer.plugin.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.provenance import provenance
 from gtransformer.translation.api import GTransformer
 

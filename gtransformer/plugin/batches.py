@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from fairseq.data.iterators import EpochBatchIterator
@@ -30,14 +31,11 @@ def batch_iterator(
     required_batch_size_multiple: int = 1,
     seed: int = 1,
     num_shards: int = 1,
-    shard_id: int = 0,
-    num_workers: int = 0,
     epoch: int = 1,
     data_buffer_size: int = 0,
     disable_iterator_cache: bool = False,
-    skip_remainder_batch: bool = False,
-    grouped_shuffling: bool = False,
     update_epoch_batch_itr: bool = False,
+    **options: Any,
 ) -> EpochBatchIterator:
     """Return the iterator over a dataset; arguments as of ``FairseqTask.get_batch_iterator``.
 
@@ -49,20 +47,18 @@ def batch_iterator(
     reused = not disable_iterator_cache and not update_epoch_batch_itr and task.can_reuse_epoch_itr(dataset)
     if reused and dataset in task.dataset_to_epoch_iter:
         return task.dataset_to_epoch_iter[dataset]
-    together = task.options.sentences_together
-    if together is not None:
-        max_tokens, max_sentences = None, together
     dataset.set_epoch(epoch)
     indices = dataset.ordered_indices(seed + (1 if reused else epoch))
     if max_positions is not None:
-        longest = max_positions if task.longest is None else task.longest
-        indices = task.filter_indices_by_size(indices, dataset, longest, ignore_invalid_inputs)
+        indices = task.filter_indices_by_size(indices, dataset, task.longest or max_positions, ignore_invalid_inputs)
     if len(dataset) and not len(indices):
         raise UserError(
             f"{task.cfg.data}: all {len(dataset)} instances have more tokens than the model has positions; prepare "
             "shorter ones"
         )
-    batches = dataset.batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple)
+    together = task.options.sentences_together
+    limits = (max_tokens, max_sentences) if together is None else (None, together)
+    batches = dataset.batch_by_size(indices, *limits)
     iterator = EpochBatchIterator
     if dataset.documents is not None:
         iterator, batches = DocumentIterator, shared_by_document(batches, dataset, num_shards)
@@ -72,15 +68,12 @@ def batch_iterator(
         batch_sampler=batches,
         seed=seed,
         num_shards=num_shards,
-        shard_id=shard_id,
-        num_workers=num_workers,
         epoch=epoch,
         buffer_size=data_buffer_size,
-        skip_remainder_batch=skip_remainder_batch,
-        grouped_shuffling=grouped_shuffling,
         # Workers of an iterator for one epoch would stay, with its data, until Python collects cycles.
         reuse_dataloader=reused,
         persistent_workers=reused,
+        **options,
     )
     if reused:
         task.dataset_to_epoch_iter[dataset] = made

@@ -1,4 +1,4 @@
-"""Checkpoint files: the options that they record, and their mean."""
+"""Trained models: checkpoint files, the options that they record, their mean; a model and its task."""
 
 from __future__ import annotations
 
@@ -7,65 +7,68 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.models import FairseqEncoderDecoderModel
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from gtransformer.errors import UserError
+from gtransformer.data.batching import SIZE
+from gtransformer.data.instances import STORED
+from gtransformer.errors import UserError, explain
 from gtransformer.files import atomic_write, read_json
 from gtransformer.models.saved import CONFIG, SYSTEM, read_parameters
 from gtransformer.plugin.config import TranslationDocConfig
-from gtransformer.search.strategies import AUTO
+from gtransformer.search.strategies import AUTO, FULL
 
-# Options that do not change parameters: with other values a model would load, but compute something else.
-STRUCTURE = (
-    *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
-    "activation_fn",
-    "no_scale_embedding",
-    "no_token_positional_embeddings",
-    "sentence_marks",
-    "sinusoids",
-)
 LAST = "checkpoint_last.pt"
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
 NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update
+# Options for translating given instances as they are, whatever instances the model was trained on.
+AS_GIVEN = {
+    "instances": STORED,
+    "instance_tokens": None,
+    "context_sentences": None,
+    "target_context_sentences": None,
+    "context_loss": "on",
+    "batch_order": SIZE,
+    "strategy": FULL,
+    "window_tokens": None,
+    "eval_bleu": False,
+    "gen_output": None,
+}
+# Options for measuring on unchanged text: no word dropout, and no added or omitted instances.
+AS_IT_IS = {
+    "doc_noise_mask": 0.0,
+    "more_training_data": None,
+    "training_weights": None,
+    "max_pair_tokens": None,
+}
 
 
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the model's and task's options in a fairseq checkpoint; empty sections for an unreadable file."""
-    try:
-        state = load_lazily(path)
-    except Exception:  # a damaged file makes the loader raise anything; fairseq will report it
-        state = {}
-    return settings_of(state)
+    """Return the model's and task's options in a fairseq checkpoint or model directory."""
+    return settings_of(read_state(path))
 
 
-def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
-    """Return the content of a fairseq checkpoint. Raise UserError if it cannot be read or holds no model."""
-    try:
-        state = load_lazily(path)
-    except Exception as error:  # a damaged file makes the loader raise anything
-        raise UserError(f"{path}: cannot be read as {wanted} ({error}); give another") from None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
-        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
-    return state
+def read_state(path: Path) -> dict[str, Any]:
+    """Return the content of a fairseq checkpoint, or a model directory as one, on the CPU.
 
-
-def load_lazily(path: Path) -> Any:
-    """Load a checkpoint on the CPU, memory-mapped if its format allows it, or a model directory as one.
-
-    Raises PyTorch's errors.
+    Memory-mapped if the format allows it. Raises UserError if it cannot be read or holds no model.
     """
     if path.is_dir():
         return checkpoint_of(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except RuntimeError as error:
-        if "mmap can only be used" not in str(error):
-            raise
-    return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))  # since PyTorch 1.6
+    except Exception as error:  # a damaged file makes the loader raise anything
+        raise UserError(f"{path}: cannot be read as a checkpoint of fairseq ({error}); give another") from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
+        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
+    return state
 
 
 def checkpoint_of(directory: Path) -> dict[str, Any]:
@@ -156,3 +159,27 @@ def average(paths: Sequence[Path], output: Path) -> None:
             total[name] /= len(paths)
     with atomic_write(output, "wb") as stream:
         torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
+
+
+def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:
+    """Load the model of a checkpoint or model directory, in evaluation mode, and its fairseq task.
+
+    Args:
+        overrides: values that replace the stored configuration's (``data="prepared/bin"``).
+
+    Raises UserError if the file is missing or damaged, does not fit the dictionaries, or is no encoder-decoder model.
+    """
+    try:
+        state = None
+        if Path(checkpoint).is_dir():
+            state = read_state(Path(checkpoint))
+            state["cfg"] = OmegaConf.create(state["cfg"])
+            overwrite_args_by_name(state["cfg"], overrides)
+        (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides, state=state)
+    except Exception as error:  # a damaged file, or another model's, makes the loader raise anything
+        message = explain(error)
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(message or f"checkpoint {checkpoint} cannot be loaded: {reason}") from error
+    if not isinstance(model, FairseqEncoderDecoderModel):
+        raise UserError(f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another one")
+    return model.eval(), task

@@ -8,7 +8,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
+from gtransformer.data.batching import ORDERS, SIZE
 from gtransformer.data.instances import INSTANCE_KINDS, KINDS, STORED
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
@@ -48,8 +48,6 @@ class TranslationDocConfig(TranslationConfig):
         "in generation, on: exactly as many sentences as the source has; off: the model decides; auto: off with "
         "--doc-mode full unless a --strategy decodes documents in windows, else on",
     )
-    doc_constraint: bool = option(False, "the same as --sentence-rule on")
-    prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
     instances: ChoiceEnum(INSTANCE_KINDS) = option(
         STORED,
         f"which sentences form an instance, whatever the corpus was prepared with; {_each(KINDS)}. Without an instance "
@@ -89,11 +87,6 @@ class TranslationDocConfig(TranslationConfig):
         SIZE,
         "size: instances of similar length; document: consecutive instances of one document in order, and a batch ends "
         "with the document; each of several processes has its own documents",
-    )
-    shuffled_context: ChoiceEnum(SHUFFLES) = option(
-        NOTHING,
-        "in training, to measure the value of context, with --batch-order document: global: each batch has random "
-        "instances of the whole corpus, others in every epoch",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"

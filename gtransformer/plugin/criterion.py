@@ -14,7 +14,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from torch import Tensor
 
-from gtransformer.data.batch_fields import MASKED, counted
+from gtransformer.data.batch_fields import ROWS
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
 WORD_NLL, WORDS = "word_nll", "words"  # in validation logs: without forced symbols, and the number of these tokens
@@ -40,8 +40,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])
-        if MASKED in sample:  # only then real tokens include padding; a search for it would synchronise with the GPU
-            features, targets = counted(features, targets, self.padding_idx)
+        if ROWS in sample:  # from the data set: a search for padding would synchronise with the GPU
+            features, targets = (one.index_select(0, sample[ROWS]) for one in (features, targets))
         with decoder.autocast():
             product = decoder.output_product(features, targets)
             loss, nll = fused_cross_entropy(*product, self.eps)

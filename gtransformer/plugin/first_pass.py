@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
@@ -21,55 +20,27 @@ from gtransformer.data.sides import Sides
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.files import CHECKPOINT_ENDING
-from gtransformer.plugin.checkpoints import read_settings
-from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.checkpoints import AS_GIVEN, load_trained, read_settings
 from gtransformer.plugin.loading import binarised_prefix
-from gtransformer.plugin.trained import AS_GIVEN, load_trained
-from gtransformer.search.beam import decodes_stepwise
+from gtransformer.plugin.options import check_languages
 from gtransformer.search.generator import in_batches
 from gtransformer.search.strategies import ON
 
 logger = logging.getLogger(__name__)
 
 MAX_TOKENS = 4096  # source tokens of a batch
-Location = tuple[int, int]  # document and sentence in it, from 0
+Translations = dict[tuple[int, int], Tensor]  # (words,) int64 by document and sentence in it, from 0
 
 
-class FirstPass:
-    """The contexts of ``SecondPass``: called with a batch, it returns the prefixes of its translations.
-
-    Args:
-        dataset: its instances have one target sentence, and the source sentence with previous ones.
-        translations: the words of every sentence of the split, (n,) int64, by its location.
-        dictionary: target dictionary.
-    """
-
-    def __init__(self, dataset: DocumentPairDataset, translations: dict[Location, Tensor], dictionary: Dictionary):
-        self.spans, self.source = dataset.spans(), dataset.src.ranges
-        self.translations, self.dictionary = translations, dictionary
-
-    def __call__(self, sample: dict) -> list[Tensor]:
-        found = []
-        for number in sample["id"].tolist():
-            span, (first, last) = self.spans[number], self.source[number].tolist()
-            at = span.first_sentence
-            before = [self.translations[span.document, one] for one in range(at - (last - first - 1), at)]
-            found.append(with_boundaries(before, self.dictionary))
-        return found
-
-
-def with_boundaries(sentences: Sequence[Tensor], dictionary: Dictionary) -> Tensor:
-    """Concatenate ``<s> words </s>`` of each sentence: (length,) int64."""
-    bos, eos = torch.tensor([dictionary.bos()]), torch.tensor([dictionary.eos()])
-    return torch.cat([bos[:0], *(part for words in sentences for part in (bos, words, eos))])
-
-
-def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> FirstPass:
+def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> Callable[[dict], list[Tensor]]:
     """Read the first translations of the split that a task has loaded, or make them with a sentence model.
 
     Args:
         models: of the second pass.
         args: options of search.
+
+    Returns:
+        the ``contexts`` of ``SecondPass``: for a batch the translations that precede each of its sentences.
 
     Raises UserError if no data are loaded, and for translations of another split.
     """
@@ -77,17 +48,41 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     if len(task.datasets) != 1:
         raise UserError(f"--first-pass {path}: translates one split of a prepared corpus at a time (--gen-subset)")
     ((split, dataset),), began = task.datasets.items(), time.monotonic()
+    spans, ranges = dataset.spans(), dataset.src.ranges.tolist()
     if path.suffix == CHECKPOINT_ENDING:
-        model = SentenceModel(path, task, next(models[0].parameters()))
         # Each sentence is the last one of an instance's source.
-        sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
-        spans = [(span.document, span.first_sentence) for span in dataset.spans()]
-        translations = dict(zip(spans, model.translate(sources, args), strict=True))
+        sources = [dataset.src.sentences.tokens(last - 1, last) for _, last in ranges]
+        locations = [(span.document, span.first_sentence) for span in spans]
+        found = translated(path, task, next(models[0].parameters()), sources, args)
+        translations = dict(zip(locations, found, strict=True))
     else:
-        words = read_words(path, task, split)
-        translations = {sentence: target_words(text, task.sides) for sentence, text in words.items()}
+        translations = read_first_pass(path, task, split)
     logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
-    return FirstPass(dataset, translations, task.target_dictionary)
+    bos, eos = (torch.tensor([symbol]) for symbol in (task.target_dictionary.bos(), task.target_dictionary.eos()))
+
+    def contexts(sample: dict) -> list[Tensor]:
+        """Return ``<s> words </s>`` of each preceding sentence of the instance, (length,) int64, possibly none."""
+        prefixes = []
+        for number in sample["id"].tolist():
+            span, (first, last) = spans[number], ranges[number]
+            before = range(span.first_sentence - (last - first - 1), span.first_sentence)
+            sentences = [translations[span.document, position] for position in before]
+            prefixes.append(torch.cat([bos[:0], *(part for words in sentences for part in (bos, words, eos))]))
+        return prefixes
+
+    return contexts
+
+
+def read_first_pass(path: Path, task: FairseqTask, split: str) -> Translations:
+    """Read the translation of every sentence of a split from ``PREFIX.jsonl``."""
+    data = utils.split_paths(task.cfg.data)[0]
+    prefix = binarised_prefix(data, split, *task.sides.pair)
+    documents = read_documents(path, InstanceIndex.load(f"{prefix}instances.json"))
+    return {
+        (number, position): target_words((text or "").split(), task.sides)
+        for number, document in enumerate(documents)
+        for position, text in enumerate(document)
+    }
 
 
 def target_words(words: Sequence[str], sides: Sides) -> Tensor:
@@ -98,71 +93,42 @@ def target_words(words: Sequence[str], sides: Sides) -> Tensor:
     return torch.tensor(found, dtype=torch.int64)
 
 
-def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list[str]]:
-    """Read the subwords of every sentence of a split from ``PREFIX.jsonl``."""
-    data = utils.split_paths(task.cfg.data)[0]
-    prefix = binarised_prefix(data, split, task.cfg.source_lang, task.cfg.target_lang)
-    documents = read_documents(path, InstanceIndex.load(f"{prefix}instances.json"))
-    return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
-
-
-class SentenceModel:
-    """A model that translates single sentences, ``<s> words </s>``.
+@torch.no_grad()
+def translated(
+    checkpoint: Path, task: FairseqTask, like: Tensor, sources: Sequence[Tensor], args: Namespace
+) -> list[Tensor]:
+    """Return the best translation of each sentence, its words (n,) int64 on the CPU, by a sentence model.
 
     Args:
         checkpoint: of a model of single sentences.
-        task: a task translation_doc with the same languages; its data directory has the dictionaries.
+        task: a task translation_doc with the same languages and dictionaries.
         like: a parameter of the model of the second pass, for device and type.
+        sources: ``<s> words </s>`` each.
+        args: options of search.
 
     Raises UserError for another kind of model, another language pair or another vocabulary.
     """
-
-    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor):
-        pair = task.cfg.source_lang, task.cfg.target_lang
-        check_sentence_model(read_settings(checkpoint).get("task") or {}, f"--first-pass {checkpoint}", pair)
-        model, self.task = load_trained(
-            checkpoint,
-            data=task.cfg.data,
-            source_lang=task.cfg.source_lang,
-            target_lang=task.cfg.target_lang,
-            langs=",".join(task.langs),
-            sentence_rule=ON,
-            **AS_GIVEN,
-        )
-        self.model: nn.Module = model.to(like)
-        if decodes_stepwise(model):
-            model.decoder.hold_weights()
-
-    @torch.no_grad()
-    def translate(self, sources: Sequence[Tensor], args: Namespace) -> list[Tensor]:
-        """Return the best translation of every source (length,) int64: its words (n,) int64, on the CPU.
-
-        ``args``: options of search.
-        """
-        generator, lengths = self.task.build_generator([self.model], args), [len(one) for one in sources]
-        found: list[Tensor] = [torch.zeros(0, dtype=torch.int64)] * len(sources)
-        for number, nbest in in_batches(generator, sources, lengths, MAX_TOKENS):
-            if nbest:
-                tokens = nbest[0]["tokens"].cpu()
-                found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]
-        return found
+    settings = read_settings(checkpoint)["task"]
+    check_languages(settings, task.cfg)
+    check_sentence_model(settings, f"--first-pass {checkpoint}")
+    languages = dict(zip(("source_lang", "target_lang"), task.sides.pair, strict=True), langs=",".join(task.langs))
+    model, own = load_trained(checkpoint, data=task.cfg.data, sentence_rule=ON, **languages, **AS_GIVEN)
+    model = model.to(like)
+    generator, eos = own.build_generator([model], args), own.target_dictionary.eos()
+    model.prepare_for_inference_(None)
+    found = [torch.zeros(0, dtype=torch.int64)] * len(sources)
+    for number, nbest in in_batches(generator, sources, list(map(len, sources)), MAX_TOKENS):
+        if nbest:
+            tokens = nbest[0]["tokens"].cpu()
+            found[number] = tokens[: int(tokens.eq(eos).nonzero()[0])]
+    return found
 
 
-def check_sentence_model(task: Mapping[str, Any], where: str, wanted: tuple[str, str] | None = None) -> None:
-    """Raise UserError if a model is no sentence model of a language pair, by the options of its task.
+def check_sentence_model(task: Mapping[str, Any], where: str) -> None:
+    """Raise UserError if a model is no sentence model, by the options of its task.
 
-    Instances that were taken as prepared are accepted: their length is not known.
-
-    Args:
-        where: for messages.
-        wanted: the language pair; None if it has been checked already.
+    Instances that were taken as prepared are accepted: their length is not known. ``where``: for messages.
     """
-    pair = task.get("source_lang"), task.get("target_lang")
-    if wanted is not None and None not in pair and pair != wanted:
-        raise UserError(
-            f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
-            "languages"
-        )
     scheme = InstanceScheme.stored_in(task)
     if scheme.kind != STORED and scheme.max_sentences != 1:
         raise UserError(

@@ -12,11 +12,12 @@ from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks import FairseqTask
-from torch import nn
+from torch import Tensor, nn
 
-from gtransformer.data.instances import InstanceScheme
+from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.data.instances import STORED, InstanceScheme
+from gtransformer.data.translations import split_sentences
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.options import Options, option_of
 from gtransformer.plugin.scores import write_lines
@@ -39,25 +40,15 @@ def with_defaults(args: Any) -> Namespace:
     return Namespace(**{field.name: getattr(args, field.name, field.default) for field in fields(GenerationConfig)})
 
 
-def check_generation(args: Any) -> None:
-    """Raise UserError for options of generation that this search would ignore."""
+def check_generation(args: Any, models: Sequence[nn.Module], options: Options) -> None:
+    """Raise UserError for options of generation that this search would ignore, and for models that lack them."""
     given, usual = with_defaults(args), with_defaults(None)
     for name in LACKING:
         if getattr(given, name) not in (None, getattr(usual, name)):
             raise UserError(f"{option_of(name)}: search in documents does not have it; leave it out")
-    if given.sampling_topk > 0 and not given.sampling:
-        raise UserError("--sampling-topk is for --sampling; give that, too")
     if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
-
-
-def check_models(models: Sequence[nn.Module], args: Namespace, options: Options) -> None:
-    """Raise UserError for models that cannot be searched together or in this way.
-
-    A model with ``--marks-loss off`` has not learned to predict the ``<s>`` between sentences.
-    """
-    no_boundaries = any(getattr(model, "leaves_unpredicted_out", False) for model in models)
-    if no_boundaries and getattr(args, "score_reference", False):
+    if given.score_reference and any(getattr(model, "leaves_unpredicted_out", False) for model in models):
         raise UserError(
             "--score-reference: the model has not learned to predict the <s> between sentences (--marks-loss off); "
             "leave it out"
@@ -110,14 +101,9 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
     Args:
         task: a task translation_doc.
         args: options of generation.
-
-    Raises UserError for instances that a model does not support.
     """
     options, given = task.options, with_defaults(args)
-    last_alone = translates_last_sentence_only(models[0])
-    if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
-        for model in models:
-            options.check_instances(model)
+    keeps = translates_last_sentence_only(models[0]) or any(map(options.keeps_sentences, models))
     sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed) if given.sampling else None
     normalise, unk = not given.unnormalized, task.target_dictionary.unk()
     scoring = Scoring(given.beam, unk, given.lenpen, given.unkpen, given.temperature, normalise, sampling)
@@ -125,7 +111,7 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
         models,
         task.sides,
         scoring,
-        keeps_sentences=last_alone or any(options.keeps_sentences(model) for model in models),
+        keeps_sentences=keeps,
         min_len=given.min_len,
         max_len_a=given.max_len_a,
         max_len_b=given.max_len_b,
@@ -138,43 +124,56 @@ class TranslationWriter:
     """A collector of hypotheses, in any order, that writes PREFIX.jsonl and PREFIX.seg.{gen,ref} when all have arrived.
 
     Args:
-        prefix: of the file.
-        instances: number of instances of the split.
-        spans: location of each instance in its corpus; None: each instance is a document.
+        task: a task translation_doc that has loaded the split, with ``--gen-output PREFIX``.
+
+    Raises UserError for several splits, and for instances that cannot be put back into documents.
     """
 
-    def __init__(self, prefix: str, instances: int, spans: Sequence[SentenceSpan] | None):
-        self.prefix, self.path = prefix, Path(f"{prefix}.jsonl")
-        self.instances, self.spans = instances, spans
+    def __init__(self, task: FairseqTask):
+        self.prefix, self.path = task.cfg.gen_output, Path(f"{task.cfg.gen_output}.jsonl")
+        self.dictionary, self.skipped = task.target_dictionary, task.sides.no_text
+        if len(task.datasets) != 1:
+            raise UserError(f"--gen-output {self.prefix}: is for one split at a time; name it with --gen-subset")
+        (dataset,) = task.datasets.values()
+        self.instances, self.spans = len(dataset), dataset.spans()
+        if self.spans is None and task.options.scheme.kind != STORED:
+            raise UserError(
+                f"--gen-output {self.prefix}: translations of --instances {task.options.scheme.kind} cannot be put "
+                "back where several sets are combined; translate one set at a time"
+            )
         self.lines: dict[int, dict] = {}
         self.segments: dict[int, tuple[str, str]] = {}
         self.path.unlink(missing_ok=True)  # else an interrupted run would leave the old result
 
-    def add(self, number: int, hypotheses: list[dict], sentences: int, segments: tuple[str, str] | None) -> None:
-        """Add hypotheses ({"score", "sentences"}, best first) of instance ``number``.
-
-        ``segments``: best hypothesis and reference as subwords with ``<s>`` and ``</s>``; None without a reference.
-        """
-        span = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
-        self.lines[number] = {
-            "id": number,
-            "document": span.document,
-            "first_sentence": span.first_sentence,
-            "sentences": span.sentences,
-            **({} if span.current is None else {"current": list(span.current)}),
-            "hypotheses": hypotheses,
-        }
-        if segments is not None:
-            self.segments[number] = segments
+    def add(self, sample: dict, hypotheses: list[list[dict]], most: int) -> None:
+        """Add fairseq's hypotheses of a batch, at most ``most`` of each instance; write the files if it is the last."""
+        counts = tag_of_newest(sample["net_input"]["src_tokens"], self.dictionary.bos()).tolist()
+        for row, (number, nbest) in enumerate(zip(sample["id"].tolist(), hypotheses, strict=True)):
+            span = SentenceSpan(number, 0, counts[row]) if self.spans is None else self.spans[number]
+            self.lines[number] = {
+                "id": number,
+                "document": span.document,
+                "first_sentence": span.first_sentence,
+                "sentences": span.sentences,
+                **({} if span.current is None else {"current": list(span.current)}),
+                "hypotheses": [self._entry(hypothesis) for hypothesis in nbest[:most]],
+            }
+            if sample.get("target") is not None:
+                self.segments[number] = self._text(nbest[0]["tokens"]), self._text(sample["target"][row])
         if len(self.lines) == self.instances:
-            self.write()
+            self._write()
 
-    def write(self) -> None:
+    def _entry(self, hypothesis: dict) -> dict:
+        sentences = split_sentences(hypothesis["tokens"].tolist(), self.dictionary, self.skipped)
+        return {"score": round(float(hypothesis["score"]), 6), "sentences": sentences}
+
+    def _text(self, tokens: Tensor) -> str:
+        """Return an instance as subwords with ``<s>`` and ``</s>``."""
+        return f"<s> {self.dictionary.string(tokens, extra_symbols_to_ignore=self.skipped)}"
+
+    def _write(self) -> None:
         """Write all lines in order, atomically."""
-        with atomic_write(self.path) as stream:
-            for number in sorted(self.lines):
-                stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
+        write_lines(self.path, [json.dumps(self.lines[number], ensure_ascii=False) for number in sorted(self.lines)])
         for side, kind in enumerate(("gen", "ref") if self.segments else ()):
-            lines = [self.segments[number][side] for number in sorted(self.segments)]
-            write_lines(self.prefix + f".seg.{kind}", lines)
+            write_lines(f"{self.prefix}.seg.{kind}", [self.segments[number][side] for number in sorted(self.segments)])
         logger.info("wrote %d instances to %s", len(self.lines), self.path)

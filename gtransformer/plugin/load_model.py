@@ -11,9 +11,9 @@ from torch import nn
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists
+from gtransformer.plugin.checkpoints import load_trained
 from gtransformer.plugin.options import wants_document
 from gtransformer.plugin.task import TranslationDocTask
-from gtransformer.plugin.trained import load_trained
 from gtransformer.preprocess.chain import open_text, read_settings
 from gtransformer.preprocess.moses import Moses
 

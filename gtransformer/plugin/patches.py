@@ -46,7 +46,7 @@ def patch() -> None:
     meters.StopwatchMeter.load_state_dict = _restore_running
     distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
     _wrap(distributed, "call_main", _call_main)
-    _wrap(fairseq_utils, "clip_grad_norm_", _clip_where_gradients_are)
+    _wrap(fairseq_utils, "clip_grad_norm_", _clip_foreach)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
     # After gradients that are not finite: its hooks want outputs that are tensors, and raise StopIteration.
     trainer.NanDetector = nullcontext
@@ -116,18 +116,17 @@ def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
     return grad_norm
 
 
-def _clip_where_gradients_are(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
-    """Clip gradients on the CPU where they are, also on a machine with a GPU (``--cpu``).
+def _clip_foreach(clip, params, max_norm, aggregate_norm_fn=None) -> Tensor:
+    """Compute the norm of gradients by PyTorch's foreach functions, where the gradients are.
 
-    fairseq moves the norm to the GPU as soon as there is one, and multiplying gradients on the CPU by it fails.
+    fairseq computes it one parameter at a time on a GPU, and moves it to the GPU as soon as there is one, also from
+    gradients on the CPU (``--cpu``), which it then cannot multiply.
     """
-    if not torch.cuda.is_available():
-        return clip(params, max_norm, aggregate_norm_fn)
     params = [params] if isinstance(params, Tensor) else list(params)
     grads = [p.grad.detach() for p in params if p.grad is not None]
-    if not grads or grads[0].device.type != "cpu":
+    if not grads:
         return clip(params, max_norm, aggregate_norm_fn)
-    norm = torch.nn.utils.get_total_norm(grads).to(torch.float32)
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads, 2, dtype=torch.float32)))
     norm = norm if aggregate_norm_fn is None else aggregate_norm_fn(norm)
     if max_norm > 0:
         torch._foreach_mul_(grads, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))

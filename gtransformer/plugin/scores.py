@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Optional
 
 from fairseq.data import Dictionary, data_utils
@@ -46,7 +47,7 @@ def sentences_of(text: str) -> list[str]:
     return [*sentences, rest] if rest else sentences
 
 
-def write_lines(path: str, lines: Sequence[str]) -> None:
+def write_lines(path: str | Path, lines: Sequence[str]) -> None:
     """Write lines to a file."""
     with atomic_write(path) as stream:
         stream.writelines(f"{line}\n" for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,18 +9,16 @@ from typing import Any
 
 from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf, open_dict
+from torch import Tensor
 
 from gtransformer.data.dictionaries import control_symbols
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH_MARKS, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.models.gtransformer.model import COMBINED
 from gtransformer.plugin.checkpoints import read_state, settings_of
 from gtransformer.plugin.finetuning import check_words
 from gtransformer.plugin.first_pass import check_sentence_model
 from gtransformer.plugin.options import check_languages
-
-logger = logging.getLogger(__name__)
 
 TASK = "translation_doc"
 FUSED = "fused_label_smoothed_cross_entropy"
@@ -43,7 +40,6 @@ OF_SENTENCE_MODELS = (
     "first_output_word",
     "target_prefix",
 )
-INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
 
 
 def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
@@ -62,23 +58,15 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     if not getattr(cfg, "sentence_model", None):
         return
     path = Path(cfg.sentence_model)
-    if not path.exists():
-        raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
-    state = read_state(path, "a checkpoint of fairseq")
-    settings = settings_of(state)
-    tables = {side: len(state["model"][f"{side}.embed_tokens.weight"]) for side in SIDES}
-    own, by_sentence = is_own(settings), str(cfg.doc_mode) == "partial"
+    state = read_state(path)
+    settings, own = settings_of(state), is_own(settings_of(state))
     check_languages(settings["task"], task.cfg)
-    if own and not all(map(is_transformers, state["model"])):
-        raise UserError(f"{path}: a document model; start from it with --finetune-from-model and its own options")
     if own:
+        if not all(map(is_transformers, state["model"])):
+            raise UserError(f"{path}: a document model; start from it with --finetune-from-model and its own options")
         check_sentence_model(settings["task"], f"--sentence-model {path}")
-    if whole is not None and not (own and settings["model"].get("output_words") is None):
-        check_criterion(whole.criterion)
-    for side, dictionary, lang in (
-        ("encoder", task.source_dictionary, task.cfg.source_lang),
-        ("decoder", task.target_dictionary, task.cfg.target_lang),
-    ):
+    tables = {side: len(state["model"][f"{side}.embed_tokens.weight"]) for side in SIDES}
+    for side, dictionary, lang in zip(SIDES, (task.src_dict, task.tgt_dict), task.sides.pair, strict=True):
         words = len(dictionary) if own else words_before_symbols(dictionary, task.langs)
         if tables[side] != words:
             raise UserError(
@@ -87,41 +75,41 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
             )
         check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
-        for key in OF_SENTENCE_MODELS:
-            value = settings["model"].get(key)
-            if value is None and isinstance(getattr(cfg, key), bool):  # fairseq's older checkpoints lack some
-                value = False
-            if value is not None:
-                setattr(cfg, key, value)
-        for side, name in zip(SIDES, ("max_source_positions", "max_target_positions"), strict=True):
-            if getattr(cfg, f"{side}_learned_pos") and not cfg.no_token_positional_embeddings:
-                rows = len(state["model"][f"{side}.embed_positions.weight"])
-                setattr(cfg, name, rows - task.source_dictionary.pad() - 1)
-        cfg.load_partial, cfg.marks_loss = True, OFF
-        if by_sentence:
-            cfg.positions = SENTENCE
-            if cfg.gate_bias is None:
-                cfg.gate_bias, cfg.neutral_gates = 0.0, True
+        take_structure(cfg, settings["model"], state["model"], task.src_dict.pad())
         marks = settings["model"].get("sentence_marks") or BOTH_MARKS, settings["model"].get("output_words")
         cfg.sentence_marks, cfg.output_words = marks if own else (END_MARK, tables["decoder"])
-    changed = [one for one in INEXACT if getattr(cfg, one, False)]
-    if not by_sentence:
-        changed.insert(0, f"doc_mode {cfg.doc_mode}")
-    if str(getattr(cfg, "context_attention", COMBINED)) != COMBINED:
-        changed.insert(0, f"context_attention {cfg.context_attention}")
-    if changed:
-        logger.warning(
-            "--sentence-model %s: the start is not exact, since with --%s its attention sees other sentences from the "
-            "first update on; leave it out to begin where the sentence model is",
-            path,
-            " and --".join(one.replace("_", "-") for one in changed),
-        )
-    if whole is not None:
-        if whole.checkpoint.finetune_from_model not in (None, str(path)):
-            raise UserError("--sentence-model and --finetune-from-model: training starts from one model; leave one out")
-        with open_dict(whole):
-            whole.checkpoint.finetune_from_model = str(path)
-    logger.info("--sentence-model %s: %s", path, ", ".join(f"{key} {getattr(cfg, key)}" for key in OF_SENTENCE_MODELS))
+    if whole is None:
+        return
+    if cfg.output_words is not None:
+        check_criterion(whole.criterion)
+    if whole.checkpoint.finetune_from_model not in (None, str(path)):
+        raise UserError("--sentence-model and --finetune-from-model: training starts from one model; leave one out")
+    with open_dict(whole):
+        whole.checkpoint.finetune_from_model = str(path)
+
+
+def take_structure(cfg: Any, saved: Mapping[str, Any], parameters: Mapping[str, Tensor], padding: int) -> None:
+    """Let a model's options be those of its sentence model, and such that it begins as the sentence model is.
+
+    Args:
+        saved: options of the sentence model.
+        parameters: its parameters.
+        padding: index of padding in its source dictionary.
+    """
+    for key in OF_SENTENCE_MODELS:
+        value = saved.get(key)
+        if value is None and isinstance(getattr(cfg, key), bool):  # fairseq's older checkpoints lack some
+            value = False
+        if value is not None:
+            setattr(cfg, key, value)
+    for side, name in zip(SIDES, ("max_source_positions", "max_target_positions"), strict=True):
+        if getattr(cfg, f"{side}_learned_pos") and not cfg.no_token_positional_embeddings:
+            setattr(cfg, name, len(parameters[f"{side}.embed_positions.weight"]) - padding - 1)
+    cfg.load_partial, cfg.marks_loss = True, OFF
+    if str(cfg.doc_mode) == "partial":
+        cfg.positions = SENTENCE
+        if cfg.gate_bias is None:
+            cfg.gate_bias, cfg.neutral_gates = 0.0, True
 
 
 def check_criterion(criterion: DictConfig) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import infer_language_pair
 from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import OmegaConf
@@ -18,11 +19,10 @@ from torch import Tensor
 import gtransformer.plugin.criterion
 import gtransformer.plugin.models
 import gtransformer.plugin.optimizers  # noqa: F401
-from gtransformer.data.batch_fields import without_context_loss, without_unpredicted
+from gtransformer.data.batch_fields import counted
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
 from gtransformer.data.sides import Sides
-from gtransformer.data.translations import split_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
 from gtransformer.plugin.batches import batch_iterator
@@ -36,19 +36,14 @@ from gtransformer.plugin.generation import (
     check_alone,
     check_decodable,
     check_generation,
-    check_models,
     task_generator,
 )
-from gtransformer.plugin.loading import (
-    Loader,
-    languages_of,
-    set_ratio,
-)
-from gtransformer.plugin.options import Options
+from gtransformer.plugin.loading import load_split, set_ratio
+from gtransformer.plugin.options import Options, check_languages
 from gtransformer.plugin.scores import DocumentDictionary, DocumentScorer, score_documents
 from gtransformer.plugin.sentence_start import start_from_sentence_model
+from gtransformer.plugin.sentences import RunDataset, SideSentences
 from gtransformer.plugin.validation import ENTROPY, BleuValidation, generator_options, log_bleu, log_entropy
-from gtransformer.search.generator import as_read
 from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 
@@ -80,6 +75,7 @@ class TranslationDocTask(FairseqTask):
         self.bleu: BleuValidation | None = None
         self.warned_of_overlap = False
         self.numbered = False  # whether a model built so far reads the numbers of sentences
+        self.left_out: list[int] = []  # target symbols that do not count in the loss of the model
         self.gpu_peak = 0
 
     @classmethod
@@ -89,8 +85,12 @@ class TranslationDocTask(FairseqTask):
         path = Path(utils.split_paths(cfg.data)[0])
         if not path.is_dir():
             raise UserError(f"{path}: no such data directory; prepare one with gtransformer prepare")
-        cfg.source_lang, cfg.target_lang = languages_of(path, cfg.source_lang, cfg.target_lang)
         if cfg.source_lang is None or cfg.target_lang is None:
+            pair = infer_language_pair(str(path))
+            if cfg.source_lang == pair[1] or cfg.target_lang == pair[0]:
+                pair = pair[::-1]
+            cfg.source_lang, cfg.target_lang = cfg.source_lang or pair[0], cfg.target_lang or pair[1]
+        if None in (cfg.source_lang, cfg.target_lang):
             raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
         dictionaries = []
         for lang in (cfg.source_lang, cfg.target_lang):
@@ -113,8 +113,8 @@ class TranslationDocTask(FairseqTask):
         return self.cfg.max_source_positions, self.cfg.max_target_positions
 
     def has_sharded_data(self, split: str) -> bool:
-        """Return whether fairseq has to load the training set again for every epoch."""
-        return super().has_sharded_data(split) or self.options.drawn_anew
+        """Return whether fairseq has to load the training set again for every epoch: shards, or random parts."""
+        return super().has_sharded_data(split) or any(weight % 1 for weight in self.options.weights)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory; for training, of the epoch's shard.
@@ -122,11 +122,8 @@ class TranslationDocTask(FairseqTask):
         fairseq-generate and -validate give ``task_cfg``: to them, the training set is like any other.
         """
         training = split == self.cfg.train_subset and "task_cfg" not in kwargs
-        self.datasets[split] = self._loader().load(split, epoch, combine, training)
-
-    def _loader(self) -> Loader:
-        dictionaries = self.src_dict, self.tgt_dict
-        return Loader(self.options, *dictionaries, self.language, self.langs, self.numbered, self.sides.prefix)
+        loaded = self.options, self.sides, split, epoch, combine, training
+        self.datasets[split] = load_split(*loaded, numbered=self.numbered, unpredicted=self.left_out)
 
     def get_batch_iterator(self, dataset, *limits, **options):
         """Return an iterator. Arguments are fairseq's; ``gtransformer.plugin.batches`` describes the differences."""
@@ -142,13 +139,32 @@ class TranslationDocTask(FairseqTask):
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
-        """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``."""
-        return self._loader().typed(src_tokens, src_lengths, constraints)
+        """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``.
 
-    @property
-    def unpredicted_symbols(self) -> list[int]:
-        """Return the target symbols that do not count in the loss of a model that does not predict them."""
-        return self.sides.unpredicted
+        A line that does not begin with ``<s>`` is taken as one sentence, with a warning. Raises UserError for an
+        ``--instances`` that would group lines.
+        """
+        if self.options.scheme.kind != STORED:
+            raise UserError(
+                f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
+                "as one instance; give --instances stored, and write the sentences of an instance on one line"
+            )
+        side = SideSentences(list(map(self._opened, src_tokens)), self.src_dict, "the input")
+        source = RunDataset(side, side.stored_ranges())
+        return DocumentPairDataset(source, None, self.src_dict, self.tgt_dict, self.language)
+
+    def _opened(self, line: Tensor) -> Tensor:
+        """Return a typed line (length,) int64 as an instance; fairseq has appended another ``</s>``."""
+        bos, eos = self.src_dict.bos(), self.src_dict.eos()
+        if len(line) and line[0] == bos:
+            return line
+        logger.warning(
+            "the input line '%s ...' does not begin with <s> and is taken as one sentence: write every sentence as "
+            "'<s> words </s>'",
+            self.src_dict.string(line[:8]),
+        )
+        closed = len(line) > 1 and line[-2] == eos
+        return torch.cat([line.new_tensor([bos]), line, line.new_tensor([] if closed else [eos])])
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model and, for ``--eval-bleu``, the generator; prepare resuming and fine-tuning.
@@ -158,21 +174,21 @@ class TranslationDocTask(FairseqTask):
         """
         whole = whole_config(cfg)
         if from_checkpoint and whole is not None:
-            self.options.check_saved(whole.task)
+            check_languages(whole.task, self.cfg)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
             self.options.check_training(cfg, whole)
             start_from_sentence_model(cfg, whole, self)
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
-                set_ratio(cfg, self._loader().load(self.cfg.train_subset, 1, combine=True, training=True))
+                set_ratio(cfg, load_split(self.options, self.sides, self.cfg.train_subset, combine=True))
         model = super().build_model(cfg, from_checkpoint)
         self.sides.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
+        self.left_out = self.sides.unpredicted if getattr(model, "leaves_unpredicted_out", False) else []
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
-            self.options.check_instances(model)
-            self.options.check_batches(model, training=True)
+            self.options.check_model(model, training=True)
             if whole is not None:
                 add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
@@ -183,11 +199,11 @@ class TranslationDocTask(FairseqTask):
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
         """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences."""
-        check_generation(args)
+        check_generation(args, models, self.options)
         score_documents(args, self.cfg.doc_mode != "full", self.cfg.gen_output)
-        check_models(models, args, self.options)
-        for model in models:
-            self.options.check_batches(model)
+        for model in models:  # without data sets, the caller gives instances in the form that is needed
+            if self.datasets or not needs_of(model).last_sentence_only:
+                self.options.check_model(model)
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args)
         check_decodable(models, self.options.scheme, ready=self.cfg.first_pass is not None)
@@ -215,58 +231,21 @@ class TranslationDocTask(FairseqTask):
             )
         for model in () if self.datasets or isinstance(generator, SecondPass) else models:
             check_alone(model, "lines that are typed or handed in")
-        given, sample = sample, as_read(sample, *models)
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
-            self._write(sample, hypos, getattr(generator, "nbest", 1))
+            self.writer = self.writer or TranslationWriter(self)
+            self.writer.add(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
             DocumentScorer.numbers += sample["id"].tolist()
-            current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
-            given["nsentences"] = int(current)  # fairseq sums this; its own value counts instances
+            sentences = tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos())
+            # fairseq sums this; its own value counts instances
+            sample["nsentences"] = len(hypos) if self.options.scheme.with_context else int(sentences.sum())
         return hypos
-
-    def _sentences(self, sample: dict) -> Tensor:
-        """Return how many source sentences each instance of a batch has."""
-        return tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos())
-
-    def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
-        self.writer = self.writer or self._make_writer()
-        sentences = self._sentences(sample).tolist()
-        skipped = self.sides.no_text
-        for row, (number, count, nbest) in enumerate(zip(sample["id"].tolist(), sentences, hypos, strict=True)):
-            found = [
-                {
-                    "score": round(float(hypo["score"]), 6),
-                    "sentences": split_sentences(hypo["tokens"].tolist(), self.tgt_dict, skipped),
-                }
-                for hypo in nbest[:most]
-            ]
-            segments = None
-            if sample.get("target") is not None:
-                sides = nbest[0]["tokens"], sample["target"][row]
-                texts = [self.tgt_dict.string(side.tolist(), extra_symbols_to_ignore=skipped) for side in sides]
-                segments = tuple(f"<s> {text}" for text in texts)
-            self.writer.add(number, found, count, segments)
-
-    def _make_writer(self) -> TranslationWriter:
-        if len(self.datasets) != 1:
-            raise UserError(
-                f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
-            )
-        (dataset,) = self.datasets.values()
-        spans, kind = dataset.spans(), self.options.scheme.kind
-        if spans is None and kind != STORED:
-            raise UserError(
-                f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "
-                "several sets are combined; translate one set at a time, or leave --gen-output out"
-            )
-        return TranslationWriter(self.cfg.gen_output, len(dataset), spans)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """Make fairseq's training step on the targets that count in the loss."""
-        sample = self._counted(as_read(sample, model), model)
         try:
-            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+            return super().train_step(counted(sample), model, criterion, optimizer, update_num, ignore_grad)
         finally:
             if torch.cuda.is_initialized():  # fairseq resets this statistic at every update
                 self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
@@ -278,20 +257,12 @@ class TranslationDocTask(FairseqTask):
         """
         if not sample:
             return 0.0, 0, {}
-        sample = as_read(sample, model)
-        counted = self._counted(sample, model)
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
-            loss, sample_size, logging_output = super().valid_step(counted, model, criterion)
+            loss, sample_size, logging_output = super().valid_step(counted(sample), model, criterion)
         logging_output.update({f"{ENTROPY}{name}": value for name, value in entropy.items()})
         if self.cfg.eval_bleu:
             logging_output.update(self.bleu.counts(sample, model))
         return loss, sample_size, logging_output
-
-    def _counted(self, sample: dict, model) -> dict:
-        """Return a batch whose targets are those that count in the loss of a model."""
-        sample = without_context_loss(sample, self.tgt_dict.pad())
-        left_out = getattr(model, "leaves_unpredicted_out", False)
-        return without_unpredicted(sample, self.unpredicted_symbols, self.tgt_dict.pad()) if left_out else sample
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log the criterion's values, peak memory on a GPU, BLEU with ``--eval-bleu``, and measured entropies."""

@@ -7,7 +7,6 @@ import logging
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,15 +22,12 @@ from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.plugin.options import Options
 
-if TYPE_CHECKING:
-    from sacrebleu.metrics.bleu import BLEUScore
-
 logger = logging.getLogger(__name__)
 
 
 ENTROPY = "_entropy_"  # in the logs: prefix of the sums of attention entropy
 LEVELS = ("s_bleu", "d_bleu")
-ORDERS = range(4)
+ORDERS = 4
 
 
 def generator_options(text: str | None) -> Namespace:
@@ -109,43 +105,30 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
     }
     for level, (hyps, refs) in texts.items():
         score = metric.corpus_score(hyps, [refs])
-        logs[f"_{level}_sys_len"], logs[f"_{level}_ref_len"] = score.sys_len, score.ref_len
-        for order in ORDERS:
-            logs[f"_{level}_counts_{order}"] = score.counts[order]
-            logs[f"_{level}_totals_{order}"] = score.totals[order]
+        statistics = score.sys_len, score.ref_len, *score.counts, *score.totals
+        logs |= {f"_{level}_{place}": value for place, value in enumerate(statistics)}
     return logs
 
 
 def log_bleu(logging_outputs: list[dict]) -> None:
     """Sum the counts of all batches and workers, and log s_bleu, d_bleu and bleu (the same as s_bleu)."""
-
-    def total(key: str) -> float:
-        return sum(float(log.get(key, 0)) for log in logging_outputs)
-
     for level in LEVELS:
-        if not any(f"_{level}_totals_0" in log for log in logging_outputs):
+        logs = [log for log in logging_outputs if f"_{level}_0" in log]
+        if not logs:
             continue
-        counts = np.array([total(f"_{level}_counts_{order}") for order in ORDERS])
-        totals = np.array([total(f"_{level}_totals_{order}") for order in ORDERS])
-        metrics.log_scalar(f"_{level}_counts", counts)
-        metrics.log_scalar(f"_{level}_totals", totals)
-        metrics.log_scalar(f"_{level}_sys_len", total(f"_{level}_sys_len"))
-        metrics.log_scalar(f"_{level}_ref_len", total(f"_{level}_ref_len"))
-        names = (level, "bleu") if level == "s_bleu" else (level,)
-        for name in names:
-            metrics.log_derived(name, lambda meters, level=level: _score(meters, level).score)
+        sums = [sum(float(log[f"_{level}_{place}"]) for log in logs) for place in range(2 + 2 * ORDERS)]
+        metrics.log_scalar(f"_{level}_statistics", np.array(sums))
+        for name in (level, "bleu") if level == "s_bleu" else (level,):
+            metrics.log_derived(name, lambda meters, level=level: bleu_of(meters[f"_{level}_statistics"].sum))
 
 
-def _score(meters, level: str) -> BLEUScore:
+def bleu_of(statistics: np.ndarray) -> float:
+    """Return BLEU of the sums of ``bleu_counts``."""
     from sacrebleu.metrics import BLEU
 
-    return BLEU.compute_bleu(
-        correct=[int(count) for count in meters[f"_{level}_counts"].sum],
-        total=[int(count) for count in meters[f"_{level}_totals"].sum],
-        sys_len=int(meters[f"_{level}_sys_len"].sum),
-        ref_len=int(meters[f"_{level}_ref_len"].sum),
-        smooth_method="exp",
-    )
+    numbers = [int(number) for number in statistics]
+    counts, totals = numbers[2 : 2 + ORDERS], numbers[2 + ORDERS :]
+    return BLEU.compute_bleu(counts, totals, *numbers[:2], smooth_method="exp").score
 
 
 def log_entropy(logging_outputs: list[dict]) -> None:

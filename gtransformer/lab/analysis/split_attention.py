@@ -28,12 +28,10 @@ from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.entropy import EntropyMeter
 from gtransformer.lab.analysis.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
+from gtransformer.plugin.checkpoints import AS_IT_IS, load_trained
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.plugin.generation import check_alone, translates_last_sentence_only
-from gtransformer.plugin.loading import Loader
 from gtransformer.plugin.task import TranslationDocTask
-from gtransformer.plugin.trained import AS_IT_IS, load_trained
-from gtransformer.search.generator import as_read
 
 
 def load_for_analysis(prepared: Path, checkpoint: Path) -> tuple[nn.Module, TranslationDocTask]:
@@ -238,7 +236,7 @@ def measure(
         ).next_epoch_itr(shuffle=False)
         for batch in batches:
             batch = utils.move_to_cuda(batch) if on_gpu else batch
-            inputs = as_read(batch, model)["net_input"]
+            inputs = batch["net_input"]
             source, before = inputs["src_tokens"], task.source_dictionary
             if translates_last_sentence_only(model):  # context sentences are not in its cross-attention
                 source = pad_context(source, before.bos(), before.pad())
@@ -287,8 +285,8 @@ def with_translations(
             tokens += [dictionary.bos(), *map(dictionary.index, pieces), dictionary.eos()]
         rows.append(torch.tensor(tokens))
     target = ListDataset(rows, np.array([len(row) for row in rows]))
-    loader = Loader(task.options, task.source_dictionary, dictionary, task.language, task.langs)
-    return loader.pairs(dataset.src, target, dropout=False, shuffle=False, spans=dataset.spans)
+    sides = task.source_dictionary, dictionary, task.language
+    return DocumentPairDataset(dataset.src, target, *sides, spans=dataset.spans, shuffle=False)
 
 
 def entropy_table(records: Sequence[dict]) -> str:

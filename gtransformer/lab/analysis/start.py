@@ -25,11 +25,10 @@ from gtransformer.lab.items.split_instances import corpus_instances
 from gtransformer.models.common.config import DOCUMENT
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.plugin.checkpoints import read_settings, read_state
+from gtransformer.plugin.checkpoints import load_trained, read_settings, read_state
 from gtransformer.plugin.config import TranslationDocConfig
 from gtransformer.plugin.sentence_start import is_own, start_from_sentence_model, words_before_symbols
 from gtransformer.plugin.task import TranslationDocTask
-from gtransformer.plugin.trained import load_trained
 from gtransformer.translation.precision import model_options
 
 Progress = Callable[[Iterable], Iterable]

@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, without_context_loss
+from gtransformer.data.batch_fields import FIRST_SENTENCE, counted, with_counted_targets
 
 LANGS = ("en", "de")
 EQUAL_LENGTHS, VARIED_LENGTHS = (1.0,), (0.75, 1.25)
@@ -92,9 +92,5 @@ def make_stretch(sentences: int, sentence: int, local: int, dictionary: Dictiona
     source, read = (
         torch.cat([before.chunk(2)[side][:local], current.chunk(2)[side]])[number].flatten(1) for side in (0, 1)
     )
-    sample = _sample(source, read, dictionary) | {
-        FIRST_SENTENCE: torch.arange(sentences) + 1,
-        CONTEXT: torch.full((sentences,), local * sentence),
-        CONTEXT_TOTAL: sentences * local * sentence,
-    }
-    return without_context_loss(sample, dictionary.pad())
+    sample = _sample(source, read, dictionary) | {FIRST_SENTENCE: torch.arange(sentences) + 1}
+    return counted(with_counted_targets(sample, dictionary.pad(), torch.full((sentences,), local * sentence)))

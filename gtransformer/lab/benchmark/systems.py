@@ -151,7 +151,7 @@ class System:
                 cfg.positions = SENTENCE
         model = MODEL_REGISTRY[name].build_model(cfg, self.task)
         if setting.system == DOCUMENT_TRANSFORMER:
-            freeze_pretrained(model, None)
+            freeze_pretrained(model)
         if setting.precision == INT8:
             quantise(model)
         return model

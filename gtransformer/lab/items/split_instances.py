@@ -15,7 +15,7 @@ from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.plugin.config import TranslationDocConfig
-from gtransformer.plugin.loading import Loader, regrouped
+from gtransformer.plugin.loading import form_instances, read_parts, regrouped
 from gtransformer.plugin.options import Options
 from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.plugin.task import TranslationDocTask
@@ -81,16 +81,13 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
     else:
         pair = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
         options = Options(TranslationDocConfig(data=cfg.data, dataset_impl=None, **pair))
-    loader = Loader(options, source, target, language=target.eos(), languages=())
+    (part,) = read_parts(str(prepared / "bin"), split, (cfg.source_lang, cfg.target_lang), (source, target))
     if capacity is None:
-        dataset = loader.load(split, epoch=1, combine=False)
-        spans, sides = dataset.spans(), (dataset.src, dataset.tgt)
+        made = form_instances(part, options, testing=split.startswith("test"))
     else:
-        (part,) = loader.parts(str(prepared / "bin"), split, combine=False)
         view = part.sentences()
         made = regrouped(view, capacity.last_ones(view.source.lengths, view.target.lengths, view.runs()))
-        spans, sides = made.spans(), (made.source, made.target)
-    return CorpusInstances(spans, sides, (source, target), str(instance_index))
+    return CorpusInstances(made.spans(), (made.source, made.target), (source, target), str(instance_index))
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:

@@ -19,9 +19,10 @@ def setup(folder=LEN48 / "bin", **options) -> TranslationDocTask:
     return TranslationDocTask.setup_task(task_config(data=str(folder), **options))
 
 
-def load(split="train", folder=LEN48 / "bin", **options):
-    """The task with these options, and a data set of it."""
+def load(split="train", folder=LEN48 / "bin", numbered=False, **options):
+    """The task with these options, and a data set of it; ``numbered``: for a model that reads sentences' numbers."""
     task = setup(folder, **options)
+    task.numbered = numbered
     task.load_dataset(split)
     return task, task.dataset(split)
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 import torch
 
-from gtransformer.data.batch_fields import without_context_loss
+from gtransformer.data.batch_fields import counted
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.models.common.config import DocumentModelConfig
@@ -33,33 +33,34 @@ TRANSLATING = {
 
 def logits_of(model, batch, numbers=True):
     inputs = dict(batch["net_input"])
-    if numbers:
-        inputs["first_sentence"] = batch["first_sentence"]
+    if not numbers:
+        del inputs["first_sentence"]
     return model(**inputs)[0]
 
 
 def test_a_step_and_a_validation_know_the_numbers():
-    task, dataset = load("valid", **DOCFLAT)
+    task, dataset = load("valid", numbered=True, **DOCFLAT)
     # Of its first document the sentences 1 to 4 are one batch; of the second, 1 to 4, then 5 to 8.
     batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[2]
-    assert batch["first_sentence"].tolist() == [2, 3, 4, 5]
+    assert batch["net_input"]["first_sentence"].tolist() == [2, 3, 4, 5]
     model = trainable(made(task.tgt_dict, DocFlatModel, DocFlatConfig).float())
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     loss, size, _ = task.train_step(batch, model, criterion, Optimizer(), 0)
     valid, valid_size, _ = task.valid_step(batch, model.eval(), criterion)
     assert task.valid_step({}, model, criterion) == (0.0, 0, {})  # of fairseq-validate in several processes
     assert size == valid_size and valid.item() == pytest.approx(loss.item(), rel=1e-4)
-    counted = without_context_loss(batch, task.tgt_dict.pad())
+    given = counted(batch)
     for numbers in (True, False):
-        given = dict(counted["net_input"], **({"first_sentence": batch["first_sentence"]} if numbers else {}))
-        expected = criterion(model, dict(counted, net_input=given))[0].item()
+        if not numbers:
+            del given["net_input"]["first_sentence"]
+        expected = criterion(model, given)[0].item()
         assert (valid.item() == pytest.approx(expected, rel=1e-5)) == numbers
 
 
 @torch.no_grad()
 def test_scores_of_references_are_those_of_the_batch():
     """fairseq-generate --score-reference, of a model whose decoder reads the batch."""
-    task, dataset = load("test", **DOCFLAT)
+    task, dataset = load("test", numbered=True, **DOCFLAT)
     batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
     model = made(task.tgt_dict, DocFlatModel, DocFlatConfig)
     scorer = task.build_generator([model], Namespace(score_reference=True))
@@ -72,9 +73,9 @@ def test_scores_of_references_are_those_of_the_batch():
 @torch.no_grad()
 def test_an_ensemble_gives_each_model_what_it_reads():
     """Whichever comes first, and beside one that knows no sentence numbers."""
-    task, dataset = load("test", **DOCFLAT)
+    task, dataset = load("test", numbered=True, **DOCFLAT)
     batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
-    assert max(batch["first_sentence"].tolist()) > 1
+    assert max(batch["net_input"]["first_sentence"].tolist()) > 1
     models = [made(task.tgt_dict, DocFlatModel, DocFlatConfig)]
     models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
     found = []
@@ -89,7 +90,7 @@ def test_an_ensemble_gives_each_model_what_it_reads():
 @pytest.mark.parametrize("name", TRANSLATING)
 def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
     """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at once."""
-    task, dataset = load("test", **DOCFLAT)
+    task, dataset = load("test", numbered=True, **DOCFLAT)
     batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
     model_class, config, own = TRANSLATING[name]
     model = made(task.tgt_dict, model_class, config, **own)

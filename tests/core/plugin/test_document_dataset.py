@@ -5,49 +5,21 @@ import random
 import numpy as np
 import pytest
 import torch
-from fairseq.data import FairseqDataset, ListDataset
+from fairseq.data import FairseqDataset
 
-from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, without_context_loss
+from gtransformer.data.batch_fields import counted, with_counted_targets
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.plugin.document_dataset import DocumentPairDataset
-from gtransformer.plugin.stored import InstanceDataset
+from gtransformer.plugin.sentences import RunDataset, SideSentences
 from tests.support import pad_batch, random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 
 
-def instances(lists, **options):
-    """An InstanceDataset over lists of token indices."""
-    sizes = [len(tokens) for tokens in lists]
-    return InstanceDataset(ListDataset([torch.tensor(t) for t in lists], sizes), sizes, S, E, **options)
-
-
-@pytest.mark.parametrize(
-    ("stored", "options", "expected"),
-    [
-        ([S, A, E, E], {}, [S, A, E]),  # fairseq-preprocess ends a line that ends already
-        ([S, A, E], {}, [S, A, E]),
-        ([A, B, E], {"prepend_bos": True}, [S, A, B, E]),  # one sentence a line
-        ([S, A, E, E], {"prepend_bos": True}, [S, A, E]),
-        ([E], {}, [E]),  # an empty line
-        ([E], {"prepend_bos": True}, [S, E]),
-        ([S, E, S, E, E], {}, [S, E, S, E]),  # empty sentences keep their ends
-    ],
-)
-def test_instance(stored, options, expected):
-    dataset = instances([stored], **options)
-    assert dataset[0].tolist() == expected
-    assert len(dataset) == 1
-
-
-@pytest.mark.parametrize(
-    ("stored", "options"),
-    [([[S, A, E, E], [S, A, B, E, S, A, E, E]], {}), ([[A, E], [A, B, A, E]], {"prepend_bos": True})],
-)
-def test_sizes_are_exact(stored, options):
-    """Prepared instances, stored with two </s>, and single sentences. An upper bound would do, too little would not."""
-    dataset = instances(stored, **options)
-    assert dataset.sizes.tolist() == [len(dataset[i]) for i in range(2)]
+def instances(lists, dictionary):
+    """A data set of lists of token indices."""
+    side = SideSentences([torch.tensor(tokens) for tokens in lists], dictionary, "x")
+    return RunDataset(side, side.stored_ranges())
 
 
 @pytest.fixture
@@ -57,8 +29,8 @@ def pairs(dictionary):
     def make(shapes, **options):
         draw = random.Random(1)
         source, target = ([[*random_document(draw, dictionary, shape), E] for shape in shapes] for _ in range(2))
-        options = {"left_pad_source": True, "left_pad_target": False, "shuffle": False, **options}
-        return DocumentPairDataset(instances(source), instances(target), dictionary, dictionary, L, **options)
+        sides = (instances(side, dictionary) for side in (source, target))
+        return DocumentPairDataset(*sides, dictionary, dictionary, L, shuffle=False, **options)
 
     return make
 
@@ -94,15 +66,15 @@ def test_batches_drop_nothing(pairs):
 
 
 def test_batches_count_the_longer_side(dictionary):
-    source = instances([[S, A, E, E]] * 4)
-    target = instances([[S, *[A] * 18, E, E]] * 4)  # 20 tokens
+    source = instances([[S, A, E, E]] * 4, dictionary)
+    target = instances([[S, *[A] * 18, E, E]] * 4, dictionary)  # 20 tokens
     dataset = DocumentPairDataset(source, target, dictionary, dictionary, L)
     assert [len(batch) for batch in dataset.batch_by_size(np.arange(4), max_tokens=40)] == [2, 2]
 
 
 def test_word_dropout_changes_inputs_and_not_targets(pairs):
-    dropout = WordDropout(0.5, M, torch.tensor([0, 1, 2, 3, 16, 17, 18]), seed=1)
-    clean, dataset = pairs([[20, 20], [30]]), pairs([[20, 20], [30]], word_dropout=dropout, word_dropout_epochs=3)
+    dropout = WordDropout(0.5, M, torch.tensor([0, 1, 2, 3, 16, 17, 18]), epochs=3, seed=1)
+    clean, dataset = pairs([[20, 20], [30]]), pairs([[20, 20], [30]], word_dropout=(dropout, dropout))
     for number in range(2):
         item, plain = dataset[number], clean[number]
         assert torch.equal(item["target"], plain["target"])
@@ -140,19 +112,27 @@ def test_in_the_order_of_documents(pairs):
 
 
 def test_what_does_not_count_comes_with_the_batch(pairs):
-    dataset = pairs([[2, 1], [5, 0, 3], [1]], context=np.array([4, 9, 0]))
+    """Context, and symbols that the model has no choice of; the whole target stays for others."""
+    dataset = pairs([[2, 1], [5, 0, 3], [1]], context=np.array([4, 9, 0]), unpredicted=[S, L])
     batch = dataset.collater([dataset[i] for i in range(3)])
-    context = dict(zip(batch["id"].tolist(), batch["context_tokens"].tolist(), strict=True))
-    assert context == {0: 4, 1: 9, 2: 0} and batch["context_total"] == 13
     assert batch["id"].tolist() == [1, 0, 2] and batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
-    assert "context_tokens" not in pairs([[1]]).collater([pairs([[1]])[0]])
+    loss, kept = counted(batch), []
+    for row, number in enumerate(batch["id"].tolist()):
+        target = dataset[number]["target"].tolist()
+        words = [P if token in (S, L) else token for token in target]
+        words[: dataset.context[number]] = [P] * dataset.context[number]
+        assert loss["target"][row].tolist()[: len(target)] == words
+        assert batch["target"][row].tolist()[: len(target)] == target
+        kept += [word != P for word in words]
+    assert loss["rows"].tolist() == np.flatnonzero(kept).tolist() and loss["ntokens"] == sum(kept)
+    whole = pairs([[1]])
+    batch = whole.collater([whole[0]])
+    assert counted(batch) == batch and "rows" not in batch
 
 
 @pytest.mark.parametrize("left", [False, True])
 def test_targets_of_the_context_are_padding(left):
     rows = [[5, 6, 7, 8, 9, 10], [11, 12, 13]]
-    target = pad_batch(rows, P, left)
-    sample = {"target": target, "ntokens": 9, CONTEXT: torch.tensor([4, 0]), CONTEXT_TOTAL: 4}
-    found = without_context_loss(sample, P)
+    batch = {"target": pad_batch(rows, P, left), "ntokens": 9}
+    found = counted(with_counted_targets(batch, P, torch.tensor([4, 0])))
     assert found["target"].equal(pad_batch([[P, P, P, P, 9, 10], rows[1]], P, left)) and found["ntokens"] == 5
-    assert sample["ntokens"] == 9 and sample["target"].equal(target)  # the whole one stays for others

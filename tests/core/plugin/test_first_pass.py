@@ -156,7 +156,7 @@ def test_first_passes_that_cannot_be(given, sentence_model, tmp_path):
         return tmp_path / name
 
     for changed, message in (
-        ({"source_lang": "de", "target_lang": "en"}, "translates de-en, but the data are en-de; give a model"),
+        ({"source_lang": "de", "target_lang": "en"}, "--source-lang en: the model was trained with de; give a model"),
         ({"instances": "sliding", "context_sentences": 2}, r"trained on more than single sentences \(--instances slid"),
     ):
         with pytest.raises(UserError, match=message):

@@ -9,7 +9,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 
-from gtransformer.data.batch_fields import CONTEXT, without_context_loss
+from gtransformer.data.batch_fields import counted, with_counted_targets
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from tests.support import pad_batch, random_document, tiny_model, trainable
 
@@ -68,8 +68,8 @@ def test_context_does_not_count(dictionary, sample, smoothing):
     """
     model = trainable(tiny_model(dictionary)).double().train()
     criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, smoothing)
-    whole = sample | {CONTEXT: torch.tensor([8, 0]), "context_total": 8}
-    loss, size, logs, gradients = run(criterion, model, without_context_loss(whole, dictionary.pad()))
+    without = counted(with_counted_targets(sample, dictionary.pad(), torch.tensor([8, 0])))
+    loss, size, logs, gradients = run(criterion, model, without)
 
     model.zero_grad()
     logits, _ = model(**sample["net_input"])

@@ -11,6 +11,7 @@ import torch
 from gtransformer.data.instances import parts
 from gtransformer.errors import UserError
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.generation import TranslationWriter
 from tests.core.plugin.loaded import documents, iterator, load, sentences_of, setup
 from tests.support import model_options, tiny_model, trainable
 
@@ -77,7 +78,7 @@ def test_sets_that_are_combined(corpus):
     assert dataset.spans() is None
     task.cfg.gen_output = "t"
     with pytest.raises(UserError, match="--gen-output t: translations of --instances sliding cannot be put back"):
-        task._make_writer()
+        TranslationWriter(task)
     stored = setup(folder)
     stored.load_dataset("train", combine=True)
     assert stored.dataset("train").spans() is None
@@ -121,7 +122,7 @@ def test_every_sentence_of_validation_is_counted_once(kind, loss):
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
     logs = task.valid_step(batch, built.eval(), FusedLabelSmoothedCrossEntropy(task, False, 0.1))[2]
     words = sum(len(sentence) - 1 for sentence in documents("valid", "de").values())
-    assert logs["_d_bleu_ref_len"] == logs["_s_bleu_ref_len"] == words
+    assert logs["_d_bleu_1"] == logs["_s_bleu_1"] == words
 
 
 def test_scores_of_references_are_of_the_whole_target():

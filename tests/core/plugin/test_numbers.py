@@ -13,7 +13,6 @@ from gtransformer.models import register
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.batch_readers.docflat import NONE, SIDES
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.search.generator import as_read
 from tests.core.plugin.loaded import documents, iterator, sentences_of, setup
 from tests.support import tiny_config
 
@@ -54,7 +53,7 @@ def test_whole_instances_and_others_come_with_their_numbers(kind, order):
     dataset, numbers = task.dataset("train"), []
     words, places = documents("train", "en"), dataset.spans()
     for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
-        inputs = as_read(batch, model)["net_input"]
+        inputs = batch["net_input"]
         for one, first, tokens in zip(batch["id"], inputs["first_sentence"], inputs["src_tokens"], strict=True):
             for place, sentence in enumerate(sentences_of(task, tokens[tokens.ne(task.src_dict.pad())])):
                 assert sentence == words[places[one].document, int(first) - 1 + place]

@@ -35,7 +35,6 @@ def expect(option: str):
         ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
         ("--strategy", {**SINGLE, "strategy": "sequential"}),
         ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}),
-        ("--doc-constraint", {"doc_constraint": True, "sentence_rule": "off"}),
     ],
 )
 def test_contradictions(option, options):
@@ -53,7 +52,7 @@ def test_the_first_pass_needs_data(dictionary):
     [
         ("--batch-order", {"batch_order": "size"}),
         ("--instances", {"instances": "disjoint"}),
-        ("--instances", {"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}),
+        ("--target-context", {"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}),
         ("--strategy", {"strategy": "sequential"}),
     ],
 )
@@ -71,23 +70,19 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
     counted = Options(task_config(**{**DOCFLAT, "context_loss": "on"}))
     for model_class, config, own in READING:
         model = made(dictionary, model_class, config, **own)
-        Options(task_config(**DOCFLAT)).check_batches(model, training=True)
-        counted.check_batches(model)
+        Options(task_config(**DOCFLAT)).check_model(model, training=True)
+        counted.check_model(model)
         with expect("--context-loss"):
-            counted.check_batches(model, training=True)
-    counted.check_batches(tiny_model(dictionary), training=True)
+            counted.check_model(model, training=True)
+    counted.check_model(tiny_model(dictionary), training=True)
 
 
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--valid-subset", "--valid-subset valid,train"),
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric d_bleu --eval-bleu"),
-        ("--maximize-best-checkpoint-metric", "--maximize-best-checkpoint-metric"),
         ("--autocast float16", "--autocast float16"),
         ("--load-partial", "--load-partial"),
-        ("--context-loss", "--context-loss off"),
-        ("--max-pair-tokens", "--max-pair-tokens 9"),
         ("--training-weights", "--more-training-data x --training-weights 1,0.5 --batch-order document"),
     ],
 )
@@ -100,9 +95,9 @@ def build(task, mode, from_checkpoint=False):
     return task.build_model(model_options(doc_mode=mode), from_checkpoint)
 
 
-@pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])
-def test_unequal_sides_under_the_sentence_rule(dictionary, option):
-    task = tiny_task(dictionary, **{**BEFORE_SOURCE, "context_sentences": 0, "target_context_sentences": 1}, **option)
+def test_unequal_sides_under_the_sentence_rule(dictionary):
+    unequal = {**BEFORE_SOURCE, "context_sentences": 0, "target_context_sentences": 1}
+    task = tiny_task(dictionary, **unequal, sentence_rule="on")
     with expect("--target-context-sentences"):
         build(task, "full")
 
@@ -134,6 +129,6 @@ def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
 
 
 def test_equal_sides_are_for_every_model():
-    task = setup(instances="current", context_sentences=1, target_context_sentences=1, doc_constraint=True)
+    task = setup(instances="current", context_sentences=1, target_context_sentences=1, sentence_rule="on")
     for mode in ("partial", "full"):
         assert not task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).free

@@ -6,14 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fairseq.data import ListDataset, indexed_dataset
+from fairseq.data import indexed_dataset
 
+from gtransformer.data.dictionaries import RESERVED, Vocabulary
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
 from gtransformer.errors import UserError
-from gtransformer.plugin import stored as module
-from gtransformer.plugin.sentences import RunDataset, Sentences, SentenceSpan, regrouped_spans, tokens_between
-from gtransformer.plugin.stored import InstanceDataset
+from gtransformer.plugin.sentences import (
+    RunDataset,
+    Sentences,
+    SentenceSpan,
+    SideSentences,
+    regrouped_spans,
+    tokens_between,
+)
 
 S, E, A, B, C = 0, 2, 4, 5, 6
 DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words
@@ -29,18 +35,17 @@ def lines(spans=PLACES, documents=DOCUMENTS, twice=True):
     return found
 
 
-def side(stored, folder=None, prepend_bos=False):
+def side(stored, folder=None, words=70_000):
     """A side in memory, or binarised in a folder."""
+    dictionary = Vocabulary(map(str, range(words - len(RESERVED))))
     if folder is None:
-        dataset = ListDataset([torch.tensor(line) for line in stored], list(map(len, stored)))
-        return InstanceDataset(dataset, list(map(len, stored)), S, E, prepend_bos)
+        return SideSentences([torch.tensor(line, dtype=torch.int64) for line in stored], dictionary, "x")
     prefix = Path(folder) / "side"
     builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=70_000)
     for line in stored:
         builder.add_item(torch.tensor(line, dtype=torch.int32))
     builder.finalize(f"{prefix}.idx")
-    dataset = indexed_dataset.MMapIndexedDataset(str(prefix))
-    return InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos)
+    return SideSentences(indexed_dataset.MMapIndexedDataset(str(prefix)), dictionary, "x")
 
 
 def instance_index(spans=PLACES, documents=2, dropped=()):
@@ -50,8 +55,10 @@ def instance_index(spans=PLACES, documents=2, dropped=()):
 @pytest.mark.parametrize("twice", [True, False])
 @pytest.mark.parametrize("binarised", [False, True])
 def test_sentences_of_documents(tmp_path, binarised, twice):
-    one = side(lines(twice=twice), tmp_path if binarised else None)
-    view = Sentences(one, one, "x", instance_index())
+    folders = (tmp_path / "source", tmp_path / "target") if binarised else (None, None)
+    for folder in filter(None, folders):
+        folder.mkdir()
+    view = Sentences(*(side(lines(twice=twice), folder) for folder in folders), instance_index(), "x")
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
     assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
     assert len(view) == 5
@@ -61,26 +68,26 @@ def test_sentences_of_documents(tmp_path, binarised, twice):
 
 
 def test_without_an_instance_index_an_instance_is_a_document():
-    view = Sentences(side(lines()), None, "x")
+    view = Sentences(side(lines()), None, None, "x")
     assert view.document.tolist() == [0, 0, 1, 2, 3] and view.position.tolist() == [0, 1, 0, 0, 0]
     assert view.runs() == [(0, 2), (2, 3), (3, 4), (4, 5)] and view.target is None
 
 
 def test_a_sentence_that_was_dropped_breaks_a_run():
     spans = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
-    view = Sentences(side(lines(spans)), None, "x", instance_index(spans, dropped=[(0, 1)]))
+    view = Sentences(side(lines(spans)), None, instance_index(spans, dropped=[(0, 1)]), "x")
     assert view.position.tolist() == [0, 2, 0, 1] and view.runs() == [(0, 1), (1, 2), (2, 4)]
 
 
 def test_instances_may_be_stored_in_any_order():
     spans = [PLACES[i] for i in (3, 1, 0, 2)]
-    view = Sentences(side(lines(spans)), side(lines(spans)), "x", instance_index(spans))
+    view = Sentences(side(lines(spans)), side(lines(spans)), instance_index(spans), "x")
     assert view.document.tolist() == [0, 0, 0, 1, 1] and view.runs() == [(0, 3), (3, 5)]
     assert view.target.tokens(0, 5).tolist() == [t for line in lines(twice=False) for t in line]
 
 
 def test_runs_of_sentences_have_exact_sizes(tmp_path):
-    view = Sentences(side(lines(), tmp_path), None, "x", instance_index())
+    view = Sentences(side(lines(), tmp_path), None, instance_index(), "x")
     ranges = np.array([(0, 1), (0, 2), (0, 3), (3, 5), (1, 3)])
     dataset = RunDataset(view.source, ranges)
     assert len(dataset) == 5 and dataset.sizes.tolist() == [3, 7, 9, 9, 6]
@@ -88,68 +95,62 @@ def test_runs_of_sentences_have_exact_sizes(tmp_path):
     assert tokens_between(view.source.lengths, np.array([(2, 2), (0, 5)])).tolist() == [0, 18]
 
 
-@pytest.mark.parametrize("prepend_bos", [False, True])
-def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepend_bos, monkeypatch):
-    """Against instances read one by one: random ones, some with an open beginning."""
-    monkeypatch.setattr(module, "SEARCHED_AT_ONCE", 7)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_borders_of_random_instances(tmp_path, mapped):
+    """Against a search in each line; a second </s> at its end is dropped."""
     draw = random.Random(3)
     for number in range(30):
-        stored = []
+        stored, expected = [], []
         for _ in range(draw.randint(1, 8)):
-            words = [
-                [draw.randint(A, 70_000 - 1) for _ in range(draw.randint(0, 3))] for _ in range(draw.randint(1, 3))
-            ]
-            line = [token for sentence in words for token in (S, *sentence, E)] + [E] * draw.randint(0, 1)
-            stored.append(line[1:] if prepend_bos and draw.random() < 0.6 else line)
+            counts = [draw.randint(0, 3) for _ in range(draw.randint(1, 3))]
+            sentences = [[S, *(draw.randint(A, 70_000 - 1) for _ in range(count)), E] for count in counts]
+            stored.append([token for sentence in sentences for token in sentence] + [E] * draw.randint(0, 1))
+            expected.append(sentences)
         (tmp_path / str(number)).mkdir()
-        mapped = side(stored, tmp_path / str(number), prepend_bos=prepend_bos)
-        found = mapped.sentence_borders()
-        expected = [
-            (number, begin)
-            for number in range(len(stored))
-            for begin in np.flatnonzero(mapped[number].numpy() == S).tolist()
-        ]
-        assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
-        for instance, begin, length in zip(*map(np.ndarray.tolist, found), strict=True):
-            tokens = mapped[instance][begin : begin + length]
-            assert tokens[0] == S and len(tokens) == length and not tokens[1:].eq(S).any()
-        assert np.bincount(found[0], found[2]).tolist() == [len(mapped[i]) for i in range(len(stored))]
+        found = side(stored, tmp_path / str(number) if mapped else None)
+        flat = [sentence for sentences in expected for sentence in sentences]
+        assert [found.tokens(i, i + 1).tolist() for i in range(len(flat))] == flat
+        assert found.lengths.tolist() == list(map(len, flat)) and found.counts.tolist() == list(map(len, expected))
+        instances = RunDataset(found, found.stored_ranges())
+        assert [instances[i].tolist() for i in range(len(stored))] == [sum(one, []) for one in expected]
 
 
 @pytest.mark.parametrize(
     ("source", "target", "given", "message"),
     [
         (PLACES, [(0, 0, 2), (0, 2, 1), (1, 0, 2), (1, 1, 1)], None, r"x\*: instance 2 has 1 source but 2 target sent"),
-        (PLACES, None, PLACES[:2], "y: describes 2 instances, the data has 4; prepare the corpus again"),
-        (PLACES, None, [*PLACES[:2], (1, 0, 2), (1, 1, 1)], "y: instance 2 has 2 sentences, in the data it has 1"),
-        (PLACES, None, [*PLACES[:3], (1, 0, 1)], "y: has sentence 0 of document 1 twice; prepare the corpus again"),
+        (PLACES, None, [*PLACES[:3], (1, 0, 1)], "xinstances.json: has sentence 0 of document 1 twice; prepare"),
     ],
 )
 def test_files_that_do_not_belong_together(source, target, given, message):
     with pytest.raises(UserError, match=message):
-        Sentences(
-            side(lines(source)),
-            target and side(lines(target)),
-            "x",
-            given and instance_index(given),
-            given and Path("y"),
-        )
+        Sentences(side(lines(source)), target and side(lines(target)), given and instance_index(given), "x")
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [([2, 1], "y: describes 4 instances, the data has 2"), ([2, 1, 2, 1], "y: instance 2 has 1 sentences, in .* 2")],
+)
+def test_an_index_of_other_instances(counts, message):
+    with pytest.raises(UserError, match=message):
+        instance_index().check_counts(counts, "y")
 
 
 @pytest.mark.parametrize("binarised", [False, True])
-def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, binarised):
-    opened = [[S, A, E, E], [S, E, E]]
-    found = side([[S, A, E], [A], [B, A, E, E], [S]], tmp_path if binarised else None)
-    assert found.first_without_bos() == 1
-    assert side(opened).first_without_bos() is None and side([[A, E]], prepend_bos=True).first_without_bos() is None
-    assert side([*opened, []]).first_without_bos() == 2
-    assert found.invalid_token(B + 1) is None and found.invalid_token(B) == B
+def test_open_beginnings_and_foreign_words(tmp_path, binarised):
+    folder = tmp_path if binarised else None
+    for line in ([A], [B, A, E, E], []):
+        with pytest.raises(UserError, match="x: instance 1 does not begin with <s>"):
+            side([[S, A, E], line, [S]], folder)
+    assert len(side([[S, B, E]], folder, words=B + 1).lengths) == 1
+    with pytest.raises(UserError, match=f"x: holds the word number {B}, but the dictionary ends at {B - 1}"):
+        side([[S, B, E]], folder, words=B)
 
 
 def word_view(spans, dropped=()):
     """Sentences of one word in stored instances (document, first sentence, sentences)."""
-    one = side([[S, A, E] * count for *_, count in spans])
-    return Sentences(one, one, "x", instance_index(spans, 3, dropped))
+    sides = (side([[S, A, E] * count for *_, count in spans]) for _ in range(2))
+    return Sentences(*sides, instance_index(spans, 3, dropped), "x")
 
 
 def spans_of_scheme(sentences, *scheme):

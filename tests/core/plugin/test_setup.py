@@ -4,10 +4,13 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary, ListDataset, indexed_dataset
+from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.loading import word_dropout
+from gtransformer.plugin.sentences import RunDataset, SideSentences
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.plugin.loaded import setup
 from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
@@ -26,21 +29,6 @@ def test_datasets_end_as_they_should(corpus, dictionary):
                 assert side[0] == dictionary.bos() and side[-1] == dictionary.eos() != side[-2]
             assert target == [*read[1:], dictionary.index("[de]")]
             assert source.count(dictionary.bos()) == read.count(dictionary.bos())
-
-
-@pytest.mark.parametrize("side", ["en", "de"])
-def test_an_instance_without_bos_is_refused_when_it_is_loaded(corpus, dictionary, side):
-    folder = corpus(train=3)
-    prefix = str(folder / f"train.en-de.{side}")
-    builder = indexed_dataset.make_builder(prefix + ".bin", "mmap", vocab_size=len(dictionary))
-    for line in ("<s> w1 </s>", "w1 w2", "<s> w3 </s>"):
-        builder.add_item(dictionary.encode_line(line).int())
-    builder.finalize(prefix + ".idx")
-    with pytest.raises(UserError, match=rf"train\.en-de\.{side}: instance 1 does not begin with <s>: .*--prepend-bos"):
-        setup(folder).load_dataset("train")
-    task = setup(folder, prepend_bos=True)
-    task.load_dataset("train")
-    assert all(item["prev_output_tokens"][0] == dictionary.bos() for item in task.dataset("train"))
 
 
 def test_typed_instances_without_bos_are_one_sentence(corpus, dictionary, caplog):
@@ -62,12 +50,6 @@ def test_languages_are_inferred(corpus, dictionary, given, direction):
     task.load_dataset("train")
     assert (task.cfg.source_lang, task.cfg.target_lang) == direction
     assert task.dataset("train")[0]["target"][-1] == dictionary.index(f"[{direction[1]}]") == task.language
-
-
-def test_prepend_bos(corpus, dictionary):
-    task = setup(corpus(train=1), prepend_bos=True)
-    dataset = task.build_dataset_for_inference([dictionary.encode_line("w1 w2").long()], [3])
-    assert dataset[0]["source"].tolist() == [dictionary.bos(), *dictionary.encode_line("w1 w2").tolist()]
 
 
 def test_symbols_are_appended_where_the_dictionary_lacks_them():
@@ -112,12 +94,11 @@ def test_dictionaries_of_their_own(dictionary):
     for one in (source, target):
         words = [one.index(f"w{number}") for number in range(9)]
         sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
-    loader = task._loader()
-    stored = [
-        loader.instances(ListDataset([side], [len(side)]), [len(side)], one)
-        for one, side in zip((source, target), sides, strict=True)
-    ]
-    dataset = loader.pairs(*stored, dropout=True, shuffle=False)
+    stored = (SideSentences([side], one, "x") for one, side in zip((source, target), sides, strict=True))
+    dataset = DocumentPairDataset(
+        *(RunDataset(side, side.stored_ranges()) for side in stored), source, target, task.language,
+        word_dropout=word_dropout(task.options, task.sides),
+    )  # fmt: skip
     item = dataset[0]
     for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist())):
         assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]

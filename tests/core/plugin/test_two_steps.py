@@ -67,7 +67,7 @@ def test_instances_that_fit(built, kind, most):
     [
         (
             [*CURRENT, "--freeze-sentence-parameters"],
-            "--freeze-sentence-parameters: there is no model to start from",
+            "parameters that are not trained would stay random: there is no model to start from",
         ),
         (
             [*CURRENT, "--freeze-sentence-parameters", "--finetune-from-model=nowhere.pt"],
@@ -80,26 +80,10 @@ def test_what_cannot_be(tmp_path, arguments, message):
         build(tmp_path, *arguments)
 
 
-@pytest.fixture
-def interrupted(tmp_path):
-    """Options of a second step whose last checkpoint is there."""
-    (tmp_path / "save").mkdir()
-    model, _ = build(tmp_path, *CURRENT)
-    torch.save({"model": model.state_dict(), "last_optimizer_state": {}}, tmp_path / "save" / "checkpoint_last.pt")
-    return [*CURRENT, "--freeze-sentence-parameters"]
-
-
-def test_what_is_frozen_is_not_rounded(tmp_path, interrupted, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)  # half precision is for GPUs
-    with pytest.raises(UserError, match="--freeze-sentence-parameters: --fp16 and --bf16 round all parameters"):
-        build(tmp_path, *interrupted, "--fp16")
-    build(tmp_path, *interrupted, "--amp")
-
-
 @pytest.mark.parametrize("place", ["encoder", "both"])
 def test_what_is_frozen_has_no_gradient_and_its_dropout_is_on(dictionary, place):
     model = beside_model(dictionary, context_in=place, dropout=0.5).train()
-    freeze_pretrained(model, None)
+    freeze_pretrained(model)
     source, target = batch(dictionary, pairs(dictionary))
     logits = [model(source, None, target)[0] for _ in range(2)]
     assert not torch.allclose(*logits)
@@ -125,7 +109,7 @@ def group(tmp_path):
 def test_distributed_training_waits_for_no_gradient_that_never_comes(dictionary, group, place):
     """PyTorch's DDP, fairseq's default, which stops in the next pass if a parameter had none; whatever the contexts."""
     model = beside_model(dictionary, context_in=place).train()
-    freeze_pretrained(model, None)
+    freeze_pretrained(model)
     parallel = DistributedDataParallel(model)
     everything = pairs(dictionary)
     for documents in (everything, [one for one in everything if one[0].count(dictionary.bos()) == 1], everything):

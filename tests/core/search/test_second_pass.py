@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.plugin.generation import task_generator
+from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
@@ -44,7 +45,8 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
-    return task.inference_step(generator, models, to_device(sample, next(models[0].parameters()).device))
+    sample = to_device(as_read(sample, *models), next(models[0].parameters()).device)
+    return task.inference_step(generator, models, sample)
 
 
 def tokens_of(found: list[list[dict]]) -> list[list[list[int]]]:

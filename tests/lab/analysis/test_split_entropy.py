@@ -12,7 +12,7 @@ from fairseq.data import indexed_dataset
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.lab.cli.entropy import main
-from gtransformer.plugin.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
 from tests.lab.analysis import share_oracle
 from tests.saved_model import make_checkpoint
 from tests.support import ROOT

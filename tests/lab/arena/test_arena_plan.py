@@ -194,7 +194,7 @@ def test_more_minutes_go_on_and_fewer_are_refused(tmp_path: Path):
         ("sentences", "train.update-freq=2", 4),  # 26 sentences, four a batch: seven batches, two an update
         ("concatenation", "train.update-freq=2", 4),  # as many instances, though they overlap
         ("documents", "train.update-freq=2", 1),  # five documents: two batches
-        ("pseudo_documents", "train.shuffled-context=global", None),
+        ("pseudo_documents", "train.batch-order=document", None),
     ],
 )
 def test_an_epoch_is_all_target_tokens_once(system: str, more: str, updates: int | None):

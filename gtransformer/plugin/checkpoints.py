@@ -12,7 +12,6 @@ from zipfile import is_zipfile
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.dataclass.configs import FairseqConfig
-from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import FairseqEncoderDecoderModel
 from omegaconf import OmegaConf
 from torch import Tensor
@@ -77,6 +76,7 @@ def checkpoint_of(directory: Path) -> dict[str, Any]:
     most = settings.get("max_sents")
     instances = {} if most is None else {"instances": "disjoint", "context_sentences": most - 1}
     whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
+    whole["criterion"] = {"_name": "fused_label_smoothed_cross_entropy"}  # with others, entries without a word are inf
     whole["model"] = {"_name": options.pop(SYSTEM), **options}
     whole["task"] = {
         **asdict(TranslationDocConfig()),
@@ -87,7 +87,7 @@ def checkpoint_of(directory: Path) -> dict[str, Any]:
         "sentence_rule": settings.get("sentence_rule", AUTO),
         **instances,
     }
-    return {"args": None, "cfg": whole, "model": read_parameters(directory)}
+    return {"args": None, "cfg": OmegaConf.create(whole), "model": read_parameters(directory)}
 
 
 def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -170,12 +170,7 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     Raises UserError if the file is missing or damaged, does not fit the dictionaries, or is no encoder-decoder model.
     """
     try:
-        state = None
-        if Path(checkpoint).is_dir():
-            state = read_state(Path(checkpoint))
-            state["cfg"] = OmegaConf.create(state["cfg"])
-            overwrite_args_by_name(state["cfg"], overrides)
-        (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides, state=state)
+        (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
     except Exception as error:  # a damaged file, or another model's, makes the loader raise anything
         message = explain(error)
         reason = " ".join(str(error).split())[:300]

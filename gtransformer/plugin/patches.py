@@ -14,14 +14,16 @@ import warnings
 from collections import OrderedDict, defaultdict
 from contextlib import nullcontext, suppress
 from functools import wraps
+from pathlib import Path
 from weakref import WeakSet
 
 import numpy
 import omegaconf
 import torch
-from fairseq import trainer
+from fairseq import checkpoint_utils, options, trainer
 from fairseq import utils as fairseq_utils
 from fairseq.data import iterators
+from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.distributed import utils as distributed
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.logging import meters
@@ -45,6 +47,8 @@ def patch() -> None:
     AMPOptimizer.clip_grad_norm = _clip_unscaled
     meters.StopwatchMeter.load_state_dict = _restore_running
     distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
+    _wrap(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
+    _wrap(options, "parse_args_and_arch", _parse_arguments)
     _wrap(distributed, "call_main", _call_main)
     _wrap(fairseq_utils, "clip_grad_norm_", _clip_foreach)
     _wrap(iterators.BufferedIterator, "_create_consumer", _create_stoppable)
@@ -82,6 +86,24 @@ def allow_what_checkpoints_hold() -> None:
         + [(kind, f"fairseq.meters.{kind.__name__}") for kind in old_meters]
         + [type(numpy.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")]
     )
+
+
+def _load_checkpoint(load, path, arg_overrides=None, **more):
+    """Load a model directory, too (``--path DIR``)."""
+    if not os.path.isdir(path):
+        return load(path, arg_overrides, **more)
+    from gtransformer.plugin.checkpoints import checkpoint_of
+
+    state = checkpoint_of(Path(path))
+    overwrite_args_by_name(state["cfg"], arg_overrides or {})
+    return state
+
+
+def _parse_arguments(parse, parser, *arguments, **more):
+    """Let fairseq-validate, whose parser has no task by default and ends in a KeyError, have this package's."""
+    if parser.get_default("task") is None:
+        parser.set_defaults(task="translation_doc")
+    return parse(parser, *arguments, **more)
 
 
 def quiet_hydra() -> None:

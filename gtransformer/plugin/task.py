@@ -73,7 +73,6 @@ class TranslationDocTask(FairseqTask):
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far accept
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
-        self.warned_of_overlap = False
         self.numbered = False  # whether a model built so far reads the numbers of sentences
         self.left_out: list[int] = []  # target symbols that do not count in the loss of the model
         self.gpu_peak = 0
@@ -175,7 +174,6 @@ class TranslationDocTask(FairseqTask):
         whole = whole_config(cfg)
         if from_checkpoint and whole is not None:
             check_languages(whole.task, self.cfg)
-        options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
             self.options.check_training(cfg, whole)
             start_from_sentence_model(cfg, whole, self)
@@ -192,13 +190,16 @@ class TranslationDocTask(FairseqTask):
             if whole is not None:
                 add_hours_of_start(whole)
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
-        if options is not None:
-            generator = self.build_generator([model], options)
+        if self.cfg.eval_bleu:
+            generator = self.build_generator([model], generator_options(self.cfg.eval_bleu_args))
             self.bleu = BleuValidation(generator, self.tgt_dict, self.sides.no_text, self.options)
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
-        """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences."""
+        """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences.
+
+        Warn if instances overlap: the score that fairseq-generate prints at the end is then not the corpus's.
+        """
         check_generation(args, models, self.options)
         score_documents(args, self.cfg.doc_mode != "full", self.cfg.gen_output)
         for model in models:  # without data sets, the caller gives instances in the form that is needed
@@ -212,23 +213,18 @@ class TranslationDocTask(FairseqTask):
             return SecondPass(made, open_first_pass(self, models, args))
         if any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
-        return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made
-
-    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Generate translations of a batch; with ``--gen-output`` also store them for the file.
-
-        Warn once if instances overlap: the score that fairseq-generate prints at the end is then not the corpus's.
-        """
-        together = not (self.options.by_window or isinstance(generator, SecondPass))
-        overlap = together and self.options.scheme.repeats_targets
-        if self.datasets and not self.warned_of_overlap and overlap:
-            self.warned_of_overlap = True
+        if self.options.by_window:
+            return SequentialGenerator(made, self.options.strategy)
+        if self.datasets and self.options.scheme.repeats_targets:
             logger.warning(
                 "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
-                "times; score with --gen-output PREFIX and %s instead",
+                "times; score with --gen-output PREFIX and gtransformer score instead",
                 self.cfg.instances,
-                "gtransformer score",
             )
+        return made
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """Generate translations of a batch; with ``--gen-output`` also store them for the file."""
         for model in () if self.datasets or isinstance(generator, SecondPass) else models:
             check_alone(model, "lines that are typed or handed in")
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)

@@ -1,6 +1,6 @@
 """Fields of a batch in addition to fairseq's: positions of its instances in documents, and which targets count.
 
-A model whose ``needs`` request a position field receives it as an input of the same name (``with_input``).
+A model whose ``needs`` request a position field receives it as an input of the same name.
 """
 
 from __future__ import annotations
@@ -22,13 +22,6 @@ DOCUMENT_INDEX = "document_index"
 # What the criterion reads instead where not all targets count: ``target``, ``ntokens`` and ROWS.
 COUNTED = "counted"
 ROWS = "rows"  # (n,) int64, the targets that count among all real ones, row by row
-
-
-def with_input(sample: dict, name: str, wanted: bool) -> dict:
-    """Return the batch with one entry as an input of the model; unchanged if the entry is not wanted or missing."""
-    if not wanted or name not in sample:
-        return sample
-    return sample | {"net_input": sample["net_input"] | {name: sample[name]}}
 
 
 def first_sentences(given: Tensor | None, batch: int, device: torch.device) -> Tensor:

@@ -26,7 +26,7 @@ from gtransformer.search.strategies import AUTO, FULL
 
 LAST = "checkpoint_last.pt"
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean
-NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update
+NUMBERED = re.compile(r"checkpoint_?(\d+)(?:_(\d+))?\.pt")  # of an epoch, or of an epoch and an update
 # Options for translating given instances as they are, whatever instances the model was trained on.
 AS_GIVEN = {
     "instances": STORED,
@@ -114,19 +114,16 @@ def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Pat
 
     ``fewer``: accept fewer, at least one. Raises UserError if there are too few.
     """
-    found = [path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)]
+    found: dict[tuple[float, float], Path] = {}
+    for path in folder.glob("checkpoint*.pt"):
+        if match := NUMBERED.fullmatch(path.name):
+            found[int(match[1]), float(match[2] or "inf")] = path
     if len(found) < (1 if fewer else number):
         raise UserError(
             f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be averaged; average fewer, or "
             "continue training and keep more (--keep-last-epochs or --keep-interval-updates)"
         )
-    return sorted(found, key=_place)[-number:]
-
-
-def _place(path: Path) -> tuple[int, int]:
-    """Return which start of the training a checkpoint is of, and its updates: with a new optimizer they begin at 0."""
-    history = read_state(path)["optimizer_history"]
-    return len(history), int(history[-1]["num_updates"])
+    return [path for _, path in sorted(found.items())][-number:]
 
 
 def average(paths: Sequence[Path], output: Path) -> None:

@@ -46,6 +46,8 @@ def check_generation(args: Any, models: Sequence[nn.Module], options: Options) -
     for name in LACKING:
         if getattr(given, name) not in (None, getattr(usual, name)):
             raise UserError(f"{option_of(name)}: search in documents does not have it; leave it out")
+    if given.sampling_topk > 0 and not given.sampling:
+        raise UserError("--sampling-topk is for --sampling; give that, too")
     if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
     if given.score_reference and any(getattr(model, "leaves_unpredicted_out", False) for model in models):

@@ -105,6 +105,14 @@ class Options:
                 "--maximize-best-checkpoint-metric"
             )
 
+    def check_saved(self, task: Mapping[str, Any]) -> None:
+        """Raise UserError if a model cannot be used with these options after its training (options of its ``task``)."""
+        check_languages(task, self.cfg)
+        if self.strategy.definition.context and InstanceScheme.stored_in(task).single_targets:
+            raise UserError(
+                f"--strategy {self.cfg.strategy}: the model was trained on single sentences of the target; leave it out"
+            )
+
     def check_model(self, model: nn.Module, training: bool = False) -> None:
         """Raise UserError for instances or batches that a model does not support.
 

@@ -39,7 +39,7 @@ from gtransformer.plugin.generation import (
     task_generator,
 )
 from gtransformer.plugin.loading import load_split, set_ratio
-from gtransformer.plugin.options import Options, check_languages
+from gtransformer.plugin.options import Options
 from gtransformer.plugin.scores import DocumentDictionary, DocumentScorer, score_documents
 from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.plugin.sentences import RunDataset, SideSentences
@@ -173,7 +173,7 @@ class TranslationDocTask(FairseqTask):
         """
         whole = whole_config(cfg)
         if from_checkpoint and whole is not None:
-            check_languages(whole.task, self.cfg)
+            self.options.check_saved(whole.task)
         if not from_checkpoint:
             self.options.check_training(cfg, whole)
             start_from_sentence_model(cfg, whole, self)

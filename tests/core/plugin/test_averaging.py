@@ -16,16 +16,15 @@ from tests.support import tiny_dictionary, tiny_model
 SETTINGS = {"_name": "docflat_mini", "encoder_attention_heads": 2, "context_gate": "continuous", "window": 20}
 
 
-def save(path: Path, updates: int, settings: dict | None = None, before: tuple = (), **parameters) -> Path:
-    """A checkpoint as fairseq lays it out, with an embedding under two names; ``before``: updates of former starts."""
+def save(path: Path, updates: int, **parameters) -> Path:
+    """A checkpoint as fairseq lays it out, with an embedding under two names."""
     generator = torch.Generator().manual_seed(updates)
     shared = torch.randn(5, 3, generator=generator)
     model = {"encoder.embed.weight": shared, "decoder.embed.weight": shared, "version": torch.tensor([3])}
     model |= {"norm": torch.randn(3, generator=generator).half(), "wide": torch.randn(2, generator=generator).double()}
     state = {
-        "cfg": {"model": SETTINGS | (settings or {}), "task": {"data": "x"}},
+        "cfg": {"model": SETTINGS, "task": {"data": "x"}},
         "model": model | parameters,
-        "optimizer_history": [{"num_updates": number} for number in (*before, updates)],
         "extra_state": {"previous_training_time": float(updates)},
         "last_optimizer_state": {"state": {0: torch.zeros(5)}},
     }
@@ -68,18 +67,6 @@ def test_the_last_are_those_with_most_updates(saved: Path):
     assert [path.name for path in last_checkpoints(saved, 3)] == names
     with pytest.raises(UserError, match=r"holds 4 numbered checkpoint\(s\), but 5 are to be averaged; average fewer"):
         last_checkpoints(saved, 5)
-
-
-def test_updates_of_a_new_optimizer_begin_at_zero(tmp_path: Path):
-    """After three epochs of seven updates: the training goes on with --reset-optimizer."""
-    for epoch in (1, 2, 3):
-        save(tmp_path / f"checkpoint{epoch}.pt", 7 * epoch)
-    save(tmp_path / AVERAGE, 21)
-    for epoch in (4, 5):
-        save(tmp_path / f"checkpoint{epoch}.pt", 7 * (epoch - 3), before=(21,))
-    for number in (3, 5):
-        expected = [f"checkpoint{epoch}.pt" for epoch in range(6 - number, 6)]
-        assert [path.name for path in last_checkpoints(tmp_path, number)] == expected
 
 
 @pytest.mark.parametrize("other", [{"more": torch.zeros(2)}, {"norm": torch.zeros(4)}])

@@ -5,31 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
-from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
 from gtransformer.plugin.sentences import SentenceSpan
-from tests.core.plugin.loaded import load, setup
-
-
-@pytest.mark.parametrize("lang", ["en", "de"])
-def test_words_that_the_dictionary_has_not(corpus, lang):
-    """Binarised with a larger dictionary; the language symbols and <mask> at its end are words."""
-    folder = corpus(train=4)
-    size = len(setup(folder).source_dictionary)
-    prefix = str(folder / f"train.en-de.{lang}")
-    for last, fits in ((size - 1, True), (size, False)):
-        writer = MMapIndexedDatasetBuilder(f"{prefix}.bin")
-        for number in range(4):
-            writer.add_item(torch.tensor([0, 4, last if number == 2 else 5, 2, 2]))
-        writer.finalize(f"{prefix}.idx")
-        if fits:
-            load(folder=folder)
-            continue
-        with pytest.raises(UserError, match=f"{prefix}.bin: holds the word number {size}, but the dictionary ends at"):
-            load(folder=folder)
+from tests.core.plugin.loaded import load
 
 
 def test_an_instance_index_with_other_counts(corpus):

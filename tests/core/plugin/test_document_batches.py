@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from tests.core.plugin.loaded import load, read
 
 DOCFLAT = {"instances": "sliding", "context_sentences": 3, "context_loss": "off", "batch_order": "document"}
@@ -80,17 +79,3 @@ def test_documents_take_turns_in_another_order_every_epoch():
         assert 2 * np.count_nonzero(np.diff(epoch)) > len(epoch)  # not document after document
     inorder = [ids for ids in epoch_of(iterator(*load(**DOCFLAT)), shuffle=False)]
     assert [one for ids in inorder for one in ids] == list(range(len(dataset)))
-
-
-@pytest.mark.parametrize("kind", ["sliding", "stored"])
-def test_numbers_of_first_sentences(kind):
-    """Of each row, wherever collating puts it; in the model's input where it wants them."""
-    options = {**DOCFLAT, "context_loss": "on"} if kind == "sliding" else {"batch_order": "document"}
-    task, dataset = load(numbered=True, **options)
-    spans = dataset.spans()
-    for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
-        expected = [spans[one].first_sentence + 1 for one in batch["id"].tolist()]
-        assert batch["net_input"][FIRST_SENTENCE].tolist() == expected
-    _, dataset = load(**options)
-    assert FIRST_SENTENCE not in dataset.collater([dataset[0], dataset[5]])["net_input"]
-    assert first_sentences(None, 2, "cpu").tolist() == [1, 1]

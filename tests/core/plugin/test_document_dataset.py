@@ -7,11 +7,11 @@ import pytest
 import torch
 from fairseq.data import FairseqDataset
 
-from gtransformer.data.batch_fields import counted, with_counted_targets
+from gtransformer.data.batch_fields import counted
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.plugin.sentences import RunDataset, SideSentences
-from tests.support import pad_batch, random_document
+from tests.support import random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 
@@ -128,11 +128,3 @@ def test_what_does_not_count_comes_with_the_batch(pairs):
     whole = pairs([[1]])
     batch = whole.collater([whole[0]])
     assert counted(batch) == batch and "rows" not in batch
-
-
-@pytest.mark.parametrize("left", [False, True])
-def test_targets_of_the_context_are_padding(left):
-    rows = [[5, 6, 7, 8, 9, 10], [11, 12, 13]]
-    batch = {"target": pad_batch(rows, P, left), "ntokens": 9}
-    found = counted(with_counted_targets(batch, P, torch.tensor([4, 0])))
-    assert found["target"].equal(pad_batch([[P, P, P, P, 9, 10], rows[1]], P, left)) and found["ntokens"] == 5

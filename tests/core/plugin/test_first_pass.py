@@ -92,7 +92,6 @@ def test_translated_and_written(given, tmp_path):
     for batch in batches_of(task, dataset):
         for nbest in task.inference_step(generator, [model], batch):
             assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
-    assert not task.warned_of_overlap
     instance_index = InstanceIndex.load(LEN48 / "bin" / "test.en-de.instances.json")
     translations = read_translations(prefix.with_suffix(".jsonl"), instance_index)
     assert len(translations) == 22 and all(one.sentences == 1 and not one.misaligned for one in translations)

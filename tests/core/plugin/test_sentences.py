@@ -127,15 +127,6 @@ def test_files_that_do_not_belong_together(source, target, given, message):
         Sentences(side(lines(source)), target and side(lines(target)), given and instance_index(given), "x")
 
 
-@pytest.mark.parametrize(
-    ("counts", "message"),
-    [([2, 1], "y: describes 4 instances, the data has 2"), ([2, 1, 2, 1], "y: instance 2 has 1 sentences, in .* 2")],
-)
-def test_an_index_of_other_instances(counts, message):
-    with pytest.raises(UserError, match=message):
-        instance_index().check_counts(counts, "y")
-
-
 @pytest.mark.parametrize("binarised", [False, True])
 def test_open_beginnings_and_foreign_words(tmp_path, binarised):
     folder = tmp_path if binarised else None

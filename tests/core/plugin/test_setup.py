@@ -16,21 +16,6 @@ from tests.core.plugin.loaded import setup
 from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
 
 
-def test_datasets_end_as_they_should(corpus, dictionary):
-    task = setup(corpus(train=5, valid=2))
-    assert task.source_dictionary == dictionary
-    for split, count in (("train", 5), ("valid", 2)):
-        task.load_dataset(split)
-        dataset = task.dataset(split)
-        assert len(dataset) == count
-        for item in (dataset[i] for i in range(count)):
-            source, read, target = (item[key].tolist() for key in ("source", "prev_output_tokens", "target"))
-            for side in (source, read):
-                assert side[0] == dictionary.bos() and side[-1] == dictionary.eos() != side[-2]
-            assert target == [*read[1:], dictionary.index("[de]")]
-            assert source.count(dictionary.bos()) == read.count(dictionary.bos())
-
-
 def test_typed_instances_without_bos_are_one_sentence(corpus, dictionary, caplog):
     """A slip must not end a session; with and without the end of the sentence."""
     task = setup(corpus(train=1))

@@ -92,13 +92,10 @@ def test_what_waits(monkeypatch):
             assert counter.found["here"] == times, number
 
 
-# Each layout is read once; models that read their batch count the rows that matter, of the Document Transformer every
-# batch of context is cut to its longest row.
+# Each layout is read once; of the Document Transformer every batch of context is cut to its longest row.
 LAYOUTS = {"packed": 2, "doc_transformer": 2, "lst_transformer": 2, "window_transformer": 2, DOCUMENT_TRANSFORMER: 3,
            "pseudo_documents": 2, "docflat": 4, "abd": 3, "mbe": 4}  # fmt: skip
-FURTHER_WAITS = {DOCUMENT_TRANSFORMER: {"data/group_tags.py": 3}} | {
-    name: {"data/batch_fields.py": 1} for name in BATCHED
-}
+FURTHER_WAITS = {DOCUMENT_TRANSFORMER: {"data/group_tags.py": 3}}
 
 
 @pytest.mark.slow

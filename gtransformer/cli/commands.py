@@ -45,32 +45,20 @@ MAP = {
     ),
 }
 LAB = {
-    "Corpora with known answers": (
-        Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus"),
-        Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context"),
-    ),
-    "Further corpora": (
-        Command("lab libreoffice", "lab.cli.libreoffice", "make a corpus of LibreOffice's help"),
-        Command("lab augment", "lab.cli.augment", "make more training documents by back-translation and the like"),
-    ),
     "Compare systems": (
-        Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
-        Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
-        Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
-    ),
-    "Score more": (
+        Command("lab experiment", "lab.cli.experiment", "train and compare systems, as a YAML file says"),
         Command("lab items", "lab.cli.items", "accuracy on the contrastive items of the generated corpora"),
-        Command("lab discourse", "lab.cli.discourse", "F1 of pronouns and formality, English to German"),
     ),
     "Look into a model": (
+        Command("lab attention", "lab.cli.attention", "entropy of attention, and a picture of it"),
         Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),
-        Command("lab entropy", "lab.cli.entropy", "entropy of attention"),
-        Command("lab inspect", "lab.cli.inspect_document", "draw attention and gates for a document"),
         Command("lab start", "lab.cli.start", "compare a document model's start with its sentence model"),
     ),
-    "Measure": (
-        Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding"),
-        Command("lab gpu-check", "lab.cli.gpu_check", "tests, benchmark and a short training on a GPU"),
+    "Corpora": (
+        Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus"),
+        Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context"),
+        Command("lab libreoffice", "lab.cli.libreoffice", "make a corpus of LibreOffice's help"),
+        Command("lab augment", "lab.cli.augment", "make more training documents by back-translation and the like"),
     ),
 }
 COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}

@@ -25,7 +25,7 @@ from gtransformer.modules.relative import clipped_distance, relative_scores, ske
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 LONG = 128  # above it, length classes are finer, because attention on padding grows quadratically
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/lab/performance.md). Above these lengths the fused one needs less memory.
+# slower for documents, too (docs/performance.md). Above these lengths the fused one needs less memory.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 # Which keys of its segment a query sees: all; query i those up to i (as many queries as keys); or the first ones, as a
 # mask tells.

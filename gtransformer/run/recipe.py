@@ -19,7 +19,7 @@ from gtransformer.settings import dashed, read_value, read_yaml, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes have no folder in their names
-OTHER_FOLDERS = ("arena", "hydra", "sizes", "studies")  # without recipes, or with those of experiments
+OTHER_FOLDERS = ("experiments", "hydra", "sizes")  # without recipes
 SWITCHES = ("context-loss", "marks-loss", "sentence-rule")  # values on and off, which YAML reads as true and false
 # Paths of files; another path is not a change of the recipe.
 FILES = (

@@ -1,1 +1,0 @@
-"""Analyses of trained models; never imported by training code."""

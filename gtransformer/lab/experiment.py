@@ -213,7 +213,7 @@ class Experiment:
             changes = [change for change in self._changes(run) if change.startswith(names)]
             if count:
                 raw = self.folder / f"corpus-{count}"
-                changes += [f"prepare.vocabulary={self.folder / 'prepared'}", "prepare.bpe-merges="]
+                changes.append(f"prepare.vocabulary={self.folder / 'prepared'}")
             paths = ["--output", str(self.folder / "logs"), "--prepared", str(prepared)]
             sets = [word for change in changes for word in ("--set", change)]
             line = ["run", run.row.recipe, str(raw), "prepare", *paths, *sets]

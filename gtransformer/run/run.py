@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 
-from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
 from gtransformer.files import MODEL_FILE, read_json, read_record, sha256, write_json
@@ -90,7 +89,7 @@ class Run:
                 raise UserError(f"{path}: missing, but recipe '{self.recipe.name}' needs it; give it with --set {key}=")
         if "prepare" not in stages:
             return
-        langs = [plain_language(lang) for lang in self.recipe.pair]
+        langs = self.recipe.pair
         try:
             splits = find_splits(self.raw, *langs)
         except NoLanguagePair as error:
@@ -119,8 +118,6 @@ class Run:
         if self.vocabulary:
             self._need(self.vocabulary / "manifest.json", "takes its dictionary from it", self.recipe.vocabulary_from)
             options["vocabulary"] = self.vocabulary
-        if "prepare.bpe-merges" not in given and {"vocabulary", "sentencepiece", "bpe-codes"} & options.keys():
-            options.pop("bpe-merges", None)  # of a recipe that this one is based on; the subwords are given
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
         self._run("prepare", command, {"prepared": str(self.prepared)})
 
@@ -254,7 +251,7 @@ class Run:
 
     def _check_inputs(self) -> None:
         """Raise UserError if the corpus was prepared from other raw files: another corpus may have the same name."""
-        splits = find_splits(self.raw, *(plain_language(lang) for lang in self.recipe.pair))
+        splits = find_splits(self.raw, *self.recipe.pair)
         if read_json(self.prepared / "manifest.json")["inputs"] != checksums(splits):
             raise UserError(
                 f"{self.prepared}: prepared from other files than {self.raw} holds now; give another --runs for "

@@ -38,9 +38,7 @@ class HeldOut:
         for corpus in corpora:
             splits = find_splits(corpus, *langs)
             if not splits.keys() & {SPLITS["dev"], SPLITS["test"]}:
-                raise UserError(
-                    f"{corpus}: has neither a dev nor a test set for {'-'.join(langs)}"
-                )
+                raise UserError(f"{corpus}: has neither a dev nor a test set for {'-'.join(langs)}")
             for split in splits.keys() - {SPLITS["train"]}:
                 for number, document in enumerate(read_documents(*splits[split]), 1):
                     for sentences in zip(*document, strict=True):

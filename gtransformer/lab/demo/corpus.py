@@ -60,7 +60,8 @@ def write_splits(
                     break
             else:
                 raise UserError(
-                    f"the earlier splits are so large that no new document for '{split}' can be disjoint from them; "
+                    f"the earlier splits are so large that no new document for '{split}' can be "
+                    "disjoint from them; "
                     "reduce the number of documents"
                 )
             documents.append(document)

@@ -25,7 +25,8 @@ LONG_DOCUMENT, SHORT_DOCUMENT, PAGE_DOCUMENT = (f"document {number} of" for numb
 
 @pytest.fixture
 def corpus(tmp_path) -> Path:
-    """A raw corpus whose test set has a long and a short document and two pages, the dev set another."""
+    """A raw corpus whose test set has a long and a short document and two pages, the dev set
+    another."""
     folder = tmp_path / "corpus"
     for split, documents in (
         ("test", [LONG, SHORT, PAGE + COMMON, COMMON + OTHER_PAGE]),

@@ -15,9 +15,9 @@ from pathlib import Path
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.instances import capacity_of
-from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
 from gtransformer.evaluation.sentence_scores import Progress, Request, TokenLists, size
+from gtransformer.plugin.load_model import load_scorer, sentence_encoder
 
 ALL = "all"  # as much context as the model takes
 
@@ -39,7 +39,7 @@ def measure(
     scorer, task = load_scorer(prepared, checkpoint, 4096, cpu)
     index, capacity = (
         InstanceIndex.load(find_instance_index(prepared, split)),
-        capacity_of(task, prepared),
+        capacity_of(task.options.scheme, prepared),
     )
     documents: list[list[TokenLists]] = []
     for lang, dictionary in (

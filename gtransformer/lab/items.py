@@ -9,17 +9,14 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
-from gtransformer.evaluation.accuracy import accuracy, bucket_name, is_solved
-from gtransformer.evaluation.accuracy import report as accuracy_report
+from gtransformer.evaluation.accuracy import bucket_name, suite_report
 from gtransformer.evaluation.instances import Capacity, capacity_of
-from gtransformer.evaluation.load_model import load_model, sentence_encoder
 from gtransformer.evaluation.sentence_scores import (
     Progress,
     Request,
@@ -27,47 +24,48 @@ from gtransformer.evaluation.sentence_scores import (
     TokenLists,
     pad_rows,
 )
-from gtransformer.evaluation.suite_files import Example
-from gtransformer.evaluation.suites import ExampleScores, score_examples
+from gtransformer.evaluation.suite_files import Item
+from gtransformer.evaluation.suites import score_items
 from gtransformer.files import read_json
+from gtransformer.plugin.load_model import load_model, sentence_encoder
 from gtransformer.preprocess.corpus import raw_file, read_documents
 from gtransformer.tasks.options import BATCH, wants_document
 
 
-def read_items(path: Path) -> list[Example]:
-    """Return the items of a file as examples; their documents lie beside it, in the raw format.
+def read_items(path: Path) -> list[Item]:
+    """Return the items of a file; their documents lie beside it, in the raw format.
 
-    The groups are what the report counts by: the phenomenon, the distance to the deciding sentence
-    (None if it is not the same on both sides) and, as ``document``, the items that depend on each
-    other.
+    An item whose deciding sentence is not as far back on both sides has no distance. Its ``film``
+    names the items that depend on each other.
     """
     data = read_json(path)
     pair = data["source_lang"], data["target_lang"]
     files = (raw_file(path.parent, pair, data["split"], lang) for lang in pair)
     documents = list(read_documents(*files))
-    return [_example(item, documents[item["document"]]) for item in data["items"]]
+    return [_item(entry, documents[entry["document"]]) for entry in data["items"]]
 
 
-def _example(item: dict[str, Any], document: Sequence[tuple[str, str]]) -> Example:
-    source, target = zip(*document[: item["sentence"] + 1], strict=True)
+def _item(entry: dict[str, Any], document: Sequence[tuple[str, str]]) -> Item:
+    source, target = zip(*document[: entry["sentence"] + 1], strict=True)
     before = tuple(target[:-1])
-    candidates = tuple((*before, text) for text in (item["correct"], *item["wrong"]))
     sides = {
-        bucket_name(item.get(side, item["distance"]))
+        bucket_name(entry.get(side, entry["distance"]))
         for side in ("distance_source", "distance_target")
     }
-    groups = {
-        "phenomenon": item["phenomenon"],
-        "distance": item["distance"] if len(sides) == 1 else None,
-        "document": str(item.get("group", item["document"])),
-    }
-    return Example(item["id"], tuple(source), candidates, 0, False, groups)
+    return Item(
+        entry["id"],
+        tuple(source),
+        tuple((*before, text) for text in (entry["correct"], *entry["wrong"])),
+        entry["phenomenon"],
+        entry["distance"] if len(sides) == 1 else None,
+        str(entry.get("group", entry["document"])),
+    )
 
 
-def score_items(
+def measure(
     prepared: Path, checkpoint: Path, items: Path, cpu: bool, progress: Progress
 ) -> dict[str, Any]:
-    """Return accuracy in total, by phenomenon and by distance, and every item's scores.
+    """Return accuracy in total, by phenomenon and by distance, and every item's outcome.
 
     Each item is scored as the last sentence, after as much of its document as the model takes. A
     model that reads its batch also gets the previous sentences, at most ``BATCH`` in all.
@@ -77,23 +75,14 @@ def score_items(
     scorer = kind(model, task.source_dictionary, task.target_dictionary)
     langs = task.cfg.source_lang, task.cfg.target_lang
     encoders = [
-        sentence_encoder(prepared, lang, dictionary)
-        for lang, dictionary in zip(langs, (scorer.source, scorer.target), strict=True)
+        sentence_encoder(prepared, lang, words)
+        for lang, words in zip(langs, (scorer.source, scorer.target), strict=True)
     ]
-    examples, capacity = read_items(items), capacity_of(task, prepared)
+    capacity = capacity_of(task.options.scheme, prepared)
     if isinstance(scorer, BatchScorer):
         scorer.capacity, capacity = capacity, Capacity()
-    scores = score_examples(scorer, examples, *encoders, progress, capacity)
-    scores = [replace(one, group=one.example.groups["document"]) for one in scores]
-    kinds = {
-        name: lambda one, name=name: one.example.groups[name] for name in ("phenomenon", "distance")
-    }
-    found = accuracy_report(scores, accuracy, "phenomenon", kinds, ["distance"])
-    return found | {"items": [_shown(one) for one in scores]}
-
-
-def _shown(one: ExampleScores) -> dict[str, Any]:
-    return {"id": one.example.id, "scores": list(one.scores), "solved": is_solved(one)}
+    outcomes = score_items(scorer, read_items(items), *encoders, progress, capacity)
+    return suite_report(outcomes) | {"items": [one.to_json() for one in outcomes]}
 
 
 class BatchScorer(SentenceScorer):
@@ -118,7 +107,7 @@ class BatchScorer(SentenceScorer):
         rows = [
             (_last(request.source, end, most), _last(request.target, end, most)) for end in ends
         ]
-        sources = [self.layouts[0].source(source) for source, _ in rows]
+        sources = [self.layouts[0].document(source)[0] for source, _ in rows]
         targets = [self.layouts[1].target(target) for _, target in rows]
         device = next(self.model.parameters()).device
         states, extra = self.model(

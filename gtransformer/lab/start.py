@@ -30,8 +30,9 @@ from gtransformer.tasks.sentence_start import (
     start_from_sentence_model,
     words_before_symbols,
 )
-from gtransformer.tasks.trained import load_trained, model_options
+from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.translation.precision import model_options
 
 STARTS = {
     "neutral": {"gate_bias": 0.0, "neutral_gates": True},
@@ -76,8 +77,8 @@ def measure(
     layers = {f"{part}_ctxlayers": context_layers for part in ("encoder", "decoder", "cross")}
     for name in starts:
         torch.manual_seed(1)
-        model = GTransformerModel.build_model(
-            dataclasses.replace(start, **layers, **STARTS[name]), task
+        model = GTransformerModel.build(
+            dataclasses.replace(start, **layers, **STARTS[name]), *dictionaries
         )
         model.load_state_dict(read_state(Path(start.sentence_model))["model"])
         costs[name] = _costs(SentenceScorer(model.eval(), *dictionaries), whole)

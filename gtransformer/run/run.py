@@ -12,7 +12,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import MODEL_FILE, read_json, read_record, sha256, write_json
+from gtransformer.files import PARAMETERS, read_json, read_record, sha256, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import (
@@ -279,11 +279,11 @@ class Run:
 
 
 def start_digests(options: Options) -> dict[str, str]:
-    """Return the SHA-256 of the models that a training starts from, by option; of a model directory its checkpoint."""
+    """Return the SHA-256 of the models that a training starts from, by option; of a model directory its parameters."""
     found = {}
     for name in ("finetune-from-model", "sentence-model"):
         path = Path(str(options.get(name)))
-        path = path / MODEL_FILE if path.is_dir() else path
+        path = path / PARAMETERS if path.is_dir() else path
         if name in options and path.is_file():
             found[name] = sha256(path)
     return found

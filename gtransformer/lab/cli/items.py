@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import write_json
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,10 +44,10 @@ def main(argv: list[str] | None = None) -> None:
 
     from tqdm import tqdm
 
-    from gtransformer.lab.items import score_items
+    from gtransformer.lab.items import measure
 
     progress = partial(tqdm, desc="contrastive items", unit=" batches")
-    result = score_items(args.prepared, args.path, args.items, args.cpu, progress)
+    result = measure(args.prepared, args.path, args.items, args.cpu, progress)
     write_json(args.output, result | provenance("lab items", argv))
     names = list(result["by_distance"])
     rows = [["", "all", *(f"at {name}" for name in names)]]

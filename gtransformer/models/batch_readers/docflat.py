@@ -10,7 +10,6 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.errors import UserError
@@ -28,6 +27,7 @@ from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
@@ -100,8 +100,9 @@ class FrontEmbedding(BatchReader):
         front, x = self.batch_front, self.numbered(tokens, layout, per_document)
         # What decoding begins with is local context, which does not read the batch.
         if front.across is not None and (layout.whole or layout.batch_keys is not None):
-            x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
-        return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
+            x = front.across(x, layout, self.engine, self.side == "decoder")
+        x = front.layer_norm(x)
+        return dropout(x, self.cfg.dropout) if self.training else x
 
     def numbered(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
         """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` -> (N, channels)."""

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged, on_device
 
@@ -88,7 +88,8 @@ class DocumentEmbedding(LayerStack):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """Embed tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
-        return dropout(self.add_positions(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
+        x = self.add_positions(self.words(tokens), offset, longest)
+        return dropout(x, self.cfg.dropout) if self.training else x
 
     def words(self, tokens: Tensor) -> Tensor:
         """Embed tokens (n,) -> (n, channels), scaled, without positions."""

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from tests.support import PARITY, encoded, relative_error
+from tests.support import PARITY, encoded, relative_error, with_engine
 
 CASES = ("group_only", "partial_2_2_2", "partial_1_2_0", "full", "prenorm")
 TOLERANCE = 1e-5  # largest error over largest magnitude, float32
@@ -24,10 +24,10 @@ class Case:
         self.arrays = np.load(PARITY / f"{name}.npz")
         options = json.loads((PARITY / f"{name}.json").read_text())
         known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
-        cfg = GTransformerConfig(**known, group_attention=engine)
+        cfg = GTransformerConfig(**known)
         self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))
         self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
-        self.model = GTransformerModel.build_model(cfg, self.task).eval()
+        self.model = with_engine(GTransformerModel.build_model(cfg, self.task).eval(), engine)
         state = {key.removeprefix("state/"): self[key] for key in self.arrays.files if key.startswith("state/")}
         self.model.load_state_dict(state, strict=True)
         self.source, self.previous, self.target = self["src_tokens"], self["prev_output_tokens"], self["target"]

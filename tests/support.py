@@ -9,7 +9,9 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from gtransformer.lab.analysis.dense import DensePattern
@@ -35,7 +37,7 @@ miniature:
   systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
   length: 64
   changes:
-    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
+    {prepare.max-instance-tokens: 64, prepare.vocabulary-size: 400, train.encoder-layers: 1, train.decoder-layers: 1,
      train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1, train.max-tokens: 128,
      train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2, train.log-interval: 2,
      train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,
@@ -92,11 +94,16 @@ def tiny_config(**options) -> GTransformerConfig:
     return GTransformerConfig(**{**defaults, **options})
 
 
+def model_options(**options) -> DictConfig:
+    """The options of ``tiny_config`` as fairseq has them."""
+    kind = MODEL_DATACLASS_REGISTRY["gtransformer"]
+    return OmegaConf.structured(kind(_name="gtransformer", **vars(tiny_config(**options))))
+
+
 def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformerModel:
     """A model in evaluation mode whose weights are drawn wide, so that attention is far from uniform."""
     torch.manual_seed(seed)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = GTransformerModel.build_model(tiny_config(**options), task)
+    model = GTransformerModel.build(tiny_config(**options), dictionary, dictionary)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
@@ -109,6 +116,12 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
     return model.eval()
 
 
+def trainable(model: DocumentModel) -> DocumentModel:
+    """The same model with what fairseq's training calls."""
+    model.__class__ = MODEL_REGISTRY[model.system]
+    return model
+
+
 def drawn(
     dictionary: Dictionary, kind: type[DocumentModel], config: type = DocumentModelConfig, seed: int = 1, **options
 ) -> DocumentModel:
@@ -116,8 +129,7 @@ def drawn(
     shared = {field.name for field in fields(DocumentModelConfig)}
     sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
     torch.manual_seed(seed)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = kind.build_model(config(**{**sizes, **options}), task)
+    model = kind.build(config(**{**sizes, **options}), dictionary, dictionary)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))

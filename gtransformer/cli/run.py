@@ -74,10 +74,10 @@ def main(argv: list[str] | None = None) -> int | None:
         return 2
     args = parse(argv)
 
+    from gtransformer.optional import import_user_dir
     from gtransformer.run.dependencies import missing_first
     from gtransformer.run.paths import RUNS
     from gtransformer.run.run import make_run, stages_of
-    from gtransformer.tasks.trained import import_user_dir
 
     if args.runs:
         os.environ[RUNS] = str(args.runs)  # also for started programs

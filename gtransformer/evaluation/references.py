@@ -9,10 +9,11 @@ differs: quotation marks are counted in the whole instance, so a missing one inv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from gtransformer.data.instance_index import InstanceIndex, join
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.evaluation.prepared_split import (
@@ -22,12 +23,10 @@ from gtransformer.evaluation.prepared_split import (
     release_files,
 )
 from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.chain import is_exact, postprocessor_for
+from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
 from gtransformer.preprocess.instances import END
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
+from gtransformer.preprocess.pieces import SPACE
 from gtransformer.preprocess.plain_text import Documents
-from gtransformer.preprocess.tokenise import sacremoses
-from gtransformer.preprocess.truecase import without_marks
 
 REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",
@@ -69,7 +68,9 @@ def render(
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        texts = by_instance(produced, postprocessor_for(prepared, lang).plain_lines)
+        # All at once, as Moses' scripts require.
+        lines = iter(open_text(prepared, lang).decode(list(chain.from_iterable(produced))))
+        texts = [list(islice(lines, len(sentences))) for sentences in produced]
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang)
     text = ReleaseText(prepared, lang)
@@ -84,35 +85,25 @@ def render(
     return reference, [text.instance(sentences) for sentences in produced], "13a"
 
 
-def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
-    """Apply ``finish`` (as many lines out as in) to all instances' sentences at once, as Moses' scripts require."""
-    lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
-    return [[next(lines) for _ in sentences] for sentences in instances]
-
-
 class ReleaseText:
     """Conversion of a prepared corpus's pieces to the release's text.
 
-    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language; mBART's
-    ``de_DE`` is ``de``. Marks of tokenisation rules other than Moses' are removed first. Scores of such a corpus only
-    approximate the release's.
+    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language. Scores of a corpus that
+    Moses' rules did not tokenise only approximate the release's.
     """
 
     def __init__(self, prepared: str | Path, lang: str):
+        from sacremoses import MosesDetokenizer  # takes a second
+
         self._pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
-        self._exact = not self._pieces and is_exact(prepared)
-        self._detokenise = sacremoses().MosesDetokenizer(plain_language(lang)).detokenize
+        self._detokenise = MosesDetokenizer(two_letters(lang)).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """Return the text of one instance's sentences, given as subwords; as many come out as go in."""
         if self._pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
-            from fairseq.data import data_utils  # imported here, as it loads PyTorch
-
-            joined = [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
+            joined = [sentence.replace(" ", "").replace(SPACE, " ").strip() for sentence in sentences]
         else:
             joined = remove_bpe_lines(sentences)
-        if self._exact:
-            joined = [without_marks(line) for line in joined]
         return cut_when_detokenised(joined, self._detokenise)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
-from gtransformer.files import MODEL_FILE, read_json
+from gtransformer.files import PARAMETERS, read_json
 from gtransformer.installation import config_directory
 from gtransformer.settings import dashed, read_value, read_yaml, typed
 
@@ -272,7 +272,7 @@ def start_from(name: str, folder: Path) -> tuple[str, list[str]]:
     manifest = folder / "manifest.json"
     content = read_json(manifest) if manifest.is_file() else {}
     settings = content.get("settings") or {}
-    if "dropout" not in content or not (folder / MODEL_FILE).is_file():
+    if "dropout" not in content or not (folder / PARAMETERS).is_file():
         raise UserError(
             f"--sentence-model {folder}: no directory of a converted model; make one with gtransformer model convert"
         )

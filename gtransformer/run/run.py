@@ -10,10 +10,9 @@ from pathlib import Path
 
 import torch
 
-from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.files import MODEL_FILE, read_json, read_record, sha256, write_json
+from gtransformer.files import PARAMETERS, read_json, read_record, sha256, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import (
@@ -90,7 +89,7 @@ class Run:
                 raise UserError(f"{path}: missing, but recipe '{self.recipe.name}' needs it; give it with --set {key}=")
         if "prepare" not in stages:
             return
-        langs = [plain_language(lang) for lang in self.recipe.pair]
+        langs = self.recipe.pair
         try:
             splits = find_splits(self.raw, *langs)
         except NoLanguagePair as error:
@@ -119,8 +118,6 @@ class Run:
         if self.vocabulary:
             self._need(self.vocabulary / "manifest.json", "takes its dictionary from it", self.recipe.vocabulary_from)
             options["vocabulary"] = self.vocabulary
-        if "prepare.bpe-merges" not in given and {"vocabulary", "sentencepiece", "bpe-codes"} & options.keys():
-            options.pop("bpe-merges", None)  # of a recipe that this one is based on; the subwords are given
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
         self._run("prepare", command, {"prepared": str(self.prepared)})
 
@@ -254,7 +251,7 @@ class Run:
 
     def _check_inputs(self) -> None:
         """Raise UserError if the corpus was prepared from other raw files: another corpus may have the same name."""
-        splits = find_splits(self.raw, *(plain_language(lang) for lang in self.recipe.pair))
+        splits = find_splits(self.raw, *self.recipe.pair)
         if read_json(self.prepared / "manifest.json")["inputs"] != checksums(splits):
             raise UserError(
                 f"{self.prepared}: prepared from other files than {self.raw} holds now; give another --runs for "
@@ -282,11 +279,11 @@ class Run:
 
 
 def start_digests(options: Options) -> dict[str, str]:
-    """Return the SHA-256 of the models that a training starts from, by option; of a model directory its checkpoint."""
+    """Return the SHA-256 of the models that a training starts from, by option; of a model directory its parameters."""
     found = {}
     for name in ("finetune-from-model", "sentence-model"):
         path = Path(str(options.get(name)))
-        path = path / MODEL_FILE if path.is_dir() else path
+        path = path / PARAMETERS if path.is_dir() else path
         if name in options and path.is_file():
             found[name] = sha256(path)
     return found

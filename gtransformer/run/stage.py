@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
 from gtransformer.files import read_record, write_json
 from gtransformer.preprocess.manifest import NOTED
+from gtransformer.provenance import current_commit, device_name, package_versions
 from gtransformer.run.paths import CHECKPOINTS
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError, check_counts
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER, reference_option
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, write_json
@@ -29,6 +28,7 @@ from gtransformer.lab.planner import (
 )
 from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
 from gtransformer.preprocess.parallel import available_cores
+from gtransformer.provenance import provenance
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Recipe
 
@@ -83,7 +83,7 @@ class Comparison(Planner):
         for name, recipe in self.recipe_set.corpora.items():
             changes, after = list(self.changes), []
             if lender := self.recipe_set.lender(name):
-                changes += ["prepare.bpe-merges=", f"prepare.vocabulary={self.prepared(lender)}"]
+                changes += [f"prepare.vocabulary={self.prepared(lender)}"]
                 after.append(f"prepare-{self.prepared(lender).name}")
             options = recipe.options("prepare")
             settings = {"corpus": files, "options": options, "task": recipe.options("task")}

@@ -14,15 +14,15 @@ from typing import Any
 
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.metrics import ALIGNED
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.curves import read_curve, read_series
+from gtransformer.optional import import_user_dir
+from gtransformer.provenance import device_name, provenance
 from gtransformer.run.commands import call_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import Run
 from gtransformer.tasks.checkpoints import model_in
-from gtransformer.tasks.trained import import_user_dir
 
 ORDER, RESULT = "run.json", "result.json"
 CONTRASTIVE = "contrastive.json"  # only in studies that need it

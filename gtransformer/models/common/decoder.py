@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import FairseqDecoder
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.config import END_MARK, DocumentModelConfig
@@ -21,7 +20,7 @@ from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.modules.ragged import Memory, Ragged
 
 
-class DocumentDecoder(DocumentEmbedding, FairseqDecoder):
+class DocumentDecoder(DocumentEmbedding):
     """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
     Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every hypothesis. So a
@@ -36,7 +35,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqDecoder):
     def __init__(
         self,
         cfg: DocumentModelConfig,
-        dictionary: Dictionary,
+        dictionary: Vocabulary,
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):

@@ -11,6 +11,7 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.score import score_translations
+from tests.raw_corpus import write_moses_files
 
 REFERENCES = ("raw", "release")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
@@ -57,6 +58,7 @@ def direct(tmp_path, helpers, prepared):
     def make(lines):
         folder = tmp_path / "direct"
         shutil.copytree(prepared / "text", folder / "text")
+        write_moses_files(folder)
         pieces = dict(zip(PLACES, [sentence for instance in helpers.PIECES for sentence in instance], strict=True))
         places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
         helpers.write_pieces(folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places])
@@ -89,7 +91,7 @@ def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, pre
     assert documents == [sentences[first:last] for first, last in RUNS]
     found = score_translations(prepared, "test", path, REFERENCES)
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)
-    assert found.scores["raw"].documents == expected.scores["raw"].documents
+    assert found.scores["raw"].segments.text == expected.scores["raw"].segments.text
     wanted = {key: value for key, value in expected.scores["raw"].to_json().items() if key != "d_bleu_instance"}
     assert found.scores["raw"].to_json() == wanted
     assert found.scores["release"].values.keys() == found.scores["raw"].values.keys()
@@ -101,10 +103,10 @@ def test_the_release_detokenises_whole_instances(tmp_path, helpers, prepared, re
     lines = regrouped("sliding")
     lines[1]["hypotheses"][0]["sentences"] = ['er sagte : "', 'er ist " auch gro@@ ß .']
     found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
-    assert found.scores["release"].documents[0][1] == 'er ist" auch groß.'
+    assert found.scores["release"].segments.text[0][1] == 'er ist" auch groß.'
     lines[1]["hypotheses"][0]["sentences"][0] = "er sagte :"
     found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
-    assert found.scores["release"].documents[0][1] == 'er ist "auch groß.'
+    assert found.scores["release"].segments.text[0][1] == 'er ist "auch groß.'
 
 
 @pytest.mark.parametrize(

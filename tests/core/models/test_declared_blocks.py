@@ -14,7 +14,7 @@ from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySent
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer
-from gtransformer.models.common.model import DocumentModel, make_embeddings
+from gtransformer.models.common.model import DocumentModel, make_embedding
 from gtransformer.modules.attention import Gate
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Ragged
@@ -56,7 +56,7 @@ def declared_model(dictionary, own, cross, relative=None, **options) -> Document
     """A model whose layers all declare the same scopes, with weights drawn wide."""
     torch.manual_seed(1)
     cfg = tiny_config(**options)
-    source, target = make_embeddings(cfg, dictionary, dictionary)
+    source = target = make_embedding(dictionary, cfg.encoder_embed_dim)
     inner = [(AttentionBlock("self_attn", own, relative=relative),)] * 2
     first = AttentionBlock("self_attn", own, causal=True, relative=relative)
     outer = [(first, AttentionBlock("encoder_attn", cross, memory="source"))] * 2
@@ -163,7 +163,7 @@ CHANGED = [
 def test_modules_that_compute_more_are_called(dictionary, change, name):
     cfg = tiny_config()
     torch.manual_seed(4)
-    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
+    embedding = make_embedding(dictionary, cfg.decoder_embed_dim)
     two = replace(CROSS, scopes=((SENTENCE,), (DOCUMENT,)))
     decoder = DocumentDecoder(cfg, dictionary, embedding, [(OWN, two)] * 2).double().eval()
     change(decoder, name)
@@ -189,7 +189,7 @@ def test_a_decoder_that_does_more(dictionary, monkeypatch, name):
     monkeypatch.setattr(layer_module, "Layer", layer_class)
     cfg = tiny_config()
     torch.manual_seed(4)
-    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
+    embedding = make_embedding(dictionary, cfg.decoder_embed_dim)
     decoder = decoder_class(cfg, dictionary, embedding, [blocks] * 2).double().eval()
     model = tiny_model(dictionary).double()
     draw = random.Random(2)
@@ -203,7 +203,7 @@ def test_a_decoder_that_does_more(dictionary, monkeypatch, name):
 
 def decoder_of(dictionary, blocks, kind=DocumentDecoder) -> DocumentDecoder:
     cfg = tiny_config()
-    return kind(cfg, dictionary, make_embeddings(cfg, dictionary, dictionary)[1], blocks)
+    return kind(cfg, dictionary, make_embedding(dictionary, cfg.decoder_embed_dim), blocks)
 
 
 def test_a_decoder_that_sees_what_it_is_to_predict_is_refused(dictionary):

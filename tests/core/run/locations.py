@@ -11,12 +11,12 @@ from fairseq import options as fairseq_options
 from gtransformer.cli import run as command
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.files import write_json
+from gtransformer.optional import import_user_dir
 from gtransformer.preprocess.corpus import find_splits
 from gtransformer.preprocess.manifest import checksums
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.run import Run, make_run
-from gtransformer.tasks.trained import import_user_dir
 
 PAIR = ("en", "de")
 

@@ -60,7 +60,7 @@ def test_all_does_what_is_missing_of_others_first(corpus, tmp_path: Path):
 
 
 def test_languages_and_ways_to_prepare_hold_for_the_recipes_before(corpus):
-    passed = ["--set", "task.target-lang=fr", "--set", "prepare.bpe-merges=32000"]
+    passed = ["--set", "task.target-lang=fr", "--set", "prepare.vocabulary-size=32000"]
     found = missing_first(parse("window/base", corpus, "all", *passed, "--set", "train.dropout=0.1"))
     assert found == [["concatenation/sentences", str(corpus), "prepare", *passed]]
     found = missing_first(parse("document/base", corpus, "all", "--set", "train.finetune-from-model=x.pt"))

@@ -48,7 +48,7 @@ def test_every_option_is_known_to_its_program(name: str):
 # Options of training that make another model or start.
 SPECIAL = {
     "context-gate", "context-attention", "no-language-locality", "positions", "no-translation-locality",
-    "neutral-gates", "batch-attention-in", "group-attention",
+    "neutral-gates", "batch-attention-in",
 }  # fmt: skip
 
 

@@ -57,8 +57,8 @@ def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus, runs, stages,
         made("sent_base", write_raw(tmp_path / "other" / "tiny", "B."), "prepare").prepare()
     with pytest.raises(UserError, match="prepared from other files than .*other/tiny"):
         made("sent_base", tmp_path / "other" / "tiny", "train").train()
-    made("sent_base", corpus, "prepare", "--set", "prepare.bpe-merges=7").prepare()
-    assert stages.given("--bpe-merges") == "7"
+    made("sent_base", corpus, "prepare", "--set", "prepare.vocabulary-size=7").prepare()
+    assert stages.given("--vocabulary-size") == "7"
 
 
 def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus, runs, stages):
@@ -196,7 +196,7 @@ def test_scores_say_what_was_changed(corpus, stages, tmp_path):
     for stage in STAGES:
         run.execute(stage)
     assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []} and stages.did == list(STAGES)
-    changes = {"prepare": "prepare.bpe-merges=5", "train": "train.patience=1", "generate": "generate.beam=1"}
+    changes = {"prepare": "prepare.vocabulary-size=5", "train": "train.patience=1", "generate": "generate.beam=1"}
     for stage, change in changes.items():
         finished(corpus, tmp_path, "--set", change).execute(stage)
     finished(corpus, tmp_path, "--", "--lenpen", 2).execute("generate")

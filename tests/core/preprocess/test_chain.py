@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from gtransformer.evaluation.load_model import sentence_encoder
+from gtransformer.plugin.load_model import sentence_encoder
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.errors import UserError

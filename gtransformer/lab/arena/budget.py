@@ -13,7 +13,8 @@ from fairseq import options as fairseq_options
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab.arena.systems import DEFAULT_UPDATES
-from gtransformer.run.commands import frequencies, to_arguments
+from gtransformer.lab.recipes import frequencies
+from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.trained import import_user_dir

@@ -51,7 +51,8 @@ def test_all_systems_have_the_same_terms():
     trainings = {}
     for name in system_names():
         recipe = load_recipe(f"arena/{name}")
-        assert recipe.pretrained_from == recipe.prepared_from == "arena/start" and recipe.sections["train"]["load-partial"]
+        assert recipe.pretrained_from == recipe.prepared_from == "arena/start"
+        assert recipe.sections["train"]["load-partial"]
         trainings[name] = recipe.options("train")
     shared = [{key: value for key, value in one.items() if key not in OWN} for one in trainings.values()]
     assert len(shared) > 10 and all(options == shared[0] for options in shared)

@@ -49,5 +49,8 @@ run() {
     [[ -n "$PRINT" ]] || eval "$1"
 }
 
+# Threads that wait for one another sleep: spinning slows a training down many times beside any other busy program.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
+
 # Keep freed memory instead of returning it to the system and page-faulting it in again at every training step.
 export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_:-8589934592}" MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_:-8589934592}"

@@ -19,7 +19,7 @@ class _Parser(CommandParser):
     """Parser that reads all recipes only for its help."""
 
     def format_help(self) -> str:
-        self.epilog = f"Options after -- are passed to the program of the stage.\n\nrecipes:\n{listing()}"
+        self.epilog = f"recipes:\n{listing()}"
         return super().format_help()
 
 
@@ -51,18 +51,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Return the options, with ``recipe``, ``corpus``, ``stage``, and ``extra``, the options after ``--``."""
-    end = argv.index("--") if "--" in argv else len(argv)
+    """Return the options, with ``recipe``, ``corpus`` and ``stage``."""
     parser = build_parser()
-    args = parser.parse_intermixed_args(argv[:end])
-    args.extra = argv[end + 1 :]
+    args = parser.parse_intermixed_args(argv)
     stages = [word for word in args.words if word in STAGES] or ["all"]
     names = [word for word in args.words if word not in STAGES]
     if len(names) != 2 or len(stages) != 1:
         parser.error(f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not {' '.join(args.words)}")
     (args.recipe, args.corpus), (args.stage,) = names, stages
-    if args.extra and args.stage == "all":
-        parser.error("options after -- are for one stage; with 'all' write --set train.OPTION=VALUE")
     return args
 
 
@@ -106,7 +102,6 @@ def main(argv: list[str] | None = None) -> int | None:
         checkpoint=args.checkpoint,
         split=args.split,
         gpus=torch.cuda.device_count() if args.gpus is None else args.gpus,
-        extra=args.extra,
         dry=args.dry_run,
         again=args.again,
     )

@@ -49,14 +49,11 @@ def as_typed_by_hand(command: list[str]) -> str:
     return shlex.join([*start, *(word.removeprefix(f"{Path.cwd()}/") for word in command[3:])])
 
 
-def without_half_precision(options: Options) -> Options:
-    """Return the options without half precision, for a run on the CPU."""
-    return {key: value for key, value in options.items() if key not in HALF_PRECISION}
-
-
 def on_device(options: Options, gpus: int) -> Options:
     """Return the options; without GPUs, for the CPU and in full precision."""
-    return options if gpus else without_half_precision(options) | {"cpu": True}
+    if gpus:
+        return options
+    return {key: value for key, value in options.items() if key not in HALF_PRECISION} | {"cpu": True}
 
 
 def device_options(options: Options, devices: int, gpus: int) -> Options:

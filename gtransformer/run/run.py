@@ -33,7 +33,6 @@ class Run:
         preparer: the run of the recipe that prepares the corpus, if another one.
         start: the run whose model training starts from.
         gpus: number of GPUs; 0: the CPU.
-        extra: further options of the program of a single stage.
         dry: print commands instead of running them.
         again: run stages that were run before.
     """
@@ -47,7 +46,6 @@ class Run:
     preparer: Run | None = None
     start: Run | None = None
     gpus: int = 0
-    extra: Sequence[str] = ()
     dry: bool = False
     again: bool = False
 
@@ -73,15 +71,15 @@ class Run:
         checkpoints, manifest = self.directory / CHECKPOINTS, self.prepared / "manifest.json"
         options = {"save-dir": checkpoints, **self.training()}
         if not self.dry:
-            self._need(manifest, "run stage prepare first")
             if tuned := options.get("finetune-from-model"):
                 check_noted(Path(tuned), self.prepared)
-            write_json(checkpoints / NOTED, noted_digests(self.prepared))
-            write_json(self.directory / SEARCH, self.recipe.options("generate"))
         if self.recipe.measure_start:
             start = before_training(options) | {"save-dir": self.directory / BEFORE}
             self._fairseq(BEFORE, "train", start, [manifest])
         self._fairseq("train", "train", options, [manifest])
+        if not self.dry:
+            write_json(checkpoints / NOTED, noted_digests(self.prepared))
+            write_json(self.directory / SEARCH, self.recipe.options("generate"))
         if self.recipe.measure_start and not self.dry:
             keep_better(self.directory / BEFORE, self.checkpoint, self.recipe)
         if self.recipe.averaged:
@@ -110,7 +108,6 @@ class Run:
             started = self.start and self.start.checkpoint
             options[FIRST_PASS] = self.recipe.train.get("finetune-from-model", started)
         if not self.dry:
-            self._need(checkpoint, "train first, or name a model with --checkpoint")
             check_noted(self.checkpoint, self.prepared)
         options = on_device(options, self.gpus)
         self._fairseq(f"{name}.{self.split}", "generate", options, [checkpoint, self.prepared / "manifest.json"])
@@ -129,8 +126,6 @@ class Run:
                 print(verdict(self.directory / BEFORE, self.split))
 
     def _score(self, name: str, options: Options, inputs: list[Path]) -> None:
-        if not self.dry:
-            self._need(inputs[0], "run stage generate first")
         command = python_command("gtransformer.cli.score", str(self.prepared), {"split": self.split, **options})
         self._run(f"{name}.{self.split}", command, [*inputs, self.prepared / "manifest.json"])
 
@@ -139,16 +134,10 @@ class Run:
 
     def _run(self, name: str, command: list[str], inputs: list[Path], again: bool = False) -> None:
         """Run or print a stage's command."""
-        command = [*command, *(() if name == "average" else self.extra)]
         if self.dry:
             print(as_typed_by_hand(command))
         else:
             run_stage(name, command, self.directory, inputs, self.again or again)
-
-    @staticmethod
-    def _need(path: Path, advice: str) -> None:
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; {advice}")
 
 
 def make_run(
@@ -171,6 +160,7 @@ def make_run(
         settings: further attributes of ``Run``.
     """
     recipe, raw = load_recipe(name, changes), corpus_directory(corpus)
+    recipe.measure_start &= checkpoint is None
     directory = output or runs_directory() / recipe.name / raw.resolve().name
     languages = tuple(f"task.{option}=" for option in LANGUAGES)
     common = [change for change in changes if change.startswith(("prepare.", *languages))]

@@ -21,7 +21,7 @@ from gtransformer.files import read_json, write_json
 from gtransformer.lab.demo.corpus import SIDES, write_splits
 from gtransformer.run import stage as stages
 from gtransformer.run.before import keep_better, verdict
-from gtransformer.run.commands import without_half_precision
+from gtransformer.run.commands import on_device
 from gtransformer.run.recipe import Options, load_recipe
 from tests.bert import save_bert, skip_without_transformers
 from tests.core.models import fairseq_models
@@ -167,7 +167,7 @@ def check_options(workshop: Workshop, name: str, configuration: dict, different:
     recipe = load_recipe(name)
     options = recipe.training()
     if not torch.cuda.is_available():
-        options = without_half_precision(options)
+        options = on_device(options, 0)
     options |= different
     if recipe.pretrained_from and "stop-time-hours" in options:  # what the pretrained model took comes on top
         assert 0 <= noted["stop-time-hours"][0] - options.pop("stop-time-hours") < 0.1

@@ -13,7 +13,7 @@ from fairseq.models import build_model
 
 from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
-from gtransformer.run.commands import to_arguments, without_half_precision
+from gtransformer.run.commands import on_device, to_arguments
 from gtransformer.run.recipe import find_recipe, listing, load_recipe, recipe_names
 from tests.core.models.fairseq_models import SIZES
 from tests.support import tiny_dictionary
@@ -59,7 +59,7 @@ def one_of_each_kind() -> list[str]:
 @pytest.mark.parametrize("name", one_of_each_kind())
 def test_the_model_of_a_recipe_can_be_built(name: str):
     train = load_recipe(name).training() | {key.replace("_", "-"): value for key, value in SIZES.items()}
-    arguments = ["data", *to_arguments(without_half_precision(train))]
+    arguments = ["data", *to_arguments(on_device(train, 0))]
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     cfg = convert_namespace_to_omegaconf(parsed)
     dictionary = tiny_dictionary(langs=tuple(parsed.langs.split(",")))

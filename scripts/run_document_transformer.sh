@@ -16,8 +16,8 @@ raw="${DATA:-$ROOT/data}/$dataset"
 case "$mode" in
     prepare)
         run "gtransformer prepare '$raw' '$dir/prepared' \
-            --bpe-merges 32000 --max-instance-tokens 512 --moses-rules --source-lang en --target-lang de \
-            --langs en,de"
+            --tokeniser moses --vocabulary-size 32000 --max-instance-tokens 512 --source-lang en \
+            --target-lang de --langs en,de"
         ;;
     train)
         # step 1, the sentence Transformer: configs/document/sentences.yaml

@@ -16,9 +16,9 @@ raw="${DATA:-$ROOT/data}/$dataset"
 case "$mode" in
     prepare)
         run "gtransformer prepare '$raw' '$dir/prepared' \
-            --max-instance-tokens 512 --sentencepiece pretrained/mbart25/sentence.bpe.model \
-            --dictionary pretrained/mbart25/dict.txt --max-sentence-tokens 510 --source-lang en_XX \
-            --target-lang de_DE \
+            --tokeniser moses --vocabulary-size 30000 --max-instance-tokens 512 \
+            --sentencepiece pretrained/mbart25/sentence.bpe.model --dictionary pretrained/mbart25/dict.txt \
+            --max-sentence-tokens 510 --source-lang en_XX --target-lang de_DE \
             --langs ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT,lv_LV,my_MM,ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN"
         ;;
     train)

@@ -16,8 +16,8 @@ raw="${DATA:-$ROOT/data}/$dataset"
 case "$mode" in
     prepare)
         run "gtransformer prepare '$raw' '$dir/prepared' \
-            --bpe-merges 15000 --max-instance-tokens 1000 --moses-rules --source-lang en --target-lang de \
-            --langs en,de"
+            --tokeniser moses --vocabulary-size 15000 --max-instance-tokens 1000 --source-lang en \
+            --target-lang de --langs en,de"
         ;;
     train)
         run "fairseq-train '$dir/prepared/bin' --user-dir '$ROOT/gtransformer' \

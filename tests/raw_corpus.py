@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,15 @@ WORDS = {
 def sentence(lang: str, draw: random.Random) -> str:
     words = [draw.choice(WORDS[lang]) for _ in range(draw.randint(2, 14))]
     return f"{words[0][0].upper()}{' '.join(words)[1:]}{draw.choice(['.', '!', '?', ', [de].', ' (so).'])}"
+
+
+def write_moses_files(folder: Path, source: str = "en", target: str = "de") -> None:
+    """Write what splits text by Moses' rules: a manifest, truecasers and BPE codes that hardly change anything."""
+    settings = {"source_lang": source, "target_lang": target}
+    (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
+    (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
+    for lang in (source, target):
+        (folder / f"truecase.{lang}").write_text("zzz (1/1)\n", encoding="utf-8")
 
 
 def write_documents(path: Path, documents: Iterable[Iterable[str]]) -> Path:
@@ -55,7 +65,7 @@ def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
 
 
 LIMITS = ["--max-instance-tokens", "128", "--max-sentence-tokens", "200", "--workers", "2"]
-OPTIONS = ["--bpe-merges", "60", *LIMITS]
+OPTIONS = ["--tokeniser", "moses", "--vocabulary-size", "60", *LIMITS]
 
 
 def run(raw: Path, output: Path, *options: str) -> None:

@@ -12,11 +12,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.files import write_json
-from gtransformer.preprocess.binarise import build_dictionary
-from gtransformer.preprocess.bpe import Encoder, learn
+from gtransformer.preprocess.binarise import count_words, write_dictionary
+from gtransformer.preprocess.bpe import learn_codes
 from gtransformer.preprocess.instances import instance_line
-from gtransformer.preprocess.tokenise import Tokeniser
-from gtransformer.preprocess.truecase import Truecaser, train_truecaser
+from gtransformer.preprocess.moses import Moses, learn_truecaser
 from gtransformer.translation.export import Sources, export
 from gtransformer.translation.options import SearchOptions
 
@@ -46,23 +45,20 @@ def make_prepared(folder: Path) -> Path:
     lines: dict[str, list[str]] = {}
     for lang, words in WORDS.items():
         plain = [" ".join(draw.choices(words, k=draw.randint(2, 8))) for _ in range(200)]
-        lines[lang] = Tokeniser(lang)(plain)
-        (folder / f"tok.{lang}").write_text("".join(f"{line}\n" for line in lines[lang]), encoding="utf-8")
-        train_truecaser(folder / f"tok.{lang}", folder / f"truecase.{lang}")
-        lines[lang] = Truecaser(folder / f"truecase.{lang}")(lines[lang])
-        (folder / f"tok.{lang}").write_text("".join(f"{line}\n" for line in lines[lang]), encoding="utf-8")
-    learn([folder / f"tok.{lang}" for lang in WORDS], folder / "bpe.codes", 60)
+        tokenised, truecaser = Moses(lang).tokenise(plain), folder / f"truecase.{lang}"
+        learn_truecaser(tokenised, truecaser)
+        lines[lang] = Moses(lang, truecaser).truecase(tokenised)
+    learn_codes([line for lang in WORDS for line in lines[lang]], folder / "bpe.codes", 60)
     for lang in WORDS:
-        instances = [instance_line([line]) for line in Encoder(folder / "bpe.codes")(lines[lang])]
+        instances = [instance_line([line]) for line in Moses(lang, codes=folder / "bpe.codes").subwords(lines[lang])]
         (folder / f"instances.{lang}").write_text("".join(f"{line}\n" for line in instances), encoding="utf-8")
+    counts = count_words([folder / f"instances.{lang}" for lang in WORDS])
     for lang in WORDS:
-        build_dictionary(
-            [folder / f"instances.{one}" for one in WORDS], list(WORDS), folder / "bin" / f"dict.{lang}.txt"
-        )
+        write_dictionary(counts, list(WORDS), folder / "bin" / f"dict.{lang}.txt")
     settings = {
-        "source_lang": "en", "target_lang": "de", "langs": ["en", "de"], "bpe_merges": 60,
+        "source_lang": "en", "target_lang": "de", "langs": ["en", "de"],
         "max_instance_tokens": MAX_INSTANCE_TOKENS, "max_sentence_tokens": 1024, "max_sents": None,
-        "normalise_punctuation": False, "moses_rules": True,
+        "normalise_punctuation": False,
     }  # fmt: skip
     write_json(folder / "manifest.json", {"version": 1, "settings": settings})
     return folder

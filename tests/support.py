@@ -31,7 +31,7 @@ miniature:
   systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
   length: 64
   changes:
-    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
+    {prepare.max-instance-tokens: 64, prepare.vocabulary-size: 400, train.encoder-layers: 1, train.decoder-layers: 1,
      train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1, train.max-tokens: 128,
      train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2, train.log-interval: 2,
      train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,

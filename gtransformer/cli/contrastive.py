@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import accuracy_table
@@ -80,7 +80,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     suite = read_suite(args.items, args.context, args.documents)
     settings = read_settings(args.prepared)
     pair = settings["source_lang"], settings["target_lang"]
-    if tuple(map(plain_language, pair)) != suite.langs:
+    if tuple(map(two_letters, pair)) != suite.langs:
         raise UserError(f"{args.prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu)
     encoders = [

@@ -11,29 +11,42 @@ from gtransformer.errors import cli_main
 from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
-from gtransformer.preprocess.settings import Settings
+from gtransformer.preprocess.settings import TOKENISERS, Settings
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
     parser = CommandParser(
         prog="gtransformer prepare",
-        description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
-        "A corpus that was made before of the same files with the same options is kept.",
+        description="Clean a corpus of documents, split it into subwords, cut it into instances "
+        "and binarise it. A corpus that was made before of the same files with the same options "
+        "is kept.",
     )
     add = parser.add_argument
     add(
         "raw",
-        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]; gtransformer convert makes one",
+        help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]; "
+        "gtransformer convert makes one",
     )
     add("output", help="directory to write to")
     add("-s", "--source-lang", default="en")
     add("-t", "--target-lang", default="de")
     add("--langs", help="order of the language symbols in the dictionary (default: source,target)")
-    add("--bpe-merges", type=int, default=Settings.bpe_merges, help="BPE merge operations (default: %(default)s)")
+    add(
+        "--tokeniser", choices=TOKENISERS, default=Settings.tokeniser,
+        help="learn SentencePiece (BPE with bytes for rare characters; text comes back as it "
+        "was), or tokenise and truecase by Moses' rules and learn BPE, as the papers did "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--vocabulary-size", type=int, default=Settings.vocabulary_size, metavar="N",
+        help="pieces of SentencePiece, or merge operations of BPE, of both languages (default: "
+        "%(default)s)",
+    )  # fmt: skip
     add(
         "--max-instance-tokens", type=int, default=512,
-        help="an instance stays below the sum of max(source, target) + 2 of its sentences (default: %(default)s)",
+        help="an instance stays below the sum of max(source, target) + 2 of its sentences "
+        "(default: %(default)s)",
     )  # fmt: skip
     add(
         "--max-sentence-tokens", type=int, default=1024,
@@ -42,37 +55,54 @@ def build_parser() -> argparse.ArgumentParser:
     add("--max-sents", type=int, help="most sentences per instance; 1 for sentence level")
     add(
         "--sentence-pairs", action="store_true",
-        help="files that do not start with <d> have sentence pairs without documents: each pair is its own document",
+        help="files that do not start with <d> have sentence pairs without documents: each pair "
+        "is its own document",
     )  # fmt: skip
-    add("--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory")
+    add(
+        "--vocabulary", metavar="DIR",
+        help="split text as this prepared corpus or model directory does, with its dictionaries",
+    )  # fmt: skip
     add(
         "--sentencepiece", metavar="MODEL",
-        help="segment plain text with this SentencePiece model instead of tokenising, truecasing and BPE (mBART)",
+        help="split plain text with this SentencePiece model (mBART)",
     )  # fmt: skip
+    add("--sentencepiece-target", metavar="MODEL", help="another one for the target side")
     add(
         "--bpe-codes", metavar="FILE",
-        help="segment with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules tokenise the text, "
-        "escaped, with dashes separated; it is not truecased",
+        help="split with these BPE codes (subword-nmt, fastBPE) of a fairseq model; Moses' rules "
+        "tokenise the text, escaped, with dashes separated; it is not truecased",
     )  # fmt: skip
     add(
         "--dictionary", metavar="PATH",
-        help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
+        help="the dictionary for --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt "
+        "for both",
     )  # fmt: skip
-    add("--bert", metavar="DIR", help="segment the source side into the wordpieces of this BERT (of Hugging Face)")
-    add("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     add(
-        "--moses-rules", action="store_true",
-        help="tokenise, truecase and detokenise by Moses' rules only, as the release did; less of the text is then "
-        "restored exactly from its tokens (--bpe-codes implies this; with --vocabulary as there)",
-    )  # fmt: skip
-    add("--overwrite", action="store_true", help="replace a corpus of other files or options in output")
+        "--bert",
+        metavar="DIR",
+        help="split the source side into the wordpieces of this BERT (of Hugging Face)",
+    )
+    add(
+        "--normalise-punctuation",
+        action="store_true",
+        help="normalise punctuation by Moses' rules before",
+    )
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace a corpus of other files or options in output",
+    )
     add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
     """Return the options as settings."""
-    given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "overwrite")}
+    given = {
+        name: value
+        for name, value in vars(args).items()
+        if name not in ("raw", "output", "overwrite")
+    }
     given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
     return Settings(**given)
 

@@ -1,4 +1,4 @@
-"""Names of languages: corpora and rules have those of ISO 639-1, pretrained models their own."""
+"""Names of languages: files keep what the user typed, libraries get the two letters of ISO 639-1."""
 
 from __future__ import annotations
 
@@ -17,18 +17,10 @@ _NLLB = """
 ISO_639_1 = dict(pair.split(":") for pair in _NLLB.split())
 
 
-def language_of_rules(lang: str) -> str:
-    """Return the language whose rules of tokenisation a name has: ``pt`` for ``pt_BR`` and ``pt-BR``."""
-    return plain_language(lang.replace("-", "_"))
-
-
-def plain_language(lang: str) -> str:
-    """Return a language without country or script: ``en`` for mBART's ``en_XX``, NLLB-200's ``eng_Latn`` and ``en``."""
-    name, mark, _ = lang.partition("_")
-    return ISO_639_1.get(name, name) if mark else name
-
-
 def two_letters(lang: str) -> str:
-    """Return a language's name in ISO 639-1 where it has one: ``ja`` for ``jpn``, ``jpn_Jpan`` and ``ja_XX``."""
-    name = plain_language(lang)
+    """Return a language's name in ISO 639-1 where it has one, for libraries that know no other.
+
+    ``pt`` for ``pt_BR`` and ``pt-BR``, ``ja`` for ``jpn``, ``jpn_Jpan`` and ``ja_XX``.
+    """
+    name = lang.replace("-", "_").partition("_")[0]
     return ISO_639_1.get(name, "zh" if name == "cmn" else name)  # cmn: OPUS-MT's Mandarin

@@ -11,7 +11,8 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists
-from gtransformer.preprocess.chain import TextEncoder, read_settings
+from gtransformer.preprocess.chain import open_text, read_settings
+from gtransformer.preprocess.moses import Moses
 from gtransformer.tasks.options import wants_document
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -56,11 +57,13 @@ def sentence_encoder(
 ) -> Callable[[Sequence[str]], TokenLists]:
     """Return a function from plain sentences to token indices, by the same steps that prepared the corpus.
 
-    ``tokenised``: the sentences are already tokenised and only need truecasing and BPE.
+    ``tokenised``: the sentences are tokenised by Moses' rules; they are detokenised first.
     """
-    subwords = TextEncoder(prepared, lang, tokenised)
+    text = open_text(prepared, lang)
+    detokeniser = Moses(lang) if tokenised else None
 
     def encode(texts: Sequence[str]) -> TokenLists:
-        return [[dictionary.index(word) for word in line.split()] for line in subwords(texts)]
+        plain = detokeniser.join(texts) if detokeniser else texts
+        return [[dictionary.index(word) for word in line.split()] for line in text.encode(plain)]
 
     return encode

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gtransformer.data.instance_index import InstanceIndex, join
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.evaluation.prepared_split import (
@@ -22,12 +22,9 @@ from gtransformer.evaluation.prepared_split import (
     release_files,
 )
 from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.chain import is_exact, postprocessor_for
+from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
 from gtransformer.preprocess.instances import END
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 from gtransformer.preprocess.plain_text import Documents
-from gtransformer.preprocess.tokenise import sacremoses
-from gtransformer.preprocess.truecase import without_marks
 
 REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",
@@ -69,7 +66,7 @@ def render(
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        texts = by_instance(produced, postprocessor_for(prepared, lang).plain_lines)
+        texts = by_instance(produced, open_text(prepared, lang).decode)
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang)
     text = ReleaseText(prepared, lang)
@@ -93,15 +90,15 @@ def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[s
 class ReleaseText:
     """Conversion of a prepared corpus's pieces to the release's text.
 
-    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language; mBART's
-    ``de_DE`` is ``de``. Marks of tokenisation rules other than Moses' are removed first. Scores of such a corpus only
-    approximate the release's.
+    It always uses sacremoses, as the release does. ``lang`` is the corpus's target language. Scores of a corpus that
+    Moses' rules did not tokenise only approximate the release's.
     """
 
     def __init__(self, prepared: str | Path, lang: str):
+        from sacremoses import MosesDetokenizer  # takes a second
+
         self._pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
-        self._exact = not self._pieces and is_exact(prepared)
-        self._detokenise = sacremoses().MosesDetokenizer(plain_language(lang)).detokenize
+        self._detokenise = MosesDetokenizer(two_letters(lang)).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """Return the text of one instance's sentences, given as subwords; as many come out as go in."""
@@ -111,8 +108,6 @@ class ReleaseText:
             joined = [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
         else:
             joined = remove_bpe_lines(sentences)
-        if self._exact:
-            joined = [without_marks(line) for line in joined]
         return cut_when_detokenised(joined, self._detokenise)
 
 

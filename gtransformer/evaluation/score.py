@@ -24,8 +24,9 @@ from gtransformer.evaluation.references import raw_tokenizer, render
 from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations, sentence_segments
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
+from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
 from gtransformer.preprocess.instances import BEGIN, END
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, SPACE
+from gtransformer.preprocess.pieces import SPACE
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
 
 HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-generate's standard output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gtransformer.data.languages import plain_language
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.lab.recipes import FILES, recipe_name
@@ -37,11 +37,11 @@ class RecipeSet:
             self._add(recipe, given, [])
         for recipe in loaded:
             self._prepare(self.preparer(recipe.name))
-        pairs = {tuple(plain_language(lang) for lang in recipe.pair) for recipe in loaded}  # en for mBART's en_XX
+        pairs = {tuple(two_letters(lang) for lang in recipe.pair) for recipe in loaded}  # en for mBART's en_XX
         if len(pairs) > 1:
             shown = ", ".join(sorted("-".join(pair) for pair in pairs))
             raise UserError(f"the recipes translate different language pairs ({shown}); compare those of one pair")
-        (self.languages,) = pairs
+        self.languages = loaded[0].pair
 
     def _add(self, recipe: Recipe, given: dict[str, Recipe], waiting: list[str]) -> None:
         if recipe.name in self.recipes:

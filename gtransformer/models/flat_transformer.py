@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fairseq.data import Dictionary
 from fairseq.models import register_model
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.group_tags import compacted, last_sentences
 from gtransformer.errors import UserError
@@ -19,6 +18,7 @@ from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.

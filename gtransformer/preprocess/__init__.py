@@ -1,1 +1,1 @@
-"""From raw documents to what fairseq reads: clean, tokenise, truecase, BPE, instances, binaries; and the way back."""
+"""From raw documents to what fairseq reads: cleaning, subwords, instances, binaries; and back."""

@@ -1,161 +1,114 @@
 """Conversion of plain text to the subwords of a prepared corpus, and back.
 
-Text is tokenised, truecased and split by the corpus's BPE, or split by the subword model of a pretrained model. A
-model directory has files of the same names as a prepared corpus and can be used like one.
+The files of a prepared corpus or model directory tell how each side is split:
+
+* ``wordpieces.json``: the source into BERT's wordpieces;
+* ``sentencepiece.model``: both sides by SentencePiece, or the target with BERT. With
+  ``sentencepiece.target.model`` the target has its own;
+* ``bpe.codes`` and ``truecase.LANG``: by Moses' rules and BPE. Without truecaser the codes are a
+  given model's, whose text is escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.dictionaries import dictionary_words
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
-from gtransformer.preprocess.characters import one_form
-from gtransformer.preprocess.pieces import (
-    SENTENCEPIECE_FILE,
-    TARGET_PIECES,
-    WORDPIECE_FILE,
-    SentencePieces,
-    WordPieces,
-)
-from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser
-from gtransformer.preprocess.truecase import Truecaser, detruecase
+from gtransformer.preprocess.characters import clean_line, one_form
+from gtransformer.preprocess.moses import Moses
+from gtransformer.preprocess.pieces import SentencePieces, WordPieces
 
-CODES = "bpe.codes"
+CODES, TRUECASER = "bpe.codes", "truecase."
+SENTENCEPIECE_FILE, TARGET_PIECES = "sentencepiece.model", "sentencepiece.target.model"
+WORDPIECE_FILE = "wordpieces.json"
+TEXT_FILES = (CODES, f"{TRUECASER}*", SENTENCEPIECE_FILE, TARGET_PIECES, WORDPIECE_FILE)
 
 
 def read_settings(prepared: str | Path) -> dict[str, Any]:
-    """Read the settings that a corpus was prepared with. Raise UserError if it is not a prepared corpus."""
+    """Read the settings of a prepared corpus or model directory; UserError if it is neither."""
     manifest = Path(prepared) / "manifest.json"
-    try:
-        settings = read_json(manifest)["settings"]
-        if {"source_lang", "target_lang", "normalise_punctuation", "moses_rules"} <= settings.keys():
-            return settings
-    except (AttributeError, KeyError, TypeError):
-        pass
-    raise UserError(f"{manifest}: no manifest of a prepared corpus; give one that gtransformer prepare has made")
+    content = read_json(manifest)
+    settings = content.get("settings") if isinstance(content, dict) else None
+    if not isinstance(settings, dict) or not {"source_lang", "target_lang"} <= settings.keys():
+        raise UserError(
+            f"{manifest}: not of a corpus that gtransformer prepare has made, nor of a model "
+            "directory"
+        )
+    return settings
 
 
-def is_exact(prepared: str | Path) -> bool:
-    """Return whether a corpus or model directory uses our reversible tokenisation and truecasing (``spacing``)."""
-    return (Path(prepared) / "manifest.json").is_file() and not read_settings(prepared)["moses_rules"]
+def text_files(prepared: Path) -> list[Path]:
+    """Return the files that splitting new text needs, besides the dictionaries."""
+    return sorted(path for name in TEXT_FILES for path in prepared.glob(name))
 
 
-def never_truecased(prepared: str | Path, lang: str) -> bool:
-    """Return whether a prepared corpus applies given BPE codes to a language without truecasing."""
-    return (Path(prepared) / CODES).is_file() and not (Path(prepared) / f"truecase.{lang}").is_file()
+def dictionary_of(prepared: Path, lang: str) -> Path:
+    """Return the dictionary of a side; a model directory has no ``bin``."""
+    folder = prepared / "bin" if (prepared / "bin").is_dir() else prepared
+    return folder / f"dict.{lang}.txt"
 
 
-def text_files(settings: Mapping[str, Any]) -> list[str]:
-    """Return the files of a prepared directory that encoding new text of both languages needs.
-
-    ``settings``: those of its manifest. mBART splits both sides by its SentencePiece model. With BERT the source has
-    wordpieces, and only the target has truecaser and BPE. Given BPE codes have no truecasers.
-    """
-    pair = settings["source_lang"], settings["target_lang"]
-    if settings.get("sentencepiece"):
-        return [SENTENCEPIECE_FILE, *([TARGET_PIECES] if settings.get("sentencepiece_target") else [])]
-    if settings.get("bert"):
-        return [WORDPIECE_FILE, CODES, f"truecase.{pair[1]}"]
-    if settings.get("bpe_codes"):
-        return [CODES]
-    return [CODES, *(f"truecase.{lang}" for lang in pair)]
-
-
-class TextEncoder:
-    """An encoder of plain sentences of one language to subwords, as ``gtransformer prepare`` made a corpus.
-
-    Args:
-        prepared: the corpus, or a model directory.
-        lang: one of its two languages.
-        tokenised: whether sentences are tokenised already.
-        prefix: whether to add the prefix that the corpus has on each sentence (``Settings``), if any.
-
-    Raises UserError if ``prepared`` is not a prepared corpus, or lacks the language or one of the files.
-    """
+class Text:
+    """Plain sentences of one language and their subwords, lines with blanks between tokens."""
 
     def __init__(
         self,
-        prepared: str | Path,
+        splitter: SentencePieces | WordPieces | Moses | None,
         lang: str,
-        tokenised: bool = False,
-        prefix: bool = True,
+        normalise: bool | None = False,
     ):
-        prepared = Path(prepared)
-        settings = read_settings(prepared)
-        pair = settings["source_lang"], settings["target_lang"]
-        if lang not in pair:
-            raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
-        exact = not settings["moses_rules"]
-        cutter = None
-        if settings.get("sentencepiece"):
-            cutter = side_pieces(prepared, settings, lang == pair[1], prefix)
-        elif settings.get("bert") and lang == pair[0]:
-            cutter = WordPieces(prepared / WORDPIECE_FILE)
-        self._steps: list[Callable[[Sequence[str]], list[str]]]
-        if cutter is not None:
-            # A pretrained model has seen plain text.
-            detokeniser = Detokeniser(lang, exact=exact)
-            self._steps = [detokeniser, cutter] if tokenised else [cutter]
-        else:
-            given = bool(settings.get("bpe_codes"))
-            tokeniser = Tokeniser(lang, settings["normalise_punctuation"], given, exact)
-            self._steps = [] if tokenised else [tokeniser]
-            if tokenised and (given or exact):  # by other rules
-                self._steps = [Detokeniser(lang, exact=exact), tokeniser]
-            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", exact)]
-            known = None
-            if given:
-                dictionary = prepared / "bin" / f"dict.{lang}.txt"  # in a model directory there is no bin/
-                known = dictionary_words(dictionary if dictionary.is_file() else prepared / dictionary.name)
-            self._steps.append(Encoder(prepared / CODES, known))
+        self.splitter, self._normaliser = splitter, None
+        if normalise:
+            from sacremoses import MosesPunctNormalizer
 
-    def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Encode plain sentences, one by one."""
-        lines = [one_form(line) for line in lines]
-        for step in self._steps:
-            lines = step(lines)
-        return lines
+            self._normaliser = MosesPunctNormalizer(two_letters(lang))
+
+    def normalised(self, line: str) -> str:
+        """Return a line with characters, and perhaps punctuation, as the corpus has them."""
+        line = one_form(line)
+        return self._normaliser.normalize(line) if self._normaliser else line
+
+    def encode(self, lines: Sequence[str]) -> list[str]:
+        """Return the subwords of sentences."""
+        return self.splitter.split([self.normalised(line) for line in lines])
+
+    def decode(self, lines: Sequence[str]) -> list[str]:
+        """Return sentences of subwords as plain text, each on one line."""
+        return [clean_line(line) for line in self.splitter.join(lines)]
 
 
-def side_pieces(prepared: Path, settings: Mapping[str, Any], target: bool, prefix: bool = True) -> SentencePieces:
-    """Return the SentencePiece model of one side of a prepared corpus or model directory with these settings."""
-    file = TARGET_PIECES if target and settings.get("sentencepiece_target") else SENTENCEPIECE_FILE
-    word = settings.get("target_prefix" if target else "source_prefix") if prefix else None
-    return SentencePieces(prepared / file, word)
+def open_text(prepared: str | Path, lang: str, prefix: bool = True) -> Text:
+    """Return the conversion of a language's sentences for a prepared corpus or model directory.
 
-
-class Postprocessor:
-    """A converter of BPE (or tokenised, truecased) sentences of one language to plain text.
-
-    Args:
-        given: the text was not truecased, and tokenised for a given model (``Tokeniser`` with ``escaped``).
-        exact: the text was tokenised and truecased reversibly (``spacing``).
+    ``prefix``: whether ``encode`` adds the word that the side's sentences begin with, if any.
+    Raises UserError if ``prepared`` is neither, or lacks the language.
     """
-
-    def __init__(self, lang: str, given: bool = False, exact: bool = False):
-        self.given, self.exact = given, exact
-        self._detokeniser = Detokeniser(lang, given, exact)
-
-    def plain_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the plain text of sentences without ``<s>`` and ``</s>``."""
-        words = remove_bpe_lines(lines)
-        return self._detokeniser(words if self.given else detruecase(words, self.exact))
-
-class PieceJoiner:
-    """A converter of SentencePiece's pieces to plain text; such text is not tokenised or truecased."""
-
-    def __init__(self, prepared: str | Path, lang: str):
-        settings = read_settings(prepared)
-        self.plain_lines = side_pieces(Path(prepared), settings, target=lang != settings["source_lang"]).join
+    prepared, settings = Path(prepared), read_settings(prepared)
+    pair = settings["source_lang"], settings["target_lang"]
+    if lang not in pair:
+        raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
+    return text_of(prepared, settings, lang, prefix)
 
 
-def postprocessor_for(prepared: str | Path, lang: str) -> Postprocessor | PieceJoiner:
-    """Return the converter of translations of a prepared corpus to plain text."""
-    if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
-        return PieceJoiner(prepared, lang)
-    return Postprocessor(lang, never_truecased(prepared, lang), is_exact(prepared))
+def text_of(folder: Path, settings: Mapping[str, Any], lang: str, prefix: bool = True) -> Text:
+    """Return the conversion of a language's sentences by a folder's files (see above)."""
+    is_target = lang == settings["target_lang"]
+    model = folder / SENTENCEPIECE_FILE
+    if is_target and (folder / TARGET_PIECES).is_file():
+        model = folder / TARGET_PIECES
+    if not is_target and (folder / WORDPIECE_FILE).is_file():
+        splitter = WordPieces(folder / WORDPIECE_FILE)
+    elif model.is_file():
+        word = settings.get("target_prefix" if is_target else "source_prefix")
+        splitter = SentencePieces(model, word if prefix else None)
+    elif (folder / f"{TRUECASER}{lang}").is_file():
+        splitter = Moses(lang, folder / f"{TRUECASER}{lang}", folder / CODES)
+    else:
+        known = dictionary_words(dictionary_of(folder, lang))
+        splitter = Moses(lang, None, folder / CODES, known, escaped=True)
+    return Text(splitter, lang, settings.get("normalise_punctuation"))

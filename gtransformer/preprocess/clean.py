@@ -1,4 +1,5 @@
-"""Cleaning of a raw split: remove characters that would break a line, and training pairs with an empty side.
+"""Cleaning of a raw split: remove characters that would break a line, and training pairs with an
+empty side.
 
 Validation and test sets keep every line, so that translations are aligned with them.
 """
@@ -19,13 +20,15 @@ from gtransformer.preprocess.corpus import (
 )
 from gtransformer.preprocess.parallel import progress
 
+MISSING = "__NULL__"  # in TED's tables, where a translation is missing
+
 
 @dataclass
 class CleanReport:
     """Counts of cleaning one split.
 
     Attributes:
-        dropped: pairs with an empty side.
+        dropped: pairs with an empty side, or TED's ``MISSING``.
         dropped_documents: documents that this emptied.
         kept_empty_source, kept_empty_target: pairs that were kept although this side is empty.
     """
@@ -45,18 +48,20 @@ class CleanReport:
         """Return one line for the terminal."""
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
-            f"{self.dropped} pairs with an empty side and {self.dropped_documents} documents that this emptied"
+            f"{self.dropped} pairs with a side that is empty or {MISSING} and "
+            f"{self.dropped_documents} documents that this emptied"
         )
 
     def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
         """Yield warnings of likely errors in the text; ``paths``: the raw files of the split."""
         if 2 * self.pairs_of_one_text > self.sentences_read:
             yield (
-                f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
-                "check that the files are of two languages"
+                f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the "
+                "same on both sides; check that the files are of two languages"
             )
         if self.kept_empty_source:
-            yield f"{paths[0]}: {self.kept_empty_source} sentences without text; they are kept and are not translated"
+            what = "they are kept and are not translated"
+            yield f"{paths[0]}: {self.kept_empty_source} sentences without text; {what}"
         if self.kept_empty_target:
             what = "they are kept, and their sources are translated against an empty reference"
             yield f"{paths[1]}: {self.kept_empty_target} sentences without text; {what}"
@@ -73,7 +78,9 @@ def clean_documents(
     for document in documents:
         kept = []
         for pair in document:
-            source, target = ("" if is_blank(line) else line for line in map(clean_line, pair))
+            source, target = (
+                "" if is_blank(line) or line == MISSING else line for line in map(clean_line, pair)
+            )
             report.pairs_of_one_text += source == target != ""
             if every_line:
                 report.kept_empty_source += not source
@@ -101,13 +108,16 @@ def clean_files(
 ) -> CleanReport:
     """Clean a pair of raw files and write them in the raw corpus format, atomically.
 
-    With ``sentence_pairs`` each sentence of files without documents becomes a document. ``every_line``: see
-    ``clean_documents``. Raises UserError as ``corpus.read_documents`` does, and if nothing is left.
+    With ``sentence_pairs`` each sentence of files without documents becomes a document.
+    ``every_line``: see ``clean_documents``. Raises UserError as ``corpus.read_documents`` does, and
+    if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
 
     def cleaned() -> Iterator[list[Pair]]:
-        documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
+        documents = progress(
+            read_documents(source, target, sentence_pairs), label, unit=" documents"
+        )
         complete = False
         for document in clean_documents(documents, report, every_line):
             complete = complete or any(source and target for source, target in document)

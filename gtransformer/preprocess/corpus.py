@@ -1,7 +1,8 @@
-"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>`` before each document.
+"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>``
+before each document.
 
-In a text that does not begin with ``<d>``, blank lines separate documents. In a text that begins with ``<d>``, a blank
-line is an empty sentence. All commands that read text follow these rules.
+In a text that does not begin with ``<d>``, blank lines separate documents. In a text that begins
+with ``<d>``, a blank line is an empty sentence. All commands that read text follow these rules.
 """
 
 from __future__ import annotations
@@ -12,30 +13,42 @@ from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
+from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, atomic_write, read_lines
 from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
-BENCHMARKS = ("ted", "news", "europarl")  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
+BENCHMARKS = (
+    "ted",
+    "news",
+    "europarl",
+)  # the corpora of Maruf et al. (2019), which ``scripts/get_*.sh`` download
 DOCUMENT = "<d>"
 # How a text marks its documents.
-MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
+MARKED, BLANK, SINGLE, NONE = (
+    "opened by <d>",
+    "separated by blank lines",
+    "one sentence each",
+    "not marked",
+)
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _RESERVED = ("<d>", "<s>", "</s>")
-_NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
+_NAME = re.compile(r"concatenated_(.+?)2(.+)_(train|dev|test)_(?:\1|\2)\.txt(\.xz|\.gz)?\Z")
 
 # How files of other programs begin: SGM, XML, TMX, HTML, JSON, subtitles.
 _OTHER_FORMAT = re.compile(
-    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|<(?:url|talkid|keywords|h[1-6]|p)>.*</|"  # markup with attributes
+    r"<\?xml\b|<!DOCTYPE\b|<!--|<\w+\s[^>]*\w\s*=|"  # markup with attributes
+    r"<(?:url|talkid|keywords|h[1-6]|p)>.*</|"
     r"<(?:html|head|body|tmx|mteval)>|<(?:div|table|ul|ol|resources|doc|dataset)>\n|"  # markup
-    r"[\[{]\s*(?:[\"\[{]|$)|(?:#.*\n)?msgid \"|"  # JSON, gettext's PO
+    r"[\[{]\s*(?:[\"\[{]|$)|msgid \"|msgctxt \"|"  # JSON, gettext's PO
+    r"\"[^\"]+\"\s*=\s*\".*\";$|"  # Apple's strings
+    r"(?:[\w-]+(?:\.[\w-]+)+\s*=.*\n){2}|"  # Java's properties
     r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}|(?:\d+\n)?\d+:\d\d:\d\d[,.]\d+ --> \d",  # subtitles
     re.IGNORECASE,
 )
 
 Pair = tuple[str, str]
-EMPTY = "the document that begins here is empty; remove this line"
 
 
 def fault(path: str | Path, line: int, what: str) -> UserError:
@@ -44,7 +57,7 @@ def fault(path: str | Path, line: int, what: str) -> UserError:
 
 
 class NoLanguagePair(UserError):
-    """A raw corpus has no files of a language pair; ``pairs`` are those that it has: "en-fr", ..."""
+    """A raw corpus has no files of a language pair, but of ``pairs``: "en-fr", ..."""
 
     def __init__(self, pairs: Sequence[str], message: str):
         super().__init__(message)
@@ -56,48 +69,62 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
     return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
 
 
-def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
-    """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
+def find_splits(
+    raw: str | Path, source_lang: str, target_lang: str
+) -> dict[str, tuple[Path, Path]]:
+    """Find the files of a raw corpus, compressed or not: ``{"train": (source, target), ...}``.
 
-    Files of the opposite direction (``de2en`` for en-de) are accepted, too. Raises UserError if the directory is
-    missing, has no files of the language pair or only one side of a split.
+    Files of the opposite direction (``de2en`` for en-de) are accepted, too. So are those of ISO
+    639-1 (``en``) for a pretrained model's codes (``en_XX``), if these have none. Raises UserError
+    if the directory is missing, has no files of the language pair or only one side of a split.
     """
     raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
-        raise UserError(f"{raw}: no such directory; give the folder that holds the raw corpus files")
+        raise UserError(
+            f"{raw}: no such directory; give the folder that holds the raw corpus files"
+        )
     names = {path.name for path in raw.iterdir()}
     splits: dict[str, tuple[Path, Path]] = {}
-    for direction in (langs, langs[::-1]):
-        for old, new in SPLITS.items():
-            sides = [_side(raw_file(raw, direction, old, lang), names) for lang in langs]
-            present = [path.name in names for path in sides]
-            if any(present) and not all(present):
-                missing, other = sides[present.index(False)], sides[present.index(True)]
-                raise UserError(f"{missing}: no such file, but its other side {other.name} exists; add it")
-            if all(present):
-                splits.setdefault(new, (sides[0], sides[1]))
-    if not splits:
-        pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
-        have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
-        wanted = raw_file(Path(), langs, "train", source_lang)
-        message = f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}"
-        raise NoLanguagePair(pairs, message)
-    return splits
+    short = two_letters(source_lang), two_letters(target_lang)
+    for pair in (langs, short) if short[0] != short[1] else (langs,):
+        for direction in (pair, pair[::-1]):
+            for old, new in SPLITS.items():
+                sides = [_side(raw_file(raw, direction, old, lang), names) for lang in pair]
+                present = [path.name in names for path in sides]
+                if any(present) and not all(present):
+                    missing, other = sides[present.index(False)], sides[present.index(True)]
+                    raise UserError(
+                        f"{missing}: no such file, but its other side {other.name} exists; add it"
+                    )
+                if all(present):
+                    splits.setdefault(new, (sides[0], sides[1]))
+        if splits:
+            return splits
+    pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
+    have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
+    wanted = raw_file(Path(), langs, "train", source_lang)
+    raise NoLanguagePair(
+        pairs,
+        f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}",
+    )
 
 
 def _side(plain: Path, names: set[str]) -> Path:
     """Return the file of a side, compressed or not."""
-    present = (plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names)
+    present = (
+        plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names
+    )
     return next(present, plain)
 
 
 def is_document_mark(line: str) -> bool:
-    """Return whether a raw line is ``<d>``, ignoring blanks, a carriage return and a byte order mark."""
+    """Return whether a raw line is ``<d>``, ignoring blanks and a byte order mark."""
     return line == DOCUMENT or (DOCUMENT in line and line.strip(" \t\r\ufeff") == DOCUMENT)
 
 
 def check_reserved(path: str | Path, location: str, line: str) -> str:
-    """Return a sentence. Raise UserError if it contains, also after cleaning, a token of the format (``<s>``).
+    """Return a sentence. Raise UserError if it contains, also after cleaning, a token of the format
+    (``<s>``).
 
     ``location``: of the sentence in the file, as ``line 3``.
     """
@@ -105,7 +132,10 @@ def check_reserved(path: str | Path, location: str, line: str) -> str:
         clean = one_form(DROPPED.sub("", line))
         for token in _RESERVED:
             if token in clean:
-                raise UserError(f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite it")
+                raise UserError(
+                    f"{path}, {location}: {token} inside a sentence is reserved; remove or rewrite "
+                    "it"
+                )
     return line
 
 
@@ -115,25 +145,28 @@ def text_lines(path: str | Path) -> Iterator[str]:
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """Yield the lines of a text. Raise UserError, naming it (``name``), if it begins as another program's files do."""
+    """Yield the lines of a text. Raise UserError, naming it (``name``), if it begins as another
+    program's files do.
+    """
     opening = ""
     for number, line in enumerate(lines, 1):
-        # Subtitles begin with a number and, in the second line, a time.
-        if opening.count("\n") < 2 and line.strip() and not is_document_mark(line):
+        # Subtitles begin with a number and, in the second line, a time; PO files with comments.
+        is_text = line.strip() and not line.startswith("#") and not is_document_mark(line)
+        if is_text and opening.count("\n") < 2:
             opening += f"{line.strip()}\n"
             if _OTHER_FORMAT.match(opening):
                 raise fault(
                     name,
                     number,
-                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, subtitles or the like), "
-                    f"not plain text; give a sentence a line, and a line {DOCUMENT} before each document or blank "
-                    "lines between them",
+                    f"{line.strip()[:40]!r} begins a file of another format (XML, SGM, JSON, PO, "
+                    "subtitles or the like), not plain text; give a sentence a line, and a line "
+                    f"{DOCUMENT} before each document or blank lines between them",
                 )
         yield line
 
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
-    """Return how a file marks its documents when it is read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
+    """Return how a file marks its documents: ``MARKED``, ``BLANK`` or ``SINGLE``."""
     first = next((line for line in read_lines(path) if not is_blank(line)), "")
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 
@@ -141,41 +174,55 @@ def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
 def read_documents(
     source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
 ) -> Iterator[list[Pair]]:
-    """Yield the documents of two files that are aligned by line, as lists of (source, target) sentences.
+    """Yield the documents of two files that are aligned by line, as lists of (source, target)
+    sentences.
 
-    In files that do not begin with ``<d>``, lines that are blank on both sides separate documents; there must be some.
-    With ``sentence_pairs`` each sentence of such files is a document. ``raw``: refuse files that are not plain text.
+    In files that do not begin with ``<d>``, lines that are blank on both sides separate documents;
+    there must be some. With ``sentence_pairs`` each sentence of such files is a document. ``raw``:
+    refuse files that are not plain text.
 
-    Raises UserError with file and line if: the files have unequal numbers of lines; documents are not marked; a
-    document is empty; ``<d>`` or a separating blank line is on one side only; a sentence contains ``<d>``, ``<s>`` or
-    ``</s>``; a file is of another format, not UTF-8, missing or empty. Symbols such as ``[en]`` or ``<mask>`` may
-    occur: tokenising splits them (``tokenise.disarm``), so they cannot be mistaken for the model's own.
+    Documents without sentences are passed over.
+
+    Raises UserError with file and line if: the files have unequal numbers of lines; documents are
+    not marked; ``<d>`` or a separating blank line is on one side only; a sentence contains ``<d>``,
+    ``<s>`` or ``</s>``; a file is of another format, not UTF-8, missing or empty. Symbols such as
+    ``[en]`` or ``<mask>`` may occur: they are split (``pieces.as_tokens``), so they cannot be
+    mistaken for the model's own.
     """
     borders = document_borders(source, sentence_pairs)
     read = text_lines if raw else read_lines
     document: list[Pair] = []
     documents = 0
-    opened = 0  # line of the last <d>
+    opened = False  # by the first <d>
     for number, (left, right) in enumerate(zip_longest(read(source), read(target)), 1):
         if left is None or right is None:
             short, longer = (source, target) if left is None else (target, source)
-            raise fault(short, number - 1, f"the file ends here, but {longer} is longer; sides must be aligned by line")
+            raise fault(
+                short,
+                number - 1,
+                f"the file ends here, but {longer} is longer; sides must be aligned by line",
+            )
         if borders != MARKED and (is_document_mark(left) or is_document_mark(right)):
-            raise fault(source, 1, f"a text with lines {DOCUMENT} must begin with one, on both sides; put it there")
+            raise fault(
+                source,
+                1,
+                f"a text with lines {DOCUMENT} must begin with one, on both sides; put it there",
+            )
         is_border = _is_border((source, target), number, (left, right), borders)
-        if is_border and borders == MARKED:
-            if opened and not document:
-                raise fault(source, opened, EMPTY)
-            opened = number
         if document and (is_border or borders == SINGLE):
             documents += 1
             yield document
             document = []
         if is_border:
+            opened = True
             continue
         if borders == MARKED and not opened:  # in the source nothing but blank lines
             if not is_blank(right):
-                raise fault(target, number, f"text before the first {DOCUMENT}; sides must be aligned by line")
+                raise fault(
+                    target,
+                    number,
+                    f"text before the first {DOCUMENT}; sides must be aligned by line",
+                )
             continue
         for path, line in ((source, left), (target, right)):
             check_reserved(path, f"line {number}", line)
@@ -183,16 +230,15 @@ def read_documents(
     if document:
         documents += 1
         yield document
-    elif opened:
-        raise fault(source, opened, EMPTY)
     if not documents:
         raise fault(source, 1, f"the file is empty; it must begin with a line {DOCUMENT}")
     if borders == BLANK and documents == 1:
         raise fault(
             source,
             1,
-            f"documents are not marked; put a line {DOCUMENT} before each, or a blank line between them on both sides, "
-            "or give --sentence-pairs if the sentences belong to no documents",
+            f"documents are not marked; put a line {DOCUMENT} before each, or a blank line "
+            "between them on both sides, or give --sentence-pairs if the sentences belong to no "
+            "documents",
         )
 
 
@@ -205,9 +251,15 @@ def _is_border(paths: tuple[str | Path, str | Path], number: int, pair: Pair, bo
     if left != right:
         has, lacks = paths if left else paths[::-1]
         if borders == MARKED:
-            raise fault(lacks, number, f"a sentence, but {has} has {DOCUMENT} here; sides must be aligned by line")
+            raise fault(
+                lacks,
+                number,
+                f"a sentence, but {has} has {DOCUMENT} here; sides must be aligned by line",
+            )
         what = f"if blank lines are empty sentences, put a line {DOCUMENT} before each document"
-        raise fault(has, number, f"blank, which separates documents, but {lacks} has text here; {what}")
+        raise fault(
+            has, number, f"blank, which separates documents, but {lacks} has text here; {what}"
+        )
     return left
 
 
@@ -219,7 +271,9 @@ def document_lines(documents: Iterable[Iterable[str]]) -> Iterator[str]:
             yield f"{sentence}\n"
 
 
-def write_pairs(paths: Sequence[str | Path], documents: Iterable[list[Pair]]) -> Iterator[list[Pair]]:
+def write_pairs(
+    paths: Sequence[str | Path], documents: Iterable[list[Pair]]
+) -> Iterator[list[Pair]]:
     """Write both sides of documents and yield each document; after an error neither file exists."""
     with ExitStack() as stack:
         streams = [stack.enter_context(atomic_write(path)) for path in paths]

@@ -1,8 +1,10 @@
-"""ctxpro (Wicks and Post 2023) as documents: the source context of each item, and the item's sentence at its end.
+"""ctxpro (Wicks and Post 2023) as documents: the source context of each item, and the item's
+sentence at its end.
 
-A file of ctxpro is a JSON list with an entry an item. Its inputs are a line an item: the sentences of the source
-context and the item's own, separated by ``<eos>``. There is no target side of the context: for training it is
-translated, and where the target has the antecedent, the reference of that sentence (``ref ante segment``) stands.
+A file of ctxpro is a JSON list with an entry an item. Its inputs are a line an item: the sentences
+of the source context and the item's own, separated by ``<eos>``. There is no target side of the
+context: for training it is translated, and where the target has the antecedent, the reference of
+that sentence (``ref ante segment``) stands.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from gtransformer.preprocess.corpus import Pair, check_reserved, document_lines,
 from gtransformer.preprocess.plain_text import bare, read_shaped
 
 SEPARATOR = "<eos>"
-# What is added to an entry: the numbers of the sentence that is judged and of the one with the antecedent, from 0.
+# What is added to an entry: the numbers of the sentence that is judged and of the one with the
+# antecedent, from 0.
 SCORED, ANTECEDENT = "scored sentence", "antecedent sentence"
 REFERENCES = {ANTECEDENT: "ref ante segment", SCORED: "ref segment"}  # their references in an entry
 
@@ -31,9 +34,10 @@ def read_entries(path: Path) -> list[Entry]:
     data = read_json(path)
     first = data[0] if isinstance(data, list) and data else None
     if not isinstance(first, dict) or not {"expected", "rule"} <= first.keys():
-        raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
+        raise UserError(
+            f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')"
+        )
     return data
-
 
 
 def film(entry: Entry) -> str | None:
@@ -43,9 +47,11 @@ def film(entry: Entry) -> str | None:
 
 
 def read_items(items: Path, inputs: Path) -> Iterator[tuple[Entry, list[str]]]:
-    """Yield the entries of a file of ctxpro, with ``SCORED`` and ``ANTECEDENT``, and their documents of ``inputs``.
+    """Yield the entries of a file of ctxpro, with ``SCORED`` and ``ANTECEDENT``, and their
+    documents of ``inputs``.
 
-    ``ANTECEDENT`` is left out where the source sentence at ``ante distance`` is not the entry's ``src ante segment``.
+    ``ANTECEDENT`` is left out where the source sentence at ``ante distance`` is not the entry's
+    ``src ante segment``.
 
     Raises UserError, naming the line, for inputs that are not of these entries.
     """
@@ -57,7 +63,11 @@ def read_items(items: Path, inputs: Path) -> Iterator[tuple[Entry, list[str]]]:
         sentences = [clean_line(sentence) for sentence in line.split(SEPARATOR)]
         last = len(sentences) - 1
         if not _same(sentences[last], entry["src segment"]):
-            raise fault(inputs, number + 1, f"its last sentence is not 'src segment' of entry {number} of {items}")
+            raise fault(
+                inputs,
+                number + 1,
+                f"its last sentence is not 'src segment' of entry {number} of {items}",
+            )
         entry[SCORED] = last
         at = last - (entry.get("ante distance") or 0)
         known = 0 <= at < last and isinstance(entry.get("ref ante segment"), str)
@@ -75,7 +85,8 @@ def read_suite(
 ) -> tuple[list[Entry], list[list[str]], Mapping[str, list[str]]]:
     """Return entries and documents of several files, and which entries were left out, by reason.
 
-    Left out are entries whose expected word is none (``-`` in some published sets), and films of other files.
+    Left out are entries whose expected word is none (``-`` in some published sets), and films of
+    other files.
 
     Args:
         inputs: for each file of ``items``.
@@ -88,7 +99,9 @@ def read_suite(
             if not bare(entry["expected"]):
                 left_out["without an expected word"].append(f"entry {number} of {paths[0].name}")
             elif film(entry) in films:
-                left_out["of films that are in other files"].append(f"entry {number} of {paths[0].name}")
+                left_out["of films that are in other files"].append(
+                    f"entry {number} of {paths[0].name}"
+                )
             else:
                 entries.append(entry)
                 documents.append(document)
@@ -105,7 +118,9 @@ def write_sources(
     documents: Sequence[Sequence[str]],
     suite: str = "ctxpro",
 ) -> list[Path]:
-    """Write the source side of a split and, beside it, its entries, in a file named after ``suite``."""
+    """Write the source side of a split and, beside it, its entries, in a file named after
+    ``suite``.
+    """
     items = output / f"{suite}_{split}.json"
     source = raw_file(output, langs, split, langs[0])
     with atomic_write(source) as stream:
@@ -117,7 +132,8 @@ def write_sources(
 def with_translations(
     entries: Sequence[Entry], documents: Sequence[Sequence[str]], translations: Path, source: Path
 ) -> list[list[Pair]]:
-    """Return documents with their target side: a translation of the source, and the references that entries have.
+    """Return documents with their target side: a translation of the source, and the references that
+    entries have.
 
     ``translations``: of the file ``source``, line by line.
     """

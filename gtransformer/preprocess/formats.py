@@ -1,7 +1,7 @@
 """Read parallel documents in the formats in which corpora are published, and write the raw corpus.
 
-A reader is a function from files to documents, each a list of sentence pairs. ``gtransformer convert`` uses them; all
-other commands read the raw corpus (``corpus``) and plain text.
+A reader is a function from files to documents, each a list of sentence pairs. ``gtransformer
+convert`` uses them; all other commands read the raw corpus (``corpus``) and plain text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 
 from lxml import etree
 
-from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.files import COMPRESSED, open_bytes, read_lines
 from gtransformer.preprocess.corpus import (
@@ -38,22 +37,37 @@ Segments = list[tuple[str, str]]  # id of a segment ("" if the file gives none) 
 Row = tuple[str, int, str, str]  # document, line in the file, source, target
 
 XML, SGM, TMX, TSV, SUBTITLES, PLAIN = FORMATS = ("xml", "sgm", "tmx", "tsv", "subtitles", "plain")
-_OF_ENDING = {".xml": XML, ".sgm": SGM, ".sgml": SGM, ".tmx": TMX, ".tsv": TSV} | dict.fromkeys(ENDINGS, SUBTITLES)
+_OF_ENDING = {".xml": XML, ".sgm": SGM, ".sgml": SGM, ".tmx": TMX, ".tsv": TSV} | dict.fromkeys(
+    ENDINGS, SUBTITLES
+)
 
 # Names of a table's columns. A column of text may also be named after its language.
 _DOCUMENT = ("docid", "doc_id", "document", "doc")
 _SOURCE, _TARGET = ("src", "source"), ("ref", "reference", "target", "tgt")
 # Types of a property of a translation unit that name its document.
-_PROPERTIES = ("x-document", "document", "x-doc", "docid", "x-filename", "filename", "x-file", "file")
+_PROPERTIES = (
+    "x-document",
+    "document",
+    "x-doc",
+    "docid",
+    "x-filename",
+    "filename",
+    "x-file",
+    "file",
+)
 _CODES = ("bpt", "ept", "it", "ph", "ut")  # TMX: codes of the original format, which are no text
-_BREAK = re.compile(r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE)  # a code that stands for a blank
+_BREAK = re.compile(
+    r"\A(x-)?(lb|br|linebreak)\Z|<br\b", re.IGNORECASE
+)  # a code that stands for a blank
 
 _DOC = re.compile(r"<doc\b([^>]*)>(.*?)</doc>", re.IGNORECASE | re.DOTALL)
 _SEG = re.compile(r"<seg\b([^>]*)>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(r"<(src|ref)set\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_LONE = re.compile(r"&(?!(?:\w+|#\d+|#[xX][0-9a-fA-F]+);)")  # HTML knows some entities without the semicolon, too
+_LONE = re.compile(
+    r"&(?!(?:\w+|#\d+|#[xX][0-9a-fA-F]+);)"
+)  # HTML knows some entities without the semicolon, too
 
 
 @dataclass
@@ -87,7 +101,8 @@ def format_of(path: Path) -> str:
 
 
 def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
-    """Yield the documents of one file with both sides, or of two with one side each, the source first.
+    """Yield the documents of one file with both sides, or of two with one side each, the source
+    first.
 
     Raises UserError for files that cannot be read, or whose sides do not belong together.
     """
@@ -102,7 +117,10 @@ def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
         raise UserError(f"{paths[-1]}: {kind} takes {files} (see --format)")
     source, target = paths
     if kind in (XML, SGM):
-        sides = _read_sgm(source, options.langs[0], ""), _read_sgm(target, options.langs[1], options.reference)
+        sides = (
+            _read_sgm(source, options.langs[0], ""),
+            _read_sgm(target, options.langs[1], options.reference),
+        )
         return _matched(paths, *sides)
     if kind == SUBTITLES:
         return read_cue_pairs(source, target, options.left_out)
@@ -114,27 +132,45 @@ def read(paths: Sequence[Path], options: Options) -> Iterator[list[Pair]]:
 def read_wmt(path: Path, options: Options) -> Iterator[list[Pair]]:
     """Yield the documents of WMT's XML (from 2021), without the translations of systems.
 
-    Documents that lack a side are left out and counted. Raises UserError for several references without a choice.
+    Documents that lack a side are left out and counted. Raises UserError for several references
+    without a choice.
     """
     source_lang, target_lang = options.langs
     for document in _elements(path, "doc"):
         name = document.get("id", "")
-        sources = [side for side in document.iter("src") if _same_language(side.get("lang", ""), source_lang)]
-        references = [side for side in document.iter("ref") if _same_language(side.get("lang", ""), target_lang)]
+        sources = [
+            side
+            for side in document.iter("src")
+            if _same_language(side.get("lang", ""), source_lang)
+        ]
+        references = [
+            side
+            for side in document.iter("ref")
+            if _same_language(side.get("lang", ""), target_lang)
+        ]
         if options.reference:
-            references = [side for side in references if side.get("translator") == options.reference]
+            references = [
+                side for side in references if side.get("translator") == options.reference
+            ]
         if not sources or not references:
             options.left_out["documents that lack a side"] += 1
             continue
         if len(references) > 1:
             names = ", ".join(side.get("translator", "without name") for side in references)
-            raise UserError(f"{path}: document {name} has several references ({names}); name one with --reference")
-        sides = [[(seg.get("id", ""), _text(seg)) for seg in side.iter("seg")] for side in (sources[0], references[0])]
+            raise UserError(
+                f"{path}: document {name} has several references ({names}); name one with "
+                "--reference"
+            )
+        sides = [
+            [(seg.get("id", ""), _text(seg)) for seg in side.iter("seg")]
+            for side in (sources[0], references[0])
+        ]
         yield _aligned((path, path), name, *sides)
 
 
 def _units(path: Path, options: Options) -> Iterator[Row]:
-    """Yield the units of a translation memory. Those without exactly one text in each language are counted.
+    """Yield the units of a translation memory. Those without exactly one text in each language are
+    counted.
 
     A property of a unit names its document.
     """
@@ -146,7 +182,9 @@ def _units(path: Path, options: Options) -> Iterator[Row]:
         if [len(found) for found in texts] != [1, 1]:
             options.left_out["translation units without one text in each language"] += 1
             continue
-        properties = {prop.get("type", "").lower(): _text(prop).strip() for prop in unit.iter("prop")}
+        properties = {
+            prop.get("type", "").lower(): _text(prop).strip() for prop in unit.iter("prop")
+        }
         names = [properties[name] for name in _PROPERTIES if properties.get(name)]
         if options.one_document:
             names = ["the file"]
@@ -162,14 +200,18 @@ def _lang(tuv: etree._Element) -> str:
 
 def _table_rows(path: Path, options: Options) -> Iterator[Row]:
     """Yield the rows of a table with tabs. Fields have no quotes."""
-    table = csv.DictReader(read_lines(path), options.columns or None, delimiter="\t", quoting=csv.QUOTE_NONE)
+    table = csv.DictReader(
+        read_lines(path), options.columns or None, delimiter="\t", quoting=csv.QUOTE_NONE
+    )
     names = [f"ref:{options.reference.lower()}"] if options.reference else _TARGET
     document = _column(path, table.fieldnames, _DOCUMENT)
     source = _column(path, table.fieldnames, _SOURCE, options.langs[0])
     target = _column(path, table.fieldnames, names, options.langs[1])
     for row in table:
         if None in row or None in row.values():
-            raise fault(path, table.line_num, f"other columns than expected ({', '.join(table.fieldnames)})")
+            raise fault(
+                path, table.line_num, f"other columns than expected ({', '.join(table.fieldnames)})"
+            )
         yield row[document].strip(), table.line_num, row[source], row[target]
 
 
@@ -178,20 +220,28 @@ def _column(path: Path, columns: Sequence[str], names: Sequence[str], lang: str 
     found = [name for name in columns if name.strip().lower() in names]
     found = found or [name for name in columns if name and _same_language(name, lang)]
     if len(found) != 1:
-        raise fault(path, 1, f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see --columns)")
+        raise fault(
+            path,
+            1,
+            f"one column {names[0]} is needed; the columns are {', '.join(columns)} (see "
+            "--columns)",
+        )
     return found[0]
 
 
 def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
     """Return the documents of one side in WMT's SGM or IWSLT's XML, by id.
 
-    This is no XML: attributes without quotes, lone ``&`` and ``<``. As in sacrebleu, expressions find the segments.
+    This is no XML: attributes without quotes, lone ``&`` and ``<``. As in sacrebleu, expressions
+        find the segments.
     """
     text = "\n".join(read_lines(path))
     for side, head in _SET.findall(text):
         stated = _attributes(head).get("srclang" if side.lower() == "src" else "trglang")
         if stated and re.fullmatch("[a-z]{2}", stated) and not _same_language(stated, lang):
-            raise UserError(f"{path}: its language is {stated}, not {lang}; the source file comes first")
+            raise UserError(
+                f"{path}: its language is {stated}, not {lang}; the source file comes first"
+            )
     documents: dict[str, Segments] = {}
     found = _DOC.findall(text)
     if len(found) != len(re.findall(r"<doc\b", text, re.IGNORECASE)):
@@ -201,11 +251,16 @@ def _read_sgm(path: Path, lang: str, reference: str) -> dict[str, Segments]:
         name = attributes.get("docid") or attributes.get("id") or f"number {len(documents) + 1}"
         if reference and attributes.get("sysid") != reference:
             continue
-        segments = [(_attributes(given).get("id", ""), _plain(seg)) for given, seg in _SEG.findall(body)]
+        segments = [
+            (_attributes(given).get("id", ""), _plain(seg)) for given, seg in _SEG.findall(body)
+        ]
         if len(segments) != len(re.findall(r"<seg\b", body, re.IGNORECASE)):
             raise UserError(f"{path}: document {name}: a <seg> is not closed")
         if name in documents:
-            raise UserError(f"{path}: document {name} occurs twice; of several references name one with --reference")
+            raise UserError(
+                f"{path}: document {name} occurs twice; of several references name one with "
+                "--reference"
+            )
         documents[name] = segments
     return documents
 
@@ -221,10 +276,16 @@ def _plain(markup: str) -> str:
 
 
 def _rows_with_ids(source: Path, target: Path, ids: Path) -> Iterator[Row]:
-    """Yield the lines of two texts with the document of each: an id, or the four columns of OPUS."""
-    for number, row in enumerate(zip_longest(text_lines(source), text_lines(target), read_lines(ids)), 1):
+    """Yield the lines of two texts with the document of each: an id, or OPUS's four columns."""
+    for number, row in enumerate(
+        zip_longest(text_lines(source), text_lines(target), read_lines(ids)), 1
+    ):
         if None in row:
-            raise fault((source, target, ids)[row.index(None)], number - 1, "the file ends here, but others are longer")
+            raise fault(
+                (source, target, ids)[row.index(None)],
+                number - 1,
+                "the file ends here, but others are longer",
+            )
         columns = row[2].split("\t")
         name = "\t".join(columns[:2]) if len(columns) == 4 else row[2]
         yield name.strip(), number, row[0], row[1]
@@ -240,39 +301,57 @@ def _grouped(path: Path, rows: Iterable[Row]) -> Iterator[list[Pair]]:
         document = []
         for _, line, source, target in lines:
             if not name or name in ended:
-                what = f"document {name} occurs again after another one" if name else "no document id"
-                raise fault(path, line, f"{what}; every line needs one, and the lines are sorted by document")
+                what = (
+                    f"document {name} occurs again after another one" if name else "no document id"
+                )
+                raise fault(
+                    path,
+                    line,
+                    f"{what}; every line needs one, and the lines are sorted by document",
+                )
             document.append(_pair(path, f"line {line}", source, target))
         ended.add(name)
         yield document
 
 
-def _matched(paths: Sequence[Path], source: dict[str, Segments], target: dict[str, Segments]) -> Iterator[list[Pair]]:
+def _matched(
+    paths: Sequence[Path], source: dict[str, Segments], target: dict[str, Segments]
+) -> Iterator[list[Pair]]:
     """Yield the documents of two files, matched by name, in the source's order."""
     for name in source.keys() ^ target.keys():
         has, lacks = paths if name in source else paths[::-1]
-        raise UserError(f"{lacks}: document {name} of {has} is missing; both must have the same documents")
+        raise UserError(
+            f"{lacks}: document {name} of {has} is missing; both must have the same documents"
+        )
     for name, segments in source.items():
         yield _aligned(paths, name, segments, target[name])
 
 
 def _aligned(paths: Sequence[Path], name: str, left: Segments, right: Segments) -> list[Pair]:
-    """Return the pairs of a document. Raise UserError if its sides do not have the same segments."""
+    """Return the pairs of a document. Raise UserError if its sides have other segments."""
     if [segment for segment, _ in left] != [segment for segment, _ in right]:
         what = f"{len(right)} segments, {len(left)} in the source, or they have other ids"
-        raise UserError(f"{paths[1]}: document {name}: both sides must have the same segments ({what})")
+        raise UserError(
+            f"{paths[1]}: document {name}: both sides must have the same segments ({what})"
+        )
     pairs = zip(left, right, strict=True)
-    return [_pair(paths[0], f"document {name}", source, target) for (_, source), (_, target) in pairs]
+    return [
+        _pair(paths[0], f"document {name}", source, target) for (_, source), (_, target) in pairs
+    ]
 
 
 def _pair(path: Path, where: str, source: str, target: str) -> Pair:
-    """Return both sentences on one line each. Raise UserError for one with a token of the raw format."""
+    """Return both sentences on one line each. Raise UserError for one with a token of the raw
+    format.
+    """
     sides = [re.sub(r"[ \t\r\n]+", " ", text).strip(" ") for text in (source, target)]
     return check_reserved(path, where, sides[0]), check_reserved(path, where, sides[1])
 
 
 def _same_language(lang: str, wanted: str) -> bool:
-    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is any."""
+    """Return whether a language is the wanted one: ``en-US`` is ``en``, but not ``en-GB``; "" is
+    any.
+    """
     lang, wanted = (one.lower().replace("_", "-") for one in (lang, wanted))
     return not lang or wanted == (lang if "-" in wanted else lang.partition("-")[0])
 
@@ -281,7 +360,9 @@ def _elements(path: Path, tag: str) -> Iterator[etree._Element]:
     """Yield the elements with this tag and empty each one afterwards."""
     with open_bytes(path) as stream:
         try:
-            for _, element in etree.iterparse(stream, tag=tag, remove_comments=True, remove_pis=True, huge_tree=True):
+            for _, element in etree.iterparse(
+                stream, tag=tag, remove_comments=True, remove_pis=True, huge_tree=True
+            ):
                 yield element
                 element.clear()
         except etree.XMLSyntaxError as error:
@@ -289,11 +370,15 @@ def _elements(path: Path, tag: str) -> Iterator[etree._Element]:
 
 
 def _text(element: etree._Element) -> str:
-    """Return the text of a segment with its tags left out, and without TMX's codes of another format."""
+    """Return the text of a segment with its tags left out, and without TMX's codes of another
+    format.
+    """
     parts = [element.text or ""]
     for child in element:
         content = _text(child)
-        if child.tag in ("br", "lb") or (child.tag in _CODES and _BREAK.search(child.get("type", "") or content)):
+        if child.tag in ("br", "lb") or (
+            child.tag in _CODES and _BREAK.search(child.get("type", "") or content)
+        ):
             parts.append(" ")
         elif child.tag not in _CODES:
             parts.append(content)
@@ -303,7 +388,9 @@ def _text(element: etree._Element) -> str:
 
 @dataclass
 class Written:
-    """The files that were written, source first, and counts; ``half_empty``: pairs with an empty side."""
+    """The files that were written, source first, and counts; ``half_empty``: pairs with an empty
+    side.
+    """
 
     files: list[Path]
     documents: int = 0
@@ -311,13 +398,14 @@ class Written:
     half_empty: int = 0
 
 
-def write_split(output: Path, split: str, langs: Sequence[str], documents: Iterable[list[Pair]]) -> Written:
+def write_split(
+    output: Path, split: str, langs: Sequence[str], documents: Iterable[list[Pair]]
+) -> Written:
     """Write both sides of documents; after an error neither file exists.
 
-    ``split``: train, dev or test; ``langs``: source and target, of which the names of the files have no country.
-    Raises UserError if there is no document.
+    ``split``: train, dev or test; ``langs``: source and target. Raises UserError if there is no
+    document.
     """
-    langs = [plain_language(lang) for lang in langs]
     written = Written([raw_file(output, langs, split, lang) for lang in langs])
 
     def checked() -> Iterator[list[Pair]]:

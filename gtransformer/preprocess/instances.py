@@ -1,12 +1,12 @@
 """Instance files and their index: consecutive sentences of one document, grouped greedily.
 
-The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c </s>``. The index
-(``data.instance_index``) records the document and the sentences of each instance.
+The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c
+</s>``. The index (``data.instance_index``) records the document and the sentences of each instance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,17 +30,22 @@ def document_instances(
 ) -> tuple[list[tuple[int, int]], list[int]]:
     """Split one document into instances ``(first sentence, number of sentences)``, in order.
 
-    A sentence counts max(source, target) + 2 tokens. It joins the current instance while the sum stays below
-    ``max_tokens`` (and the instance has fewer than ``max_sents`` sentences); else it begins a new one. A sentence of
-    ``max_tokens`` or more is an instance alone. Lengths are in tokens, without ``<s>`` and ``</s>``.
+    A sentence counts max(source, target) + 2 tokens. It joins the current instance while the sum
+    stays below ``max_tokens`` (and the instance has fewer than ``max_sents`` sentences); else it
+    begins a new one. A sentence of ``max_tokens`` or more is an instance alone. Lengths are in
+    tokens, without ``<s>`` and ``</s>``.
 
-    Returns the instances and the indices of dropped sentences: those with a side longer than ``max_sentence_tokens``
-    (for training), and those without source words. A dropped sentence ends the current instance, so that the sentences
-    of an instance are consecutive.
+    Returns the instances and the indices of dropped sentences: those with a side longer than
+    ``max_sentence_tokens`` (for training), and those without source words. A dropped sentence ends
+    the current instance, so that the sentences of an instance are consecutive.
     """
     costs = sentence_costs(source_lengths, target_lengths)
     limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + BOUNDARY_TOKENS
-    dropped = [position for position, cost in enumerate(costs) if cost > limit or not source_lengths[position]]
+    dropped = [
+        position
+        for position, cost in enumerate(costs)
+        if cost > limit or not source_lengths[position]
+    ]
     instances: list[tuple[int, int]] = []
     begin = 0
     for end in [*dropped, len(costs)]:
@@ -52,11 +57,15 @@ def document_instances(
 
 def instance_line(sentences: Iterable[str]) -> str:
     """Return the line of an instance: ``["a b", "c"]`` becomes ``<s> a b </s> <s> c </s>``."""
-    return " ".join(f"{BEGIN} {sentence} {END}" if sentence else f"{BEGIN} {END}" for sentence in sentences)
+    return " ".join(
+        f"{BEGIN} {sentence} {END}" if sentence else f"{BEGIN} {END}" for sentence in sentences
+    )
 
 
 def split_instance(line: str) -> list[str]:
-    """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s> ... </s>``."""
+    """Return the sentences of an instance line. Raise UserError unless the line consists of ``<s>
+    ... </s>``.
+    """
     sentences: list[str] = []
     words: list[str] | None = None
     for word in line.split():
@@ -66,7 +75,9 @@ def split_instance(line: str) -> list[str]:
             sentences.append(" ".join(words))
             words = None
         elif words is None or word in (BEGIN, END):
-            raise UserError(f"not an instance, {word!r} after {len(sentences)} sentences: {line[:60]!r}")
+            raise UserError(
+                f"not an instance, {word!r} after {len(sentences)} sentences: {line[:60]!r}"
+            )
         else:
             words.append(word)
     if words is not None:
@@ -94,11 +105,19 @@ class InstanceReport:
         """Return one line for the terminal."""
         number = max(1, self.instances)
         return (
-            f"{self.sentences} sentences in {self.documents} documents make {self.instances} instances of "
-            f"{self.sentences / number:.1f} sentences and {self.source_tokens / number:.1f} and "
-            f"{self.target_tokens / number:.1f} tokens; {self.sentences_over_instance_limit} sentences over the "
-            "instance limit"
+            f"{self.sentences} sentences in {self.documents} documents make {self.instances} "
+            f"instances of {self.sentences / number:.1f} sentences and "
+            f"{self.source_tokens / number:.1f} and {self.target_tokens / number:.1f} tokens; "
+            f"{self.sentences_over_instance_limit} sentences over the instance limit"
         )
+
+    def warnings(self, split: str, longest: int) -> Iterator[str]:
+        """Yield a warning of dropped sentences; ``longest``: ``--max-sentence-tokens``."""
+        if self.dropped_too_long:
+            dropped = (
+                f"{split}: dropped {self.dropped_too_long} sentences longer than {longest} tokens"
+            )
+            yield f"{dropped} (--max-sentence-tokens)"
 
 
 def write_instances(
@@ -112,11 +131,12 @@ def write_instances(
     max_sentence_tokens: int | None = None,
     total: int | None = None,
 ) -> InstanceReport:
-    """Write ``output/{split}.{lang}`` of each side and ``output/{split}.{src}-{tgt}.instances.json``.
+    """Write ``output/{split}.{lang}`` of each side and
+    ``output/{split}.{src}-{tgt}.instances.json``.
 
     ``source`` and ``target`` are BPE text in the raw corpus format. ``max_tokens`` and so on: see
-    ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError as
-    ``corpus.read_documents`` does, and if no instance is left.
+    ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError
+    as ``corpus.read_documents`` does, and if no instance is left.
     """
     output = Path(output)
     report = InstanceReport()
@@ -130,7 +150,9 @@ def write_instances(
             cuts, dropped = document_instances(*sides, max_tokens, max_sents, max_sentence_tokens)
             for first, count in cuts:
                 for side, stream in enumerate(streams):
-                    stream.write(instance_line(pair[side] for pair in document[first : first + count]) + "\n")
+                    stream.write(
+                        instance_line(pair[side] for pair in document[first : first + count]) + "\n"
+                    )
                 instance_index.instances.append((instance_index.documents, first, count))
             instance_index.dropped += [(instance_index.documents, position) for position in dropped]
             instance_index.documents += 1
@@ -143,7 +165,9 @@ def write_instances(
             report.instances += len(cuts)
             report.source_tokens += sum(pair[0] for pair in lengths)
             report.target_tokens += sum(pair[1] for pair in lengths)
-            report.sentences_over_instance_limit += sum(max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths)
+            report.sentences_over_instance_limit += sum(
+                max(pair) + BOUNDARY_TOKENS >= max_tokens for pair in lengths
+            )
         if not report.instances:
             raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
     instance_index.save(output / instance_index_name(split, *langs))

@@ -1,65 +1,108 @@
-"""Subwords of pretrained models, from plain text: SentencePiece (mBART25) and wordpieces (BERT).
-
-Text is not tokenised or truecased before, since a pretrained model knows only its own pieces.
+"""Subwords of plain text, without tokeniser and truecaser: SentencePiece, learnt or given, and
+BERT's wordpieces.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gtransformer.data.dictionaries import RESERVED, control_symbols, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.optional import read_wordpiece_tokeniser
-from gtransformer.preprocess.tokenise import disarm, one_token
 
 SPACE = "\u2581"  # SentencePiece's symbol for the blank before a word
-SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory; of both sides, or of the source
-TARGET_PIECES = "sentencepiece.target.model"
-WORDPIECE_FILE = "wordpieces.json"
 _BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # its byte fallback for characters without a piece
+# What looks like a control symbol of instance files and dictionaries, and language symbols like
+# [en].
+_CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_-]+\])(?!\S)")
+
+
+def as_tokens(tokens: Sequence[str], line: str) -> str:
+    """Return the tokens of a line separated by blanks.
+
+    Those that look like control symbols (``<mask>``, ``[de]``) are split: ``< mask >``; joining
+    undoes it. A line of which a tokeniser left nothing is one token, so that alignment by line is
+    kept.
+    """
+    joined = " ".join(tokens)
+    if "<" in joined or "[" in joined:
+        joined = _CONTROL.sub(
+            lambda match: f"{match[0][0]} {match[0][1:-1]} {match[0][-1]}", joined
+        )
+    return joined or "".join(line.split())
 
 
 class SentencePieces:
     """A SentencePiece model that splits plain sentences and joins pieces.
 
-    ``prefix``: a word before the pieces of every sentence, such as the language of multilingual models; joining removes
-    it.
+    ``prefix``: a word before the pieces of every sentence, such as the language of multilingual
+    models; joining removes it.
     """
 
     def __init__(self, model: str | Path, prefix: str | None = None):
         from sentencepiece import SentencePieceProcessor
 
         if not Path(model).is_file():
-            raise UserError(f"{model}: no such file; give a SentencePiece model, as it comes with a pretrained model")
+            raise UserError(
+                f"{model}: no such file; give a SentencePiece model, as pretrained models have"
+            )
         self.processor = SentencePieceProcessor(model_file=str(model))
         self._prefix = "" if prefix is None else f"{prefix} "
 
-    def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Split each sentence into pieces.
+    def split(self, lines: Sequence[str]) -> list[str]:
+        """Split each sentence into pieces."""
+        return [self._prefix + as_tokens(self._pieces(line), line) for line in lines]
 
-        Blanks of all kinds separate words, even if the model takes some for letters: a token must not contain any. A
-        piece like ``<mask>`` or ``[de_DE]`` is split further (``disarm``), so that it is no control symbol.
-        """
-        plain = [" ".join(line.split()) for line in lines]
-        cut = self.processor.encode(plain, out_type=str)
-        found = (disarm(" ".join(pieces)) or one_token(line) for pieces, line in zip(cut, plain, strict=True))
-        return [self._prefix + line for line in found]
+    def _pieces(self, line: str) -> list[str]:
+        pieces = self.processor.encode(line, out_type=str)
+        if (
+            " ".join(pieces).split() != pieces
+        ):  # some models take blanks such as U+00A0 for letters, files do not
+            pieces = self.processor.encode(" ".join(line.split()), out_type=str)
+        return pieces
 
     def words(self) -> list[str]:
         """Return all pieces in their order."""
-        return [self.processor.id_to_piece(number) for number in range(self.processor.get_piece_size())]
+        return [
+            self.processor.id_to_piece(number) for number in range(self.processor.get_piece_size())
+        ]
 
     def join(self, lines: Sequence[str]) -> list[str]:
-        """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
+        """Join pieces as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``,
+        ``"Das Hausboot."``.
 
-        Line breaks among the bytes become blanks. Blanks before pieces that are not the model's count, too.
+        Blanks before pieces that are not the model's count, too.
         """
         pieces = [f"{line} ".removeprefix(self._prefix).split() for line in lines]
         plain = self.processor.decode(pieces) if lines else []
-        return [" ".join(line.replace(SPACE, " ").split()) for line in plain]
+        return [line.replace(SPACE, " ") for line in plain]
+
+
+def learn_sentencepiece(lines: Iterable[str], model: Path, size: int, threads: int = 1) -> None:
+    """Learn a SentencePiece model with BPE from plain lines, such that all text comes back from its
+    pieces.
+
+    ``size``: pieces, at most; those of the 256 bytes, for characters without a piece, are among
+    them.
+    """
+    from sentencepiece import SentencePieceTrainer
+
+    with atomic_write(model, "wb") as stream:
+        SentencePieceTrainer.train(
+            # Other blanks than the usual one become bytes, since no piece may hold them.
+            sentence_iterator=(" ".join(line.split()) for line in lines),
+            model_writer=stream,
+            model_type="bpe",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            num_threads=threads,
+            minloglevel=2,
+        )
 
 
 class WordPieces:
@@ -72,42 +115,37 @@ class WordPieces:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
-    def __call__(self, lines: Sequence[str]) -> list[str]:
+    def split(self, lines: Sequence[str]) -> list[str]:
         """Split each sentence into wordpieces."""
-        self._tokenizer.encode_special_tokens = True  # a [SEP] in text is no symbol; pickling loses this setting
+        self._tokenizer.encode_special_tokens = (
+            True  # a [SEP] in text is no symbol; pickling loses this setting
+        )
         cut = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        return [" ".join(found.tokens) or one_token(line) for found, line in zip(cut, lines, strict=True)]
+        return [
+            " ".join(found.tokens) or "".join(line.split())
+            for found, line in zip(cut, lines, strict=True)
+        ]
 
     def words(self) -> list[str]:
-        """Return the vocabulary in its order."""
+        """Return the vocabulary in its order, without special tokens; fairseq has its own."""
         vocabulary = self._tokenizer.get_vocab()
-        return sorted(vocabulary, key=vocabulary.get)
+        special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+        return [word for word in sorted(vocabulary, key=vocabulary.get) if word not in special]
 
 
 def spelled(word: str) -> str:
-    """Return a word of joined SentencePiece pieces for display, with its bytes (``<0xC3><0xA4>``) as text."""
-    return _BYTES.sub(lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word)
+    """Return a word of joined SentencePiece pieces for display, with its bytes (``<0xC3><0xA4>``)
+    as text.
+    """
+    return _BYTES.sub(
+        lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word
+    )
 
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:
-    """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there is none."""
+    """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there
+    is none.
+    """
     tokenizer = read_wordpiece_tokeniser(folder)
     with atomic_write(output) as stream:
         stream.write(tokenizer.backend_tokenizer.to_str(pretty=True))
-
-
-def given_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
-    """Write a pretrained model's dictionary with the language symbols and ``<mask>`` at its end, as in mBART.
-
-    ``source``: a dictionary file, or BERT's wordpieces, whose special tokens are replaced by fairseq's. Returns the
-    size, fairseq's four symbols included. Raises UserError if ``source`` is neither.
-    """
-    symbols = control_symbols(langs)
-    if Path(source).name == WORDPIECE_FILE:
-        words, without = WordPieces(source).words(), {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-    else:
-        words, without = dictionary_words(source), set(symbols)
-    words = [*(word for word in words if word not in without), *symbols]
-    with atomic_write(output) as stream:
-        stream.writelines(f"{word} 1\n" for word in words)
-    return len(words) + len(RESERVED)

@@ -5,57 +5,63 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.dictionaries import dictionary_words
-from gtransformer.data.languages import plain_language
 from gtransformer.errors import UserError
 from gtransformer.preprocess import manifest
-from gtransformer.preprocess.binarise import binarise, build_dictionary
-from gtransformer.preprocess.bpe import Encoder, learn, take_codes
-from gtransformer.preprocess.chain import side_pieces
-from gtransformer.preprocess.clean import clean_files
-from gtransformer.preprocess.corpus import find_splits
-from gtransformer.preprocess.instances import write_instances
-from gtransformer.preprocess.parallel import Work, map_file
-from gtransformer.preprocess.pieces import (
+from gtransformer.preprocess.binarise import binarise, count_words, write_dictionary
+from gtransformer.preprocess.bpe import learn_codes, read_codes
+from gtransformer.preprocess.chain import (
+    CODES,
     SENTENCEPIECE_FILE,
     TARGET_PIECES,
+    TRUECASER,
     WORDPIECE_FILE,
+    Text,
+    text_files,
+    text_of,
+)
+from gtransformer.preprocess.clean import clean_files
+from gtransformer.preprocess.corpus import find_splits, raw_file
+from gtransformer.preprocess.instances import write_instances
+from gtransformer.preprocess.moses import Moses, learn_truecaser
+from gtransformer.preprocess.parallel import map_file, sentences
+from gtransformer.preprocess.pieces import (
+    SentencePieces,
     WordPieces,
-    given_dictionary,
+    learn_sentencepiece,
     save_wordpieces,
 )
-from gtransformer.preprocess.settings import Settings, check_given, with_vocabulary
-from gtransformer.preprocess.tokenise import Tokeniser
-from gtransformer.preprocess.truecase import Truecaser, train_truecaser
+from gtransformer.preprocess.settings import MOSES, Settings, check_given, with_vocabulary
 
-Splits = dict[str, tuple[Path, Path]]  # the raw files of each split
 STEPS = "steps"  # folder of the intermediate results, which is removed at the end
 
 
 def prepare(
-    raw: str | Path, output: str | Path, settings: Settings, command: str = "", overwrite: bool = False
+    raw: str | Path,
+    output: str | Path,
+    settings: Settings,
+    command: str = "",
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Prepare the raw corpus ``raw`` in the directory ``output``; return the manifest.
 
-    A corpus that is there already is kept if it was made of the same files with the same settings. Everything is
-    written to a temporary directory beside ``output``, which is renamed at the end. Raises UserError for unusable
-    input, and without ``overwrite`` for another corpus in ``output``.
+    A corpus that is there already is kept if it was made of the same files with the same settings.
+    Everything is written to a temporary directory beside ``output``, which is renamed at the end.
+    Raises UserError for unusable input, and without ``overwrite`` for another corpus in ``output``.
     """
     output = Path(output).resolve()
     settings.check()
     settings = with_vocabulary(settings)
-    # mBART's language codes have a country (en_XX); names of corpora have none.
-    source, target = (plain_language(lang) for lang in settings.pair())
-    splits = find_splits(raw, source, target)
-    if "train" not in splits and settings.needs_training_set():
-        missing = f"concatenated_{source}2{target}_train_{source}.txt"
+    splits = find_splits(raw, *settings.pair())
+    if "train" not in splits and settings.learnt():
+        missing = raw_file(Path(raw), settings.pair(), "train", settings.source_lang)
         raise UserError(
-            f"{Path(raw) / missing}: no such file; without training data give --vocabulary with a directory "
+            f"{missing}: no such file; without training data give --vocabulary with a directory "
             "that was prepared from some"
         )
     check_given(settings)
@@ -77,145 +83,138 @@ def prepare(
     return made
 
 
-def build(splits: Splits, folder: Path, settings: Settings) -> dict[str, dict[str, Any]]:
-    """Write all files of a prepared corpus but its manifest into ``folder``; return the counts of each split."""
-    pair, plain = settings.pair(), settings.plain()
-    cleaned = {split: _clean(split, files, folder, settings) for split, files in splits.items()}
-    if settings.bpe_codes:
-        _tokenise(splits, folder, settings, "tok")
-    else:
-        _tokenise(splits, folder, settings, f"{STEPS}/tokenised")
-        _truecase(splits, folder, settings)
-    if plain:
-        _codes(folder, settings)
-        _apply_codes(splits, folder, settings)
-    if settings.piece_file():
-        _apply_pieces(splits, folder, settings)
-    cut = {split: _instances(split, folder, settings, cleaned[split].documents) for split in splits}
-    dictionaries = _dictionaries(folder, settings)
-    unknown = binarise(folder / "instances", list(splits), pair, dictionaries, folder / "bin", settings.workers)
-    return {split: manifest.split_counts(cleaned[split], cut[split], unknown[split], pair) for split in splits}
+def build(
+    splits: dict[str, tuple[Path, Path]], folder: Path, settings: Settings
+) -> dict[str, dict[str, Any]]:
+    """Write all files of a prepared corpus but its manifest into ``folder``; return the counts of
+    each split.
 
+    Args:
+        splits: the raw files of each.
+    """
+    pair, cleaned, cut = settings.pair(), {}, {}
+    for split, files in splits.items():
+        outputs = [folder / "text" / f"{split}.{lang}" for lang in pair]
+        cleaned[split] = clean_files(
+            *files, outputs, f"clean {split}", settings.sentence_pairs, split != "train"
+        )
+        warn(cleaned[split].warnings(split, files))
+        _report(f"clean {split}: {cleaned[split].summary()}")
 
-def _clean(split: str, files: tuple[Path, Path], folder: Path, settings: Settings):
-    outputs = [folder / "text" / f"{split}.{lang}" for lang in settings.pair()]
-    report = clean_files(*files, outputs, f"clean {split}", settings.sentence_pairs, split != "train")
-    warn(report.warnings(split, files))
-    _report(f"clean {split}: {report.summary()}")
-    return report
+    take_given(folder, settings)
+    if settings.learnt() and settings.tokeniser == MOSES:
+        learn_moses(folder, settings)
+    elif settings.learnt():
+        learn_pieces(folder, settings)
 
+    for lang in pair:
+        text = text_of(folder, vars(settings), lang)
+        for split in splits:
+            source, work = folder / "text" / f"{split}.{lang}", text.encode
+            truecased = folder / STEPS / "truecased" / source.name
+            if truecased.is_file():  # to learn BPE
+                source, work = truecased, text.splitter.subwords
+            map_file(
+                work,
+                source,
+                folder / STEPS / "subwords" / source.name,
+                settings.workers,
+                f"split {source.name}",
+            )
+    _report("split into subwords")
 
-def _map(splits: Splits, folder: Path, before: str, after: str, lang: str, work: Work, settings: Settings) -> None:
-    """Convert one side of all splits line by line, from one folder to another."""
     for split in splits:
-        source, target = (folder / name / f"{split}.{lang}" for name in (before, after))
-        map_file(work, source, target, settings.workers, f"{after} {source.name}")
+        cut[split] = write_instances(
+            *(folder / STEPS / "subwords" / f"{split}.{lang}" for lang in pair),
+            folder / "instances",
+            split,
+            pair,
+            settings.max_instance_tokens,
+            settings.max_sents,
+            settings.max_sentence_tokens if split == "train" else None,
+            cleaned[split].documents,
+        )
+        warn(cut[split].warnings(split, settings.max_sentence_tokens))
+        _report(f"instances {split}: {cut[split].summary()}")
 
-
-def _tokenise(splits: Splits, folder: Path, settings: Settings, after: str) -> None:
-    for lang in settings.plain():
-        exact = not settings.moses_rules
-        tokeniser = Tokeniser(lang, settings.normalise_punctuation, bool(settings.bpe_codes), exact)
-        _map(splits, folder, "text", after, lang, tokeniser, settings)
-    _report("tokenised")
-
-
-def _truecase(splits: Splits, folder: Path, settings: Settings) -> None:
-    """Learn or borrow the truecasers and apply them."""
-    exact = not settings.moses_rules
-    for lang in settings.plain():
-        model = folder / f"truecase.{lang}"
-        if settings.vocabulary:
-            shutil.copy(Path(settings.vocabulary) / model.name, model)
+    if settings.learnt():
+        if settings.tokeniser == MOSES:
+            counts = count_words(
+                [folder / "instances" / f"train.{lang}" for lang in settings.learnt()]
+            )
         else:
-            train_truecaser(folder / STEPS / "tokenised" / f"train.{lang}", model, settings.workers, exact)
-        _map(splits, folder, f"{STEPS}/tokenised", "tok", lang, Truecaser(model, exact), settings)
-    _report("truecased")
+            counts = dict.fromkeys(SentencePieces(folder / SENTENCEPIECE_FILE).words(), 1)
+        for lang in settings.learnt():
+            write_dictionary(counts, settings.order(), folder / "bin" / f"dict.{lang}.txt")
+    unknown = binarise(folder / "instances", list(splits), pair, folder / "bin", settings.workers)
+    return {
+        split: manifest.split_counts(cleaned[split], cut[split], unknown[split], pair)
+        for split in splits
+    }
 
 
-def _codes(folder: Path, settings: Settings) -> None:
-    """Take given BPE codes, borrow or learn them."""
-    codes = folder / "bpe.codes"
-    if settings.bpe_codes:
-        take_codes(settings.bpe_codes, codes)
-    elif settings.vocabulary:
-        shutil.copy(Path(settings.vocabulary) / codes.name, codes)
-    else:
-        files = [folder / "tok" / f"train.{lang}" for lang in settings.plain()]
-        learnt = learn(files, codes, settings.bpe_merges, settings.workers)
-        _report(f"BPE: {learnt} merges of {settings.bpe_merges} asked for")
-
-
-def _apply_codes(splits: Splits, folder: Path, settings: Settings) -> None:
-    """Split tokenised text by BPE, with given codes into subwords of the given dictionary only."""
-    langs, known = settings.plain(), {}
-    if settings.bpe_codes:
-        dictionaries = [dictionary_words(path) for path in settings.given_dictionaries()]
-        known = dict(zip(langs, dictionaries * 2, strict=False))
-    for lang in langs:
-        encoder = Encoder(folder / "bpe.codes", known.get(lang))
-        _map(splits, folder, "tok", f"{STEPS}/bpe", lang, encoder, settings)
-    _report("BPE applied")
-
-
-def _apply_pieces(splits: Splits, folder: Path, settings: Settings) -> None:
-    """Copy the pretrained model's subword models, for new text, and split plain text by them."""
-    makers: dict[str, Callable[[], Work]]
-    if settings.bert:
-        save_wordpieces(settings.bert, folder / WORDPIECE_FILE)
-        makers = {settings.source_lang: partial(WordPieces, folder / WORDPIECE_FILE)}
-    else:
+def take_given(folder: Path, settings: Settings) -> None:
+    """Copy the models that split text, and the dictionaries, as far as they are given."""
+    pair, dictionaries = settings.pair(), settings.dictionaries()
+    (folder / "bin").mkdir()
+    if settings.vocabulary:
+        for path in text_files(Path(settings.vocabulary)):
+            shutil.copy(path, folder)
+        for path in dictionaries:
+            shutil.copy(path, folder / "bin")
+        return
+    words = {lang: dictionary_words(path) for lang, path in zip(pair, dictionaries, strict=False)}
+    if settings.sentencepiece:
         shutil.copy(settings.sentencepiece, folder / SENTENCEPIECE_FILE)
         if settings.sentencepiece_target:
             shutil.copy(settings.sentencepiece_target, folder / TARGET_PIECES)
-        source, target = settings.pair()
-        makers = {
-            source: partial(side_pieces, folder, vars(settings), False),
-            target: partial(side_pieces, folder, vars(settings), True),
-        }
-    for lang, make in makers.items():
-        _map(splits, folder, "text", f"{STEPS}/bpe", lang, make(), settings)
-    _report("split into pieces")
+    elif settings.bpe_codes:
+        (folder / CODES).write_text(
+            "".join(f"{line}\n" for line in read_codes(settings.bpe_codes)), encoding="utf-8"
+        )
+    elif settings.bert:
+        save_wordpieces(settings.bert, folder / WORDPIECE_FILE)
+        words[settings.source_lang] = WordPieces(folder / WORDPIECE_FILE).words()
+    for lang, known in words.items():
+        write_dictionary(
+            dict.fromkeys(known, 1), settings.order(), folder / "bin" / f"dict.{lang}.txt"
+        )
 
 
-def _instances(split: str, folder: Path, settings: Settings, documents: int):
-    longest = settings.max_sentence_tokens if split == "train" else None
-    report = write_instances(
-        *(folder / STEPS / "bpe" / f"{split}.{lang}" for lang in settings.pair()),
-        folder / "instances",
-        split,
-        settings.pair(),
-        settings.max_instance_tokens,
-        settings.max_sents,
-        longest,
-        documents,
-    )
-    if report.dropped_too_long:
-        dropped = f"{split}: dropped {report.dropped_too_long} sentences longer than {longest} tokens"
-        warn([f"{dropped} (--max-sentence-tokens)"])
-    _report(f"instances {split}: {report.summary()}")
-    return report
+def learn_pieces(folder: Path, settings: Settings) -> None:
+    """Learn SentencePiece on the training text of all learnt languages together."""
+    _report("learning SentencePiece")
+    texts = []
+    for lang in settings.learnt():
+        text = Text(None, lang, settings.normalise_punctuation)
+        texts.append(map(text.normalised, sentences(folder / "text" / f"train.{lang}")))
+    model = folder / SENTENCEPIECE_FILE
+    learn_sentencepiece(chain(*texts), model, settings.vocabulary_size, settings.workers)
+    _report(f"SentencePiece: {len(SentencePieces(model).words())} pieces")
 
 
-def _dictionaries(folder: Path, settings: Settings) -> list[Path]:
-    """Write the dictionaries: one for both sides, or source's and target's. Return their files.
+def learn_moses(folder: Path, settings: Settings) -> None:
+    """Learn a truecaser for each learnt language, and BPE on all of them together.
 
-    A pretrained model's dictionary gets the language symbols. BERT's source has its wordpieces.
+    The training text is tokenised and truecased for it; ``steps/truecased`` holds the result.
     """
-    steps, given = folder / STEPS, settings.given_dictionaries()
-    if settings.bert:
-        given = [folder / WORDPIECE_FILE]
-    outputs = [steps / f"dict.{lang}.txt" for lang in settings.pair()]
-    if not settings.bert and len(given) < 2:
-        outputs = [steps / "dict.txt"]
-    for source, output in zip(given, outputs, strict=False):
-        given_dictionary(source, settings.order(), output)
-    if settings.vocabulary:
-        shutil.copy(settings.given_files()[-1], outputs[-1])
-    elif len(given) < len(outputs):
-        files = [folder / "instances" / f"train.{lang}" for lang in settings.plain()]
-        build_dictionary(files, settings.order(), outputs[-1], settings.workers)
-    return outputs
+    files = []
+    for lang in settings.learnt():
+        name, model = f"train.{lang}", folder / f"{TRUECASER}{lang}"
+        tokenised, truecased = (folder / STEPS / step / name for step in ("tokenised", "truecased"))
+        text = Text(Moses(lang), lang, settings.normalise_punctuation)
+        map_file(
+            text.encode, folder / "text" / name, tokenised, settings.workers, f"tokenise {name}"
+        )
+        learn_truecaser(sentences(tokenised), model)
+        map_file(
+            Moses(lang, model).truecase, tokenised, truecased, settings.workers, f"truecase {name}"
+        )
+        files.append(truecased)
+    _report("tokenised and truecased; learning BPE")
+    lines = chain.from_iterable(map(sentences, files))
+    learnt = learn_codes(lines, folder / CODES, settings.vocabulary_size)
+    _report(f"BPE: {learnt} merges of {settings.vocabulary_size} asked for")
 
 
 def warn(warnings: Iterable[str]) -> None:

@@ -1,11 +1,13 @@
-"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus`` or not at all."""
+"""Translations and references as plain text: a sentence a line, documents marked as in ``corpus``
+or not at all.
+"""
 
 from __future__ import annotations
 
 import sys
 import unicodedata
 from collections.abc import Iterator
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, takewhile
 from pathlib import Path
 
 from gtransformer.errors import UserError
@@ -27,7 +29,9 @@ Documents = list[list[str]]
 
 
 def input_lines(name: str) -> Iterator[str]:
-    """Return ``text_lines`` of a file, or of standard input for ``-``. Raise UserError as ``text_lines``."""
+    """Return ``text_lines`` of a file, or of standard input for ``-``. Raise UserError as
+    ``text_lines``.
+    """
     if name != "-":
         return text_lines(name)
     if sys.stdin is None:
@@ -36,16 +40,19 @@ def input_lines(name: str) -> Iterator[str]:
 
 
 def read_plain(path: str | Path) -> tuple[Documents, str]:
-    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK`` or ``NONE``.
+    """Read the cleaned documents of a file, and how it marks them: ``corpus.MARKED``, ``BLANK`` or
+    ``NONE``.
 
-    Without marks the file is one document. Raises UserError, naming file and line, for an empty file, a document
-    without sentences, text before the first ``<d>`` and markup.
+    Without marks the file is one document. Raises UserError, naming file and line, for an empty
+    file, text before the first ``<d>`` and markup.
     """
     return divided(path, read_sentences(path))
 
 
 def divided(path: str | Path, lines: list[str | None]) -> tuple[Documents, str]:
-    """Return the documents of a text's lines, and how it marks them; arguments and errors as of ``read_plain``."""
+    """Return the documents of a text's lines, and how it marks them; arguments and errors as of
+    ``read_plain``.
+    """
     if None in lines:
         return _marked(path, lines), MARKED
     documents = _blocks(lines)
@@ -63,20 +70,20 @@ def read_sentences(path: str | Path) -> list[str | None]:
 
 
 def _marked(path: str | Path, lines: list[str | None]) -> Documents:
-    """Return the documents of a file with ``<d>``; a blank line is an empty sentence."""
+    """Return the documents of a file with ``<d>`` that have sentences; a blank line is an empty
+    one.
+    """
     documents: Documents = []
-    opened = 0
-    for number, line in enumerate([*lines, None], 1):
+    for number, line in enumerate(lines, 1):
         if line is None:
-            if documents and not documents[-1]:
-                raise fault(path, opened, "the document that begins here is empty; remove this line")
             documents.append([])
-            opened = number
         elif documents:
             documents[-1].append(line)
         elif not is_blank(line):
-            raise fault(path, number, f"text before the first {DOCUMENT}; put a line {DOCUMENT} before it")
-    return documents[:-1]
+            raise fault(
+                path, number, f"text before the first {DOCUMENT}; put a line {DOCUMENT} before it"
+            )
+    return list(filter(None, documents))
 
 
 def _blocks(lines: list[str]) -> Documents:
@@ -85,50 +92,62 @@ def _blocks(lines: list[str]) -> Documents:
 
 
 def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documents:
-    """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
+    """Read a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document
+    i.
 
-    A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence; or it has additional
-    blank lines between its documents. Raises UserError, naming file and line, if the two cannot be aligned.
+    A file without ``<d>`` needs a line for each sentence, where a blank line is an empty sentence;
+    or it has additional blank lines between its documents. Raises UserError, naming file and line,
+    if the two cannot be aligned.
     """
     lines = read_sentences(path)
     if None not in lines:
         return placed(path, lines, shape, like)
-    opened = [number for number, line in enumerate(lines, 1) if line is None]
-    found = list(zip(_marked(path, lines), opened, strict=True))
-    aligned = "the two must be aligned line by line"
-    for number, ((document, line), count) in enumerate(zip(found, shape, strict=False)):
-        if len(document) != count:
-            what = f"document {number} has {len(document)} sentences, but {count} in {like}; {aligned}"
-            raise fault(path, line, what)
-    if len(found) != len(shape):
-        last = found[len(shape)] if len(found) > len(shape) else found[-1]
-        line = last[1] + (len(last[0]) if len(found) < len(shape) else 0)
-        raise fault(path, line, f"the file has {len(found)} documents, but {like} has {len(shape)}; {aligned}")
-    return [document for document, _ in found]
+    documents = _marked(path, lines)
+    sizes = [len(document) for document in documents]
+    if sizes != shape:
+        equal = takewhile(lambda pair: pair[0] == pair[1], zip(sizes, shape, strict=False))
+        raise UserError(
+            f"{path}: {len(sizes)} documents of {sum(sizes)} sentences, but {like} has "
+            f"{len(shape)} of {sum(shape)}; the two must be aligned line by line, and differ first "
+            f"in document {len(list(equal)) + 1}"
+        )
+    return documents
 
 
 def placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:
     """Divide lines without ``<d>`` into documents of the given numbers of sentences.
 
-    Each line is a sentence; or there is one blank line between documents, or any number of them if no sentence is
-    empty. Ambiguous blank lines are refused.
+    Each line is a sentence; or there is one blank line between documents, or any number of them if
+    no sentence is empty. Ambiguous blank lines are refused.
     """
     total, ends = sum(shape), list(accumulate(shape))
-    between = [end + number for number, end in enumerate(ends[:-1])]  # positions of single blank lines
+    between = [
+        end + number for number, end in enumerate(ends[:-1])
+    ]  # positions of single blank lines
     removed, blocks = set(between), _blocks(lines)
-    if len(lines) != total and len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
+    if (
+        len(lines) != total
+        and len(lines) == total + len(between)
+        and all(is_blank(lines[at]) for at in between)
+    ):
         lines = [line for at, line in enumerate(lines) if at not in removed]
-    elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
+    elif (
+        len(lines) != total
+        and set(accumulate(map(len, blocks))) <= set(ends)
+        and sum(map(len, blocks)) == total
+    ):
         lines = [line for block in blocks for line in block]
     elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
         raise ambiguous(path, lines, like)
     if len(lines) != total:
-        blank = f"; if blank lines are empty sentences, put a line {DOCUMENT} before each document in both"
+        blank = (
+            f"; if blank lines are sentences, put a line {DOCUMENT} before each document in both"
+        )
         raise fault(
             path,
             min(len(lines), total + 1),
-            f"the file has {len(lines)} lines, but {like} has {total} sentences in {len(shape)} documents; the two "
-            f"must be aligned line by line{blank if between else ''}",
+            f"the file has {len(lines)} lines, but {like} has {total} sentences in {len(shape)} "
+            f"documents; the two must be aligned line by line{blank if between else ''}",
         )
     rest = iter(lines)
     return [[next(rest) for _ in range(count)] for count in shape]
@@ -139,8 +158,9 @@ def ambiguous(path: str | Path, lines: list[str], like: str | Path) -> UserError
     return fault(
         path,
         list(map(is_blank, lines)).index(True) + 1,
-        "blank, which may separate documents or be a sentence without translation, since the file has as many "
-        f"lines as {like} has sentences; put a line {DOCUMENT} before each document",
+        "blank, which may separate documents or be a sentence without translation, since the "
+        f"file has as many lines as {like} has sentences; put a line {DOCUMENT} before each "
+        "document",
     )
 
 
@@ -152,5 +172,9 @@ def write_documents(path: Path, documents: Documents) -> None:
 
 def bare(text: str) -> str:
     """Lower-cased, without punctuation, single blanks between the words."""
-    kept = "".join(letter for letter in one_form(text).lower() if not unicodedata.category(letter).startswith("P"))
+    kept = "".join(
+        letter
+        for letter in one_form(text).lower()
+        if not unicodedata.category(letter).startswith("P")
+    )
     return " ".join(kept.split())

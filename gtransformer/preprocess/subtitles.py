@@ -1,7 +1,9 @@
-"""Subtitles (SubRip, WebVTT, ASS), read and written by pysubs2: to translate them cue by cue, and as parallel corpora.
+"""Subtitles (SubRip, WebVTT, ASS), read and written by pysubs2: to translate them cue by cue, and
+as parallel corpora.
 
-A cue's lines are one text for the model, except that each speaker's line (``- Hi.``) is a text of its own. Cues of one
-sentence are joined, and its translation is divided again in proportion to their lengths.
+A cue's lines are one text for the model, except that each speaker's line (``- Hi.``) is a text of
+its own. Cues of one sentence are joined, and its translation is divided again in proportion to
+their lengths.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ _SENTENCE_END = re.compile(r"[.!?…:;。！？♪♫\])\"”»]\Z")
 
 @dataclass
 class Part:
-    """What one speaker says in a cue: ``text`` for the model, and the tags and signs before and after it."""
+    """What one speaker says in a cue: ``text`` for the model, and the tags and signs before and
+    after it.
+    """
 
     cue: pysubs2.SSAEvent
     before: str
@@ -50,14 +54,20 @@ def is_subtitles(path: str | Path) -> bool:
     return Path(path).suffix.lower() in ENDINGS
 
 
-def translate_file(path: str, output: str, gap: float, translate: Callable[[list[str]], list[str]]) -> str:
-    """Return the content of a file of subtitles, translated, in the format of the ending of ``output``.
+def translate_file(
+    path: str, output: str, gap: float, translate: Callable[[list[str]], list[str]]
+) -> str:
+    """Return the content of a file of subtitles, translated, in the format of the ending of
+    ``output``.
 
     Args:
         gap: seconds without a cue that separate documents.
-        translate: from lines of text, with lines ``<d>`` before documents, to the translations of the others.
+        translate: from lines of text, with lines ``<d>`` before documents, to the translations of
+            the others.
     """
-    with_html = Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
+    with_html = (
+        Path(path).suffix.lower() in _WITH_HTML and Path(output).suffix.lower() in _WITH_HTML
+    )
     film = load(path, with_html)
     parts = parts_of(film)
     joined = sentences(parts)
@@ -73,7 +83,9 @@ def load(path: str | Path, keep_html: bool = False) -> pysubs2.SSAFile:
     film = pysubs2.load(str(path), encoding="utf-8-sig", keep_html_tags=keep_html)
     if film.format == "vtt":
         for cue in film:
-            cue.text = cue.text.split(r"\N\N")[0]  # pysubs2 adds the notes and names that stand before the next cue
+            cue.text = cue.text.split(r"\N\N")[
+                0
+            ]  # pysubs2 adds the notes and names that stand before the next cue
     return film
 
 
@@ -89,7 +101,9 @@ def parts_of(film: pysubs2.SSAFile) -> list[Part]:
 
 
 def sentences(parts: list[Part]) -> list[list[Part]]:
-    """Join the parts of one sentence: what does not end a sentence, and what follows in the next cue."""
+    """Join the parts of one sentence: what does not end a sentence, and what follows in the next
+    cue.
+    """
     joined: list[list[Part]] = []
     for part in parts:
         if not part.text:
@@ -106,7 +120,8 @@ def _goes_on(part: Part, following: Part) -> bool:
     signs = re.sub(rf"{_TAG}|{_LINE_BREAK}", "", part.after + following.before).strip()
     if pause > SHORT_PAUSE or signs or _SENTENCE_END.search(part.text):
         return False
-    # A title in capitals is a sentence; so are the cues of scripts without capitals, which often lack full stops.
+    # A title in capitals is a sentence; so are the cues of scripts without capitals, which often
+    # lack full stops.
     return any(letter.islower() for letter in part.text)
 
 
@@ -137,9 +152,13 @@ def put_back(parts: list[Part], joined: list[list[Part]], translations: list[str
 
 
 def divide(text: str, lengths: list[int]) -> list[str]:
-    """Divide a text in proportion to ``lengths``: between words, or, without blanks, between letters."""
+    """Divide a text in proportion to ``lengths``: between words, or, without blanks, between
+    letters.
+    """
     words, between = text.split(), " "
-    if len(words) < len(lengths) and not any(letter.islower() or letter.isupper() for letter in text):
+    if len(words) < len(lengths) and not any(
+        letter.islower() or letter.isupper() for letter in text
+    ):
         words, between = list(text), ""  # Chinese, Japanese, Thai
     parts, begin = [], 0
     for number in range(1, len(lengths) + 1):
@@ -151,7 +170,8 @@ def divide(text: str, lengths: list[int]) -> list[str]:
 
 
 def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterator[list[Pair]]:
-    """Yield the pairs of cues with equal times of two files; a document ends where ``GAP`` seconds have no cue.
+    """Yield the pairs of cues with equal times of two files; a document ends where ``GAP`` seconds
+    have no cue.
 
     Cues without text, or without a cue of the same times, are left out and counted.
     """
@@ -161,7 +181,9 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
         sides.append({(cue.start, cue.end): " ".join(cue.plaintext.split()) for cue in cues})
     left, right = sides
     both = [times for times in sorted(left) if left[times] and right.get(times)]
-    left_out["cues without text or without one of equal times"] += len(left.keys() | right.keys()) - len(both)
+    left_out["cues without text or without one of equal times"] += len(
+        left.keys() | right.keys()
+    ) - len(both)
     document: list[Pair] = []
     end = 0
     for times in both:
@@ -169,7 +191,12 @@ def read_cue_pairs(source: Path, target: Path, left_out: Counter[str]) -> Iterat
             yield document
             document = []
         where = f"cue at {times[0]} ms"
-        document.append((check_reserved(source, where, left[times]), check_reserved(target, where, right[times])))
+        document.append(
+            (
+                check_reserved(source, where, left[times]),
+                check_reserved(target, where, right[times]),
+            )
+        )
         end = max(end, times[1])
     if document:
         yield document

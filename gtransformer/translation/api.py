@@ -14,7 +14,6 @@ import torch
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
-from gtransformer.preprocess.spacing import UNSPACED
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.lines import (
@@ -103,7 +102,7 @@ class GTransformer:
     def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
         self.directory, self.chain, self.engine = directory, chain, engine
         self.options = directory.search
-        self._between = "" if two_letters(directory.target_lang) in UNSPACED else " "  # sentences of a line
+        self._between = "" if two_letters(directory.target_lang) in ("zh", "ja") else " "  # sentences of a line
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:

@@ -22,7 +22,8 @@ from gtransformer.models.common.config import OFF, SENTENCE
 from gtransformer.models.from_sentence_model import SentenceModel, read_sentence_model
 from gtransformer.models.from_sentence_model.sentence_model import SPECIAL
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES, SentencePieces
+from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, TARGET_PIECES
+from gtransformer.preprocess.pieces import SentencePieces
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from gtransformer.translation.export import new_directory, write_manifest
@@ -92,9 +93,6 @@ def text_settings(model: SentenceModel, pair: tuple[str, str]) -> dict[str, Any]
         "max_instance_tokens": INSTANCE_TOKENS,
         "max_sents": 1,  # each with a beam of its own, as the sentence model searches
         "normalise_punctuation": False,
-        "moses_rules": False,
-        "sentencepiece": True,
-        "sentencepiece_target": has_two_pieces(model),
         "source_prefix": model.source.prefix,
         "target_prefix": model.target.prefix,
     }

@@ -18,9 +18,8 @@ from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
-from gtransformer.preprocess.chain import read_settings, text_files
+from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, TARGET_PIECES, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, TARGET_PIECES
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.generation import needs_of_saved
@@ -28,7 +27,6 @@ from gtransformer.translation.model_directory import CHECKPOINT, MANIFEST, check
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
-TOOLS = ("sentencepiece", "sentencepiece_target", "bpe_codes", "bert")
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,8 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
         search = replace(search, unkpen=NEVER)
     pair = settings["source_lang"], settings["target_lang"]
     with new_directory(Path(output)) as work:
-        copies = {name: sources.prepared / name for name in text_files(settings)}
-        if settings.get("sentencepiece_target") and read_settings(sources.prepared)["source_lang"] != pair[0]:
+        copies = {path.name: path for path in text_files(sources.prepared)}
+        if TARGET_PIECES in copies and read_settings(sources.prepared)["source_lang"] != pair[0]:
             files = SENTENCEPIECE_FILE, TARGET_PIECES  # the corpus's target is the model's source
             copies |= {one: sources.prepared / other for one, other in zip(files, files[::-1], strict=True)}
         copies |= {f"dict.{lang}.txt": sources.prepared / "bin" / f"dict.{lang}.txt" for lang in pair}
@@ -169,10 +167,7 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         **{name: settings.get(name) for name in SETTINGS},
         "source_prefix": source_prefix,
         "target_prefix": target_prefix,
-        "moses_rules": settings["moses_rules"],
         **limits,
-        # Paths of the machine that prepared the corpus mean nothing elsewhere.
-        **{name: bool(settings.get(name)) for name in TOOLS},
     }
 
 

@@ -6,25 +6,19 @@
         model.pt          fairseq checkpoint without optimiser state
         dict.en.txt       dictionaries as fairseq names them, so that DIR is a data directory for fairseq-interactive
         dict.de.txt
-        bpe.codes         what cuts the text, named as in a prepared corpus
-        truecase.en
-        truecase.de
-
-With mBART, ``sentencepiece.model`` stands for the last three; with BERT, ``wordpieces.json`` for ``truecase.en``;
-with given BPE codes there are no truecasers.
+        sentencepiece.model, or other files that split text, as in a prepared corpus (``preprocess.chain``)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import MODEL_FILE, read_json
-from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, never_truecased
+from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.settings import MODEL_KIND
 from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING
 from gtransformer.translation.options import SearchOptions
@@ -55,9 +49,6 @@ class ModelDirectory:
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
             None: no such limit.
         parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
-        sentencepiece: whether both sides are cut by SentencePiece (mBART and others).
-        sentencepiece_target: whether the target side has a SentencePiece model of its own.
-        moses_rules: whether it was tokenised and truecased by Moses' rules alone, or so that text comes back as it was.
         source_prefix, target_prefix: the words that sentences of each side begin with: of models for many languages,
             the language.
     """
@@ -71,11 +62,6 @@ class ModelDirectory:
     max_instance_tokens: int | None = None
     max_sents: int | None = None
     parts: bool = False
-    sentencepiece: bool = False
-    sentencepiece_target: bool = False
-    bert: bool = False
-    bpe_codes: bool = False
-    moses_rules: bool = True
     source_prefix: str | None = None
     target_prefix: str | None = None
 
@@ -93,28 +79,19 @@ class TextChain:
     """Plain text to what a model reads and back, just as its corpus was prepared (``preprocess.chain``)."""
 
     def __init__(self, model: ModelDirectory):
-        self._model = model
         # A sentence may be cut in parts; the engine puts the prefix in front of each.
-        self._source = TextEncoder(model.path, model.source_lang, prefix=False)
-        if model.sentencepiece:
-            self._back = PieceJoiner(model.path, model.target_lang)
-        else:
-            given = never_truecased(model.path, model.target_lang)
-            self._back = Postprocessor(model.target_lang, given=given, exact=not model.moses_rules)
-
-    @cached_property
-    def _target(self) -> TextEncoder:
-        return TextEncoder(self._model.path, self._model.target_lang, prefix=False)
+        self._source = open_text(model.path, model.source_lang, prefix=False)
+        self._target = open_text(model.path, model.target_lang, prefix=False)
+        self._back = open_text(model.path, model.target_lang)
 
     def encode(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the subwords of plain source sentences; as many come back as went in."""
-        return [line.split() for line in self._source(sentences)]
+        return [line.split() for line in self._source.encode(sentences)]
 
     def encode_target(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the same for plain sentences of the target language."""
-        return [line.split() for line in self._target(sentences)]
+        return [line.split() for line in self._target.encode(sentences)]
 
     def decode(self, sentences: Sequence[str]) -> list[str]:
         """Return sentences of subwords of the target language as plain text, each on one line."""
-        # A tab would be taken for the end of a column, a line break for the end of a sentence.
-        return [" ".join(line.split()) for line in self._back.plain_lines(sentences)]
+        return self._back.decode(sentences)

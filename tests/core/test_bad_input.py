@@ -15,7 +15,7 @@ from tests.commands import GENERATION, run
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
-PREPARE = "prepare {place}/raw {place}/out --workers 1 --bpe-merges 20"
+PREPARE = "prepare {place}/raw {place}/out --workers 1 --vocabulary-size 400"
 TRANSLATE = "translate --model {place}/model --cpu {place}/text -o {place}/out"
 SCORE = "score {corpus} --output {place}/scores.json --hypotheses {place}/test.jsonl"
 GOOD = ("<d>\nOne house.\nTwo.\n", "<d>\nEin Haus.\nZwei.\n")

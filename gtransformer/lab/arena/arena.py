@@ -239,7 +239,7 @@ class Arena(Planner):
         self.add("corpus", sizes, [self.raw / "corpus.json", self.raw], work)
         options |= _files(options)
         self.add_corpus(argument, self.raw, self.prepared, options, ["corpus"], self.changes)
-        changes = [*self.changes, "prepare.bpe-merges=", f"prepare.vocabulary={self.prepared}"]
+        changes = [*self.changes, f"prepare.vocabulary={self.prepared}"]
         self.add_corpus(argument, self.raw / SET, self.set, options, ["prepare-prepared"], changes)
         work = partial(write_context_items, self.raw, self.context_items)
         self.add("context-items", {}, [self.context_items], work, ["corpus"])

@@ -22,7 +22,7 @@ from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
+from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
 
 
 def build_parser() -> argparse.ArgumentParser:

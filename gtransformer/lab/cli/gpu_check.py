@@ -48,7 +48,7 @@ def make_parts(work: Path, rehearse: bool) -> dict[str, tuple[int, list[list[str
         "benchmark": (300, [[*benchmark, *train], [*benchmark, *decode]]),
         "prepare": (100, [
             python("lab.cli.demo_corpus", "--output", corpus, "--documents", 30 if rehearse else 500),
-            python("cli.prepare", corpus, data, "--bpe-merges", "4000"),
+            python("cli.prepare", corpus, data, "--vocabulary-size", "2000"),
         ]),
     }  # fmt: skip
     for name, changes in PRECISIONS.items():

@@ -136,11 +136,10 @@ class Corpora(Planner):
 
     def _derived(self, data: Data) -> Options:
         """Return the settings to prepare other text with the corpus's dictionary."""
-        own = {key: value for key, value in self.options.items() if key != "bpe-merges"}
-        return own | {"max-instance-tokens": data.length}
+        return self.options | {"max-instance-tokens": data.length}
 
     def _preparing(self, name: str, raw: Path, options: Options, after: Sequence[str]) -> str:
-        """Add the stage that prepares a raw corpus, unless it exists; without merges, with the base's dictionary."""
+        """Add the stage that prepares a raw corpus, unless it exists; derived data with the base's dictionary."""
         settings = {"corpus": self.fingerprint, "options": options}
         target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
         stage, log = f"prepare-{target.name}", target.with_name(f"{target.name}.log")

@@ -10,7 +10,6 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.errors import UserError
@@ -28,6 +27,7 @@ from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 

@@ -11,7 +11,6 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import BatchReader, mean_by_batch, mean_by_document
@@ -23,6 +22,7 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")

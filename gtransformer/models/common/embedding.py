@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
+from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged, on_device
 

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig, activation_function
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
-from gtransformer.modules.kernels import Linear
+from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
 from gtransformer.modules.ssru import Recurrence, Ssru
 

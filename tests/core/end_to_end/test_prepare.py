@@ -14,8 +14,7 @@ from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess import pipeline
-from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.chain import Postprocessor, TextEncoder
+from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.instances import split_instance
 from tests.raw_corpus import documents, lines, run
 
@@ -72,17 +71,16 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
             words = [[dictionary.symbols[index] for index in row] for row in data]
             assert all(row[-2:] == ["</s>", "</s>"] for row in words)
             found = join(instance_index, [split_instance(" ".join(row[:-1])) for row in words])
-            text, tokens = (documents(prepared / folder / f"{split}.{lang}") for folder in ("text", "tok"))
-            processor = Postprocessor(lang)
+            text = documents(prepared / "text" / f"{split}.{lang}")
+            processor = open_text(prepared, lang)
             dropped = set(instance_index.dropped)
             assert len(dropped) == (1 if split == "train" else 2)
             assert [len(document) for document in found] == [len(document) for document in text]
-            for number, (document, tok, plain) in enumerate(zip(found, tokens, text, strict=True)):
+            for number, (document, plain) in enumerate(zip(found, text, strict=True)):
                 for position, bpe in enumerate(document):
                     assert (bpe is None) == ((number, position) in dropped)
                     if bpe is not None and "<unk>" not in bpe:
-                        assert remove_bpe_lines([bpe]) == [tok[position]]
-                        assert processor.plain_lines([bpe]) == [plain[position]]
+                        assert processor.decode([bpe]) == [plain[position]]
 
 
 def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
@@ -124,18 +122,17 @@ def test_borrowed_vocabulary(raw, prepared, tmp_path):
     run(test_only, output, "--vocabulary", str(prepared), "--max-sents", "1")
     for name in ("bpe.codes", "truecase.en", "truecase.de", "bin/dict.en.txt", "bin/dict.de.txt"):
         assert (output / name).read_bytes() == (prepared / name).read_bytes()
-    for name in ("text/test.de", "tok/test.de"):
-        assert (output / name).read_bytes() == (prepared / name).read_bytes()
+    assert (output / "text" / "test.de").read_bytes() == (prepared / "text" / "test.de").read_bytes()
     manifest = json.loads((output / "manifest.json").read_text())
     counts = manifest["splits"]["test"]
     assert list(manifest["splits"]) == ["test"] and counts["instances"] == counts["sentences"] > 50
     assert all(line.count("<s>") == 1 for line in lines(output / "instances" / "test.en"))
     raw_sentences = [line for line in lines(output / "text" / "test.en") if line not in ("<d>", "")]
-    assert TextEncoder(prepared, "en")(raw_sentences) == [
+    assert open_text(prepared, "en").encode(raw_sentences) == [
         split_instance(line)[0] for line in lines(output / "instances" / "test.en")
     ]
     with pytest.raises(UserError, match="which lacks fr"):
-        TextEncoder(prepared, "fr")
+        open_text(prepared, "fr")
 
 
 def test_same_options_and_files_keep_the_corpus(raw, prepared, capfd):

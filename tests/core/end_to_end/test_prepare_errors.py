@@ -20,9 +20,7 @@ def test_vocabulary_that_cannot_be_borrowed(raw, prepared, tmp_path, capsys):
     output = str(tmp_path / "out")
     for lender, more, shown in (
         (tmp_path, [], "manifest.json: no such file"),
-        (prepared, ["--langs", "de,en"], "dict.en.txt: ends in"),
-        (prepared, ["--normalise-punctuation"], "--normalise-punctuation"),
-        (prepared, ["--moses-rules"], "--moses-rules"),
+        (prepared, ["-t", "fr"], "of en-de; give these languages"),
     ):
         assert shown in failure(capsys, str(raw), output, "--vocabulary", str(lender), *more)
     assert not Path(output).exists()
@@ -55,7 +53,7 @@ def test_another_corpus_is_kept_unless_told(raw, prepared, tmp_path, capsys):
     given = [str(small), str(output), *LIMITS, "--vocabulary", str(lender)]
     assert main(given) == 0
     before = (output / "manifest.json").read_bytes()
-    assert "--max-sents: None, not 1" in failure(capsys, *given, "--max-sents", "1")
+    assert "other options: max_sents" in failure(capsys, *given, "--max-sents", "1")
     with open(small / "concatenated_en2de_dev_en.txt", "a") as english:
         english.write("<d>\nAnna.\n")
     with open(small / "concatenated_en2de_dev_de.txt", "a") as german:
@@ -66,7 +64,7 @@ def test_another_corpus_is_kept_unless_told(raw, prepared, tmp_path, capsys):
     assert lines(output / "text" / "valid.de")[-2:] == ["<d>", "Anna."]
     with open(lender / "bpe.codes", "a") as codes:
         codes.write("x y\n")
-    assert "another vocabulary: bpe.codes" in failure(capsys, *given)
+    assert "other vocabulary: bpe.codes" in failure(capsys, *given)
 
 
 def test_a_directory_with_other_files_is_left_alone(raw, tmp_path, capsys):

@@ -15,7 +15,7 @@ from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.score import main as score
 from gtransformer.cli.translate import main as translate
-from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, postprocessor_for
+from gtransformer.preprocess.chain import open_text
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import load_recipe
 from tests.bert import save_bert, skip_without_transformers
@@ -87,11 +87,10 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     plain = (raw / "concatenated_en2de_test_de.txt").read_text().splitlines()
     instance = (prepared / "instances" / "test.de_DE").read_text().splitlines()[0]
     sentences = [part.strip().removesuffix(" </s>") for part in instance.split("<s>")[1:]]
-    assert postprocessor_for(prepared, "de_DE").plain_lines(sentences) == plain[1:4]
-    assert TextEncoder(prepared, "de_DE")(plain[1:4]) == sentences
+    assert open_text(prepared, "de_DE").decode(sentences) == plain[1:4]
+    assert open_text(prepared, "de_DE").encode(plain[1:4]) == sentences
     processor = SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
     assert sentences == [" ".join(processor.encode(line, out_type=str)) for line in plain[1:4]]
-    assert isinstance(postprocessor_for(prepared, "de_DE"), PieceJoiner)
 
     teacher = fairseq_models.build(dictionary, "mbart_large", **MBART)
     args = fairseq_models.settings("mbart_large", **MBART)
@@ -117,15 +116,14 @@ def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     save_bert(tmp_path / "bert", words)
     languages = arguments("bert", ("task",), task=None, doc_mode=None, decoder_start=None, max_source_positions=None)
     prepared = tmp_path / "prepared"
-    chosen = arguments("bert", ("prepare",), bert=tmp_path / "bert", bpe_merges=20)
+    chosen = arguments("bert", ("prepare",), bert=tmp_path / "bert", vocabulary_size=20)
     assert prepare([str(raw), str(prepared), *chosen, *languages, "--workers=1"]) == 0
     source, target = (Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt")) for lang in ("en", "de"))
     assert source.symbols[4:] == [*words, "[en]", "[de]", "<mask>"] and "haus" in target.symbols
     instance = (prepared / "instances" / "test.en").read_text().splitlines()[0]
     plain = (raw / "concatenated_en2de_test_en.txt").read_text().splitlines()[1]
     assert instance.split(" </s>")[0] == f"<s> {plain.lower().replace('.', ' .')}"
-    assert TextEncoder(prepared, "en")([plain]) == [instance.split(" </s>")[0].removeprefix("<s> ")]
-    assert isinstance(postprocessor_for(prepared, "de"), Postprocessor)
+    assert open_text(prepared, "en").encode([plain]) == [instance.split(" </s>")[0].removeprefix("<s> ")]
 
     sizes = {**SIZES, "encoder-layers": 2, "max-source-positions": 64}
     save = {"save-dir": tmp_path / "save", "bert-checkpoint": tmp_path / "bert"}

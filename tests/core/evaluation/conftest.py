@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.data.instance_index import InstanceIndex
+from tests.raw_corpus import write_moses_files
 
 INSTANCES = [(0, 0, 2), (0, 2, 1), (1, 0, 2)]
 TEXT = {
@@ -83,6 +84,7 @@ def write_prepared(folder: Path) -> Path:
     for lang, documents in TEXT.items():
         write_documents(folder / "text" / f"test.{lang}", documents)
     (folder / "bin").mkdir()
+    write_moses_files(folder)
     write_pieces(folder, PIECES)
     InstanceIndex("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import string
 import tempfile
 from functools import cache
@@ -12,6 +11,8 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
+
+from tests.raw_corpus import write_moses_files
 
 LETTERS = [*string.ascii_lowercase, *"äöüß", *(chr(code) for code in range(0x430, 0x450)), *".,?!"]
 DOCUMENT = ["--task=translation_doc", "--langs=en,de,ru"]
@@ -35,12 +36,9 @@ def spell(text: str) -> list[str]:
 def write_prepared(folder: Path, source: str, target: str) -> Path:
     """What the contrastive command reads of a prepared corpus."""
     (folder / "bin").mkdir(parents=True)
-    settings = {"source_lang": source, "target_lang": target, "normalise_punctuation": False, "moses_rules": True}
-    (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
-    (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
+    write_moses_files(folder, source, target)
     symbols = [*LETTERS, *(f"{letter}@@" for letter in LETTERS), "_eos", "[en]", "[de]", "[ru]", "<mask>"]
     for lang in (source, target):
-        (folder / f"truecase.{lang}").write_text("zzz (1/1)\n", encoding="utf-8")
         text = "".join(f"{symbol} 1\n" for symbol in symbols)
         (folder / "bin" / f"dict.{lang}.txt").write_text(text, encoding="utf-8")
     return folder

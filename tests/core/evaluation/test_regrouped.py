@@ -11,6 +11,7 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.score import score_translations
+from tests.raw_corpus import write_moses_files
 
 REFERENCES = ("raw", "release")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
@@ -57,6 +58,7 @@ def direct(tmp_path, helpers, prepared):
     def make(lines):
         folder = tmp_path / "direct"
         shutil.copytree(prepared / "text", folder / "text")
+        write_moses_files(folder)
         pieces = dict(zip(PLACES, [sentence for instance in helpers.PIECES for sentence in instance], strict=True))
         places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
         helpers.write_pieces(folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places])

@@ -12,7 +12,8 @@ from fairseq.data import Dictionary
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.optional import import_transformers
-from gtransformer.preprocess.pieces import given_dictionary, save_wordpieces
+from gtransformer.preprocess.binarise import write_dictionary
+from gtransformer.preprocess.pieces import WordPieces, save_wordpieces
 from tests.bert import save_bert, skip_without_transformers
 from tests.support import encoded, pad_batch, relative_error, tiny_dictionary
 
@@ -38,7 +39,8 @@ def folder(tmp_path_factory):
 def source(folder):
     """The source dictionary as gtransformer prepare --bert writes it."""
     save_wordpieces(folder, folder / "wordpieces.json")
-    given_dictionary(folder / "wordpieces.json", ["en", "de"], folder / "dict.txt")
+    words = WordPieces(folder / "wordpieces.json").words()
+    write_dictionary(dict.fromkeys(words, 1), ["en", "de"], folder / "dict.txt")
     return Dictionary.load(str(folder / "dict.txt"))
 
 

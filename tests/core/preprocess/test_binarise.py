@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import shutil
 
 import pytest
 from fairseq.data import Dictionary
@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError
-from gtransformer.preprocess.binarise import binarise, build_dictionary
+from gtransformer.preprocess.binarise import binarise, count_words, write_dictionary
 from tests.commands import run
 
 LINES = {
@@ -32,8 +32,8 @@ def instances(tmp_path):
 
 @pytest.fixture
 def dictionary(instances, tmp_path):
-    files = [instances / f"train.{lang}" for lang in LINES]
-    assert build_dictionary(files, ["de", "fr", "en"], tmp_path / "dict.txt") == 4 + 8 + 3
+    counts = count_words([instances / f"train.{lang}" for lang in LINES])
+    write_dictionary(counts, ["de", "fr", "en"], tmp_path / "dict.txt")
     return tmp_path / "dict.txt"
 
 
@@ -49,11 +49,10 @@ def test_order_is_that_of_fairseq(instances, dictionary, tmp_path):
     assert ours.symbols[-4:] == ["[de]", "[fr]", "[en]", "<mask>"]
 
 
-def test_reserved_symbol_in_the_text(write, tmp_path):
-    for symbol in ("[de]", "<pad>"):
-        with pytest.raises(UserError, match=rf"the text contains {re.escape(symbol)}, which is reserved"):
-            build_dictionary([write("train", f"<s> a {symbol} </s>\n")], ["en", "de"], tmp_path / "dict.txt")
-    assert not (tmp_path / "dict.txt").exists()
+def test_symbols_of_a_given_dictionary_move_to_the_end(tmp_path):
+    words = ["\u2581Das", "[cs_CZ]", "\u2581Haus", "<mask>"]
+    write_dictionary(dict.fromkeys(words, 1), ["ar_AR", "cs_CZ"], tmp_path / "dict.txt")
+    assert dictionary_words(tmp_path / "dict.txt") == ["\u2581Das", "\u2581Haus", "[ar_AR]", "[cs_CZ]", "<mask>"]
 
 
 @pytest.mark.parametrize("line", ["b", "a 2", "<pad> 1", "x y", "b #fairseq:overwrite"])
@@ -66,9 +65,11 @@ def test_damaged_dictionary(write, line):
 def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_path):
     """File by file, with two dictionaries, and words that they lack."""
     (instances / "test.de").write_text("<s> b zz </s> <s> <unk> </s>\n<s> [de] e </s>\n")
-    other = tmp_path / "other.txt"
+    (tmp_path / "bin").mkdir()
+    other = tmp_path / "bin" / "dict.de.txt"
     other.write_text("b 7\na 3\n[de] 1\n")
-    unknown = binarise(instances, ["train", "test"], ("en", "de"), [dictionary, other], tmp_path / "bin", workers=2)
+    shutil.copy(dictionary, tmp_path / "bin" / "dict.en.txt")
+    unknown = binarise(instances, ["train", "test"], ("en", "de"), tmp_path / "bin", workers=2)
     assert unknown == {"train": {"en": 0, "de": 3}, "test": {"en": 0, "de": 2}}
     run(
         "preprocess", "--task=translation_doc", "-s", "en", "-t", "de", "--destdir", tmp_path / "fairseq", "--srcdict",

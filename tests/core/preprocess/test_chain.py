@@ -8,9 +8,10 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.chain import Postprocessor, TextEncoder
+from gtransformer.evaluation.load_model import sentence_encoder
+from gtransformer.preprocess.chain import open_text
+from gtransformer.preprocess.moses import Moses, learn_truecaser
 
-PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "normalise_punctuation": False, "moses_rules": True}
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
 
 
@@ -22,37 +23,68 @@ def pieces(tmp_path):
         input=str(tmp_path / "text"), model_prefix=str(tmp_path / "sentencepiece"), vocab_size=50,
         hard_vocab_limit=False, minloglevel=2,
     )  # fmt: skip
-    settings = PLAIN | {"sentencepiece": "/elsewhere/sentence.bpe.model"}
+    settings = {"source_lang": "en_XX", "target_lang": "de_DE"}
     (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
     return tmp_path
+
+
+class Words:
+    """A dictionary that numbers words by their text."""
+
+    @staticmethod
+    def index(word):
+        return word
 
 
 def test_tokenised_text_is_detokenised_before_pieces_are_cut(pieces):
     """Published suites are tokenised; a pretrained model has seen plain text."""
     processor = SentencePieceProcessor(model_file=str(pieces / "sentencepiece.model"))
-    expected = [" ".join(processor.encode(line, out_type=str)) for line in LINES]
-    assert TextEncoder(pieces, "en_XX")(LINES) == TextEncoder(pieces, "de_DE")(LINES) == expected
+    expected = [processor.encode(line, out_type=str) for line in LINES]
+    for lang in ("en_XX", "de_DE"):
+        assert sentence_encoder(pieces, lang, Words)(LINES) == expected
     tokenised = ["It 's old , isn 't it ?", "Das Haus , das wir sehen , ist grün .", "Anna sees it !"]
-    assert TextEncoder(pieces, "de_DE", tokenised=True)(tokenised[1:]) == expected[1:]
-    assert TextEncoder(pieces, "en_XX", tokenised=True)(tokenised) == expected
+    assert sentence_encoder(pieces, "en_XX", Words, tokenised=True)(tokenised) == expected
 
 
 def test_mistakes(pieces):
     with pytest.raises(UserError, match="en_XX-de_DE"):
-        TextEncoder(pieces, "en")
-    (pieces / "sentencepiece.model").unlink()
-    with pytest.raises(UserError, match="sentencepiece.model"):
-        TextEncoder(pieces, "en_XX")
+        open_text(pieces, "en")
     for damaged in ("{}", "[]", '{"settings": {"source_lang": "en"}}'):
         (pieces / "manifest.json").write_text(damaged)
         with pytest.raises(UserError, match="manifest.json"):
-            TextEncoder(pieces, "en_XX")
+            open_text(pieces, "en_XX")
 
 
-def test_back_to_plain_text():
-    german, english = Postprocessor("de"), Postprocessor("en")
+@pytest.mark.parametrize(
+    ("lang", "plain", "tokens"),
+    [
+        ("en", "Hello, world!", "Hello , world !"),
+        ("eng_Latn", "It's Mr. Smith's e-mail (new).", "It 's Mr. Smith 's e-mail ( new ) ."),
+        ("de", "Das ist z. B. „gut“, oder?", "Das ist z. B. „ gut “ , oder ?"),
+        ("en-GB", "AT&T <b> [x] |", "AT & T < b > [ x ] |"),
+    ],
+)
+def test_moses_tokens(lang, plain, tokens):
+    assert Moses(lang).tokenise([plain]) == [tokens]
+
+
+@pytest.mark.parametrize("text", ["A <mask> b", "[en] [de]", "x <pad> <unk> <s> </s> <d>", "<mask>", "a[de] b@@"])
+def test_no_token_is_a_control_symbol(text):
+    tokens = Moses("en").tokenise([text])[0].split()
+    assert not {"<mask>", "[en]", "[de]", "<pad>", "<unk>", "<s>", "</s>", "<d>", "b@@"} & set(tokens)
+    assert "".join(tokens) == text.replace(" ", "")
+
+
+def test_a_line_keeps_its_place():
+    lines = ["\x01", "", "a\u00a0b\u3000 c"]  # the tokeniser drops control characters
+    assert Moses("en").tokenise(lines) == ["\x01", "", "a b c"]
+
+
+def test_moses_back_to_plain_text(tmp_path):
+    learn_truecaser([], tmp_path / "truecase")
+    german, english = (Moses(lang, tmp_path / "truecase") for lang in ("de", "en"))
     line = "das Haus@@ boot , sagte er , ist ( sehr ) al@@ t ."
-    assert german.plain_lines([line]) == ["Das Hausboot, sagte er, ist (sehr) alt."]
+    assert german.join([line]) == ["Das Hausboot, sagte er, ist (sehr) alt."]
     lines = ["it 's AT & T &amp; < b >", "a b@@ c .", "", '" x "', "( y"]
-    assert english.plain_lines(lines)[0] == "It's AT & T &amp; < b >"
-    assert english.plain_lines(lines) == [text for line in lines for text in english.plain_lines([line])]
+    assert english.join(lines)[0] == "It's AT & T &amp; < b >"
+    assert english.join(lines) == [text for line in lines for text in english.join([line])]

@@ -51,6 +51,15 @@ def test_what_is_refused_leaves_nothing(write, tmp_path, english, german, place)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en"]
 
 
+def test_missing_translations_of_ted_are_left_out_and_counted(write, tmp_path):
+    source, target = write("en", "<d>\nOne.\nTwo.\n"), write("de", "<d>\nEins.\n __NULL__\n")
+    out = tmp_path / "x.en", tmp_path / "x.de"
+    report = clean_files(source, target, out)
+    assert report.dropped == 1 and "1 pairs with a side that is empty or __NULL__" in report.summary()
+    assert [path.read_text() for path in out] == ["<d>\nOne.\n", "<d>\nEins.\n"]
+    assert clean_files(source, target, out, every_line=True).kept_empty_target == 1
+
+
 def test_every_line_of_a_test_set_is_kept(write, tmp_path):
     source = write("en", "<d>\nOne.\n\n<d>\nThree.\nFour.\n")
     target = write("de", "<d>\nEins.\nZwei.\n<d>\n\nVier.\n")

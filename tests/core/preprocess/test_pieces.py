@@ -6,18 +6,16 @@ import pickle
 from pathlib import Path
 
 import pytest
-from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.lab.analysis.cxmi import spans
 from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
-    given_dictionary,
     save_wordpieces,
     spelled,
 )
-from tests.bert import WORDS, save_bert, skip_without_transformers
+from tests.bert import save_bert, skip_without_transformers
 
 LINES = ["Das Haus ist alt.", "Die Häuser, die wir sehen, sind grün.", "Anna sieht Berlin!", "Es war (sehr) neu?"]
 
@@ -45,7 +43,7 @@ def wordpieces(tmp_path_factory) -> Path:
 
 def test_cut_and_undone(model: Path):
     """Also from another process, for which the work is pickled."""
-    cut = pickle.loads(pickle.dumps(SentencePieces(model)))(LINES)
+    cut = pickle.loads(pickle.dumps(SentencePieces(model))).split(LINES)
     assert all(line.startswith("\u2581") for line in cut)
     assert SentencePieces(model).join(cut) == LINES
     assert SentencePieces(model).join([""]) == [""] and SentencePieces(model).join([]) == []
@@ -55,19 +53,19 @@ def test_bytes_are_the_librarys_to_join(model: Path):
     """What is not among the pieces is cut into bytes, and comes back; bytes that are no text do as little harm."""
     pieces = SentencePieces(model)
     text = ["Café in 中国, naïve Häuser", "😀 <0x43> x"]
-    cut = pieces(text)
+    cut = pieces.split(text)
     assert "<0xC3>" in cut[0] and "af<" not in " ".join(cut)
     assert pieces.join(cut) == text
-    assert pieces.join(["\u2581Das <0x0A> <0xC3> \u2581Haus", "\u2581neu \u2581unbekannt es"]) == [
-        "Das \ufffd Haus",
-        "neu unbekanntes",
+    assert pieces.join(["\u2581Das <0xC3> \u2581Haus", "\u2581neu \u2581unbekannt es"]) == [
+        " Das\ufffd Haus",
+        " neu unbekanntes",
     ]
 
 
 def test_words_for_show_are_the_texts(model: Path):
     """Those of pages and of P-CXMI, which are joined of pieces one by one."""
     text = "Café in 中国, naïve Häuser"
-    cut = SentencePieces(model)([text])[0].split()
+    cut = SentencePieces(model).split([text])[0].split()
     assert any(piece.startswith("<0x") for piece in cut)
     assert [word for word, _, _ in spans(cut, True)] == text.split()
     assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
@@ -77,7 +75,7 @@ def test_words_for_show_are_the_texts(model: Path):
 def test_no_piece_is_a_control_symbol_and_text_comes_back(model: Path, text: str):
     """As of the tokeniser (``test_tokenise``)."""
     pieces = SentencePieces(model)
-    cut = pieces([text])
+    cut = pieces.split([text])
     assert not {"<mask>", "[de_DE]", "<pad>", "<unk>", "<s>", "</s>"} & set(cut[0].split())
     assert pieces.join(cut) == [text]
 
@@ -90,37 +88,20 @@ def test_no_piece_holds_a_blank(tmp_path: Path):
         normalization_rule_name="identity", minloglevel=2,
     )  # fmt: skip
     pieces = SentencePieces(tmp_path / "m.model")
-    cut = pieces(["ein\u00a0Haus \u2028 5\u202f%"])
+    cut = pieces.split(["ein\u00a0Haus \u2028 5\u202f%"])
     assert cut[0].split(" ") == cut[0].split() and pieces.join(cut) == ["ein Haus 5 %"]
 
 
 def test_wordpieces_are_berts(wordpieces: Path):
     """Lower case, punctuation apart, ## inside a word; no special tokens, however long the line."""
-    cut = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["The dogs, hearing", "cat " * 600])
+    cut = pickle.loads(pickle.dumps(WordPieces(wordpieces))).split(["The dogs, hearing", "cat " * 600])
     assert cut[0] == "the dog ##s , [UNK]"
     assert cut[1].split() == ["cat"] * 600
-    (cut,) = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["[CLS] the [MASK]"])
+    (cut,) = pickle.loads(pickle.dumps(WordPieces(wordpieces))).split(["[CLS] the [MASK]"])
     assert not {"[CLS]", "[MASK]"} & set(cut.split())
-
-
-def test_sentencepiece_dictionary(tmp_path: Path):
-    """The pretrained model's words, then its 25 language symbols and <mask>, in the order of --langs."""
-    (tmp_path / "dict.txt").write_text("\u2581Das 7\n\u2581Haus 5\n, 3\n")
-    size = given_dictionary(tmp_path / "dict.txt", ["ar_AR", "cs_CZ"], tmp_path / "out.txt")
-    dictionary = Dictionary.load(str(tmp_path / "out.txt"))
-    assert len(dictionary) == size == 4 + 3 + 3
-    assert dictionary.symbols[4:] == ["\u2581Das", "\u2581Haus", ",", "[ar_AR]", "[cs_CZ]", "<mask>"]
-    # Once is enough: a dictionary that has them already keeps its size.
-    assert given_dictionary(tmp_path / "out.txt", ["ar_AR", "cs_CZ"], tmp_path / "again.txt") == size
-
-
-def test_wordpiece_dictionary(wordpieces: Path, tmp_path: Path):
-    size = given_dictionary(wordpieces, ["en", "de"], tmp_path / "dict.txt")
-    dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
-    assert dictionary.symbols[4:] == [*WORDS, "[en]", "[de]", "<mask>"] and len(dictionary) == size
 
 
 def test_a_sentence_is_never_without_words(model: Path, wordpieces: Path):
     """What nothing is left of becomes one unknown token, as with the tokeniser: a place in the alignment is kept."""
-    assert SentencePieces(model)(["\u200b", "Das"])[0] == "\u200b"
-    assert WordPieces(wordpieces)(["\u0301 \u0301", "a cat"]) == ["\u0301\u0301", "a cat"]
+    assert SentencePieces(model).split(["\u200b", "Das"])[0] == "\u200b"
+    assert WordPieces(wordpieces).split(["\u0301 \u0301", "a cat"]) == ["\u0301\u0301", "a cat"]

@@ -19,7 +19,7 @@ from gtransformer.errors import UserError
 from gtransformer.preprocess.manifest import NOTED, noted_digests
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.export import instance_limits
-from gtransformer.translation.model_directory import ModelDirectory, TextChain
+from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from tests.saved_model import SHORT, make_checkpoint, training_arguments
 from tests.support import ROOT
@@ -72,20 +72,6 @@ def test_a_prepared_corpus_and_a_checkpoint(parts):
     assert state["last_optimizer_state"] is None and torch.load(checkpoint)["last_optimizer_state"] is not None
     for name, value in torch.load(checkpoint)["model"].items():
         assert torch.equal(state["model"][name], value)
-
-
-@pytest.mark.parametrize("rules", [True, False])
-def test_a_model_has_the_rules_of_its_corpus(parts, rules):
-    manifest = json.loads((parts / "prepared" / "manifest.json").read_text())
-    manifest["settings"] |= {"moses_rules": rules}
-    (parts / "prepared" / "manifest.json").write_text(json.dumps(manifest))
-    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
-    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
-    model = ModelDirectory.open(parts / "model")
-    assert model.moses_rules is rules
-    chain, text = TextChain(model), ["Rot: um 14:30 und/oder 5 € an a@b.de. Ja? nein."]
-    back = chain.decode([" ".join(words) for words in chain.encode_target(text)])
-    assert (back == text) is not rules
 
 
 def test_mistakes_leave_nothing_behind(parts, capsys):

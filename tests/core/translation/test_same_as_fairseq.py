@@ -17,7 +17,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
-from gtransformer.preprocess.chain import Postprocessor, TextEncoder
+from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.instances import instance_line, split_instance, write_instances
 from gtransformer.translation.api import GTransformer
@@ -45,7 +45,7 @@ def text():
 def instances(text, saved_model, tmp_path_factory):
     """The instance lines that the steps of gtransformer prepare make of the text, by source length."""
     folder = tmp_path_factory.mktemp("instances")
-    encode = TextEncoder(saved_model, "en")  # a model directory has all that a prepared corpus gives to it
+    encode = open_text(saved_model, "en").encode  # a model directory has all that a prepared corpus gives to it
     lines = [line for document in text for line in ("<d>", *encode(document))]
     (folder / "bpe.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     write_instances(folder / "bpe.en", folder / "bpe.en", folder, "test", ("en", "de"), MAX_INSTANCE_TOKENS)
@@ -95,7 +95,7 @@ def test_documents_in_parts_are_translated_as_by_generate(text, tmp_path, monkey
     from fairseq_cli import generate
 
     saved = make_model(tmp_path, "--instances", "parts", "--instance-tokens", "40")
-    encode = TextEncoder(saved, "en")
+    encode = open_text(saved, "en").encode
     binarise([instance_line(encode(document)) for document in text], saved, tmp_path)
     way = ["--instances=parts", "--instance-tokens=40", f"--strategy={strategy}", "--max-tokens=500"]
     output = tmp_path / "out"
@@ -103,7 +103,7 @@ def test_documents_in_parts_are_translated_as_by_generate(text, tmp_path, monkey
     written = read_translations(output)
     assert len(written) > len(text) + 5
     sentences = [sentence for line in written for sentence in line["hypotheses"][0]["sentences"]]
-    plain = [" ".join(line.split()) for line in Postprocessor("de").plain_lines(sentences)]
+    plain = open_text(saved, "de").decode(sentences)
     model = GTransformer.from_pretrained(saved, device="cpu")
     translated = model.translate(text, strategy=strategy)
     assert [sentence for document in translated for sentence in document] == plain
@@ -140,7 +140,7 @@ def test_generate_interactive_and_translate_agree(text, instances, saved_model, 
     written = read_translations(output)
     sentences = [sentence for line in written for sentence in line["hypotheses"][0]["sentences"]]
     assert [len(line["hypotheses"][0]["sentences"]) for line in written] == [len(split_instance(i)) for i in instances]
-    plain = [" ".join(line.split()) for line in Postprocessor("de").plain_lines(sentences)]
+    plain = open_text(saved_model, "de").decode(sentences)
     translated = GTransformer.from_pretrained(saved_model, device="cpu").translate(text)
     assert [sentence for document in translated for sentence in document] == plain
     assert len(set(plain)) > 20

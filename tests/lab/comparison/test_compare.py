@@ -104,11 +104,11 @@ def test_recipes_that_do_not_go_together(tmp_path: Path):
 
 def test_recipes_that_recipes_name_are_those_beside_them(tmp_path: Path):
     """As ``gtransformer run`` finds them: not the package's recipe of this name."""
-    (tmp_path / "demo.yaml").write_text("based-on: cpu_tiny\nprepare: {bpe-merges: 123}\n")
+    (tmp_path / "demo.yaml").write_text("based-on: cpu_tiny\nprepare: {vocabulary-size: 123}\n")
     (tmp_path / "mine.yaml").write_text("based-on: cpu_tiny\nprepared-from: demo\n")
     found = RecipeSet([str(tmp_path / "mine.yaml")], [])
     assert found.preparer("mine") == "demo" and found.arguments["demo"] == str(tmp_path / "demo.yaml")
-    assert found.corpora["demo"].sections["prepare"]["bpe-merges"] == 123
+    assert found.corpora["demo"].sections["prepare"]["vocabulary-size"] == 123
     with pytest.raises(UserError, match="same name"):
         RecipeSet([str(tmp_path / "mine.yaml"), "demo"], [])
 

@@ -21,7 +21,7 @@ from tests.support import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 TINY = """
-prepare.bpe-merges=200 prepare.workers=1 train.encoder-layers=1 train.decoder-layers=1 train.encoder-embed-dim=16
+prepare.vocabulary-size=500 prepare.workers=1 train.encoder-layers=1 train.decoder-layers=1 train.encoder-embed-dim=16
 train.decoder-embed-dim=16 train.encoder-ffn-embed-dim=24 train.decoder-ffn-embed-dim=24 train.max-tokens=1200
 train.warmup-updates=1 train.save-interval-updates=1 train.validate-interval-updates=1 train.log-interval=1
 generate.beam=1 generate.max-len-a=0 generate.max-len-b=3

@@ -16,7 +16,7 @@ from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 TINY = """
-prepare.bpe-merges=200 prepare.workers=1 train.arch=gtransformer_mini train.encoder-layers=2 train.decoder-layers=2
+prepare.vocabulary-size=500 prepare.workers=1 train.arch=gtransformer_mini train.encoder-layers=2 train.decoder-layers=2
 train.encoder-embed-dim=32 train.decoder-embed-dim=32 train.max-tokens=1200 train.max-update=3
 train.save-interval-updates=1 train.validate-interval-updates=1 train.log-interval=1 train.num-workers=0 generate.beam=1
 generate.max-len-a=0 generate.max-len-b=3

@@ -28,7 +28,7 @@ def folder(tmp_path_factory) -> Path:
     sizes = ["--documents=2", "--dev-documents=1", "--test-documents=1", "--items=6"]
     assert reach_corpus.main([f"--output={folder / 'raw'}", *sizes]) == 0
     for raw, out, more in (
-        ("raw", "prepared", "--bpe-merges=200"),
+        ("raw", "prepared", "--vocabulary-size=500"),
         ("raw/set", "set", f"--vocabulary={folder}/prepared"),
     ):
         assert prepare.main([str(folder / raw), str(folder / out), more, "--workers=1"]) == 0

@@ -50,7 +50,7 @@ def prepare(tmp_path, monkeypatch):
     return preparer
 
 
-@pytest.mark.parametrize("change", ["prepare.bpe-merges=1000", "corpus"])
+@pytest.mark.parametrize("change", ["prepare.vocabulary-size=1000", "corpus"])
 def test_data_follows_from_all_that_it_was_derived_from(prepare, tmp_path, change):
     commands, folders = prepare()
     # Base, the three others, and the long documents that the last is drawn from.

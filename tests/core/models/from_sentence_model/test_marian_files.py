@@ -117,7 +117,7 @@ def test_a_language_token_in_front_of_every_sentence(multilingual, tmp_path, cap
     cut = SentencePieces(folder / "vocab.ende.spm")
     sentences = ["abc def", "gg hah abc", "fed"]
     found = multilingual.translator.translate(sentences)
-    rows = [[words.index(">>de<<"), *map(words.index, line.split())] for line in cut(sentences)]
+    rows = [[words.index(">>de<<"), *map(words.index, line.split())] for line in cut.split(sentences)]
     best = [reference.beam_search([*one, marian.EOS], 1, SEARCH["max_len_b"])[0] for one in rows]
     assert found == cut.join([" ".join(words[row] for row in one[:-1]) for one in best])
     other = [reference.beam_search([*one[1:], marian.EOS], 1, SEARCH["max_len_b"])[0] for one in rows]
@@ -143,7 +143,7 @@ def prepared(multilingual, tmp_path_factory):
 def test_prepared_text_is_the_models(multilingual, prepared):
     raw = (prepared.parent / "concatenated_en2de_test_en.txt").read_text().splitlines()
     cut = SentencePieces(multilingual.folder.parent / "vocab.ende.spm")
-    wanted = [f"<s> >>de<< {pieces} </s>" for pieces in cut([line for line in raw if line != "<d>"])]
+    wanted = [f"<s> >>de<< {pieces} </s>" for pieces in cut.split([line for line in raw if line != "<d>"])]
     assert "\n".join(wanted).split() == (prepared / "instances" / "test.en").read_text().split()
     assert ">>de<<" not in (prepared / "instances" / "test.de").read_text()
     for lang in ("en", "de"):
@@ -167,7 +167,7 @@ def test_training(multilingual, prepared, tmp_path):
     words, costs = words_of(multilingual.folder.parent / "vocab.ende.spm"), []
     text = [(prepared.parent / f"concatenated_en2de_dev_{lang}.txt").read_text().splitlines() for lang in ("en", "de")]
     for source, target in zip(*([line for line in side if line != "<d>"] for side in text), strict=True):
-        rows = [[words.index(word) for word in line.split()] for line in cut([source, target])]
+        rows = [[words.index(word) for word in line.split()] for line in cut.split([source, target])]
         goal = [*rows[1], marian.EOS]
         logits = reference.logits([words.index(">>de<<"), *rows[0], marian.EOS], goal)
         costs += (-marian.log_softmax(logits)[range(len(goal)), goal] / np.log(2)).tolist()

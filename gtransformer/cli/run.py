@@ -32,21 +32,46 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     words = "a recipe (one of those below, or the path of a YAML file), a corpus (ted, news, europarl, or a directory "
-    words += "in the raw corpus format) and a stage: prepare, train, generate, score or all (default)"
+    words += (
+        "in the raw corpus format) and a stage: prepare, train, generate, score or all (default)"
+    )
     add("words", nargs="+", metavar="RECIPE CORPUS [STAGE]", help=words)
     model = "start from this sentence model, a directory of gtransformer model convert, with its languages and "
     model += "vocabulary (recipes from_sentence_model, few_documents and short_context)"
     add("--sentence-model", type=Path, metavar="DIR", help=model)
-    add("--langs", metavar="SOURCE,TARGET", help="another language pair than the recipe's, as in the file names: en,fr")
+    add(
+        "--langs",
+        metavar="SOURCE,TARGET",
+        help="another language pair than the recipe's, as in the file names: en,fr",
+    )
     add("--runs", type=Path, metavar="DIR", help="where runs are ($GTRANSFORMER_RUNS, or ./runs)")
     add("--output", type=Path, metavar="DIR", help="this run's directory (RUNS/RECIPE/CORPUS)")
     add("--prepared", type=Path, metavar="DIR", help="another path of the prepared corpus")
-    add("--checkpoint", type=Path, metavar="FILE", help="generate with this (default: the run's model)")
-    add("--split", default="test", choices=[*SPLITS.values()], help="what to translate (%(default)s)")
+    add(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="generate with this (default: the run's model)",
+    )
+    add(
+        "--split",
+        default="test",
+        choices=[*SPLITS.values()],
+        help="what to translate (%(default)s)",
+    )
     parser.add_changes("the recipe")
-    add("--gpus", type=int, metavar="N", help="number of GPUs, 0 for the CPU (default: those of this machine)")
+    add(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="number of GPUs, 0 for the CPU (default: those of this machine)",
+    )
     add("--dry-run", action="store_true", help="print the stages' commands instead of running them")
-    add("--again", action="store_true", help="run stages that were run before, or with other settings")
+    add(
+        "--again",
+        action="store_true",
+        help="run stages that were run before, or with other settings",
+    )
     return parser
 
 
@@ -57,7 +82,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     stages = [word for word in args.words if word in STAGES] or ["all"]
     names = [word for word in args.words if word not in STAGES]
     if len(names) != 2 or len(stages) != 1:
-        parser.error(f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not {' '.join(args.words)}")
+        parser.error(
+            f"give a recipe, a corpus and one stage of {', '.join(STAGES)}, not {' '.join(args.words)}"
+        )
     (args.recipe, args.corpus), (args.stage,) = names, stages
     return args
 
@@ -66,14 +93,20 @@ def changes_of(args: argparse.Namespace) -> list[str]:
     """Return the changes of the recipe by --sentence-model, --langs and --set, in this order."""
     changes = []
     if args.sentence_model:
-        args.recipe = {"from_sentence_model": "from_own_sentence_model"}.get(args.recipe, args.recipe)
+        args.recipe = {"from_sentence_model": "from_own_sentence_model"}.get(
+            args.recipe, args.recipe
+        )
         if "sentence-model" not in load_recipe(args.recipe).train:
-            raise UserError(f"--sentence-model: recipe '{args.recipe}' starts from none; give from_sentence_model")
+            raise UserError(
+                f"--sentence-model: recipe '{args.recipe}' starts from none; give from_sentence_model"
+            )
         changes += start_from(args.sentence_model)
     if args.langs:
         source, _, target = args.langs.partition(",")
         pair = {"source-lang": source, "target-lang": target, "langs": args.langs}
-        changes += [f"task.{option}='{value}'" for option, value in pair.items()]  # quoted: no is Norwegian
+        changes += [
+            f"task.{option}='{value}'" for option, value in pair.items()
+        ]  # quoted: no is Norwegian
     return [*changes, *args.set]
 
 

@@ -35,7 +35,9 @@ def recipe_name(argument: str) -> str:
     return name_of(find_recipe(argument))
 
 
-def run_command(recipe: str, corpus: Path, stage: str, options: Options, changes: Iterable[str]) -> list[str]:
+def run_command(
+    recipe: str, corpus: Path, stage: str, options: Options, changes: Iterable[str]
+) -> list[str]:
     """Return the command that runs one stage of a recipe, with changes ``SECTION.OPTION=VALUE``."""
     sets = [argument for change in changes for argument in ("--set", change)]
     return python_command("gtransformer.cli.run", recipe, str(corpus), stage, options) + sets
@@ -60,4 +62,6 @@ def max_sentences(recipe: Recipe) -> int | None:
     if kind == STORED:
         return recipe.options("prepare").get("max-sents")
     context = [task.get(f"{side}context-sentences") for side in ("", "target-")]
-    return InstanceScheme(kind, None, *(None if number is None else int(number) for number in context)).max_sentences
+    return InstanceScheme(
+        kind, None, *(None if number is None else int(number) for number in context)
+    ).max_sentences

@@ -16,14 +16,21 @@ SIGNIFICANT = 0.05
 
 def before_training(options: Options) -> Options:
     """Return the options of fairseq-train for one update that changes nothing: it saves the start, validated."""
-    other = {"lr": 0, "warmup-init-lr": None, "max-update": 1, "patience": None, "tensorboard-logdir": None}
+    other = {
+        "lr": 0,
+        "warmup-init-lr": None,
+        "max-update": 1,
+        "patience": None,
+        "tensorboard-logdir": None,
+    }
     return options | other | {"no-save-optimizer-state": True}
 
 
 def keep_better(before: Path, best: Path, recipe: Recipe) -> None:
     """Replace the best checkpoint of a training by its start if that has the better validation loss.
 
-    fairseq itself does not validate before the first update. The mean of checkpoints has no validation loss, and stays.
+    fairseq itself does not validate before the first update. The mean of checkpoints has no
+    validation loss, and stays.
     """
     start = before / "checkpoint_best.pt"
     checkpoints = [start, best.with_name("checkpoint_best.pt")]

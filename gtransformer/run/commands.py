@@ -10,7 +10,11 @@ from gtransformer.run.recipe import Options
 
 # Half precision is for GPUs; recipes with these options can still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
-SWITCHES = ("context-loss", "marks-loss", "sentence-rule")  # values on and off, which YAML reads as true and false
+SWITCHES = (
+    "context-loss",
+    "marks-loss",
+    "sentence-rule",
+)  # values on and off, which YAML reads as true and false
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -53,13 +57,16 @@ def on_device(options: Options, gpus: int) -> Options:
     """Return the options; without GPUs, for the CPU and in full precision."""
     if gpus:
         return options
-    return {key: value for key, value in options.items() if key not in HALF_PRECISION} | {"cpu": True}
+    return {key: value for key, value in options.items() if key not in HALF_PRECISION} | {
+        "cpu": True
+    }
 
 
 def device_options(options: Options, devices: int, gpus: int) -> Options:
     """Return options that make updates on ``gpus`` GPUs (0: the CPU) as large as on a recipe's number of devices.
 
-    With fewer devices gradients are accumulated (``update-freq``); additional ones are not used. The batches of an
+    With fewer devices gradients are accumulated (``update-freq``); additional ones are not used.
+    The batches of an
     update must divide evenly: of three GPUs a recipe for four devices uses two.
     """
     batches = devices * int(options.get("update-freq", 1))

@@ -18,8 +18,14 @@ SECTIONS = ("prepare", "task", "train", "generate", "score")
 LANGUAGES = ("source-lang", "target-lang", "langs")
 # Keys that name other recipes.
 OTHERS = ("based-on", "prepared-from", "pretrained-from")
-NO_RECIPES = ("arena", "hydra", "studies")  # folders in configs/ that the list of recipes leaves out
-AVERAGED = "average-checkpoints"  # in section train: not an option of fairseq-train, but a step after it
+NO_RECIPES = (
+    "arena",
+    "hydra",
+    "studies",
+)  # folders in configs/ that the list of recipes leaves out
+AVERAGED = (
+    "average-checkpoints"  # in section train: not an option of fairseq-train, but a step after it
+)
 Options = dict[str, Any]
 
 
@@ -28,14 +34,16 @@ class Recipe:
     """The settings of a recipe, combined with those that it is based on.
 
     Attributes:
-        name: its file's name without ``.yaml``, in ``configs/`` with its folder: "base", "window/base".
+        name: its file's name without ``.yaml``, in ``configs/`` with its folder: "base",
+            "window/base".
         rows: rows of papers' tables that it reproduces, by table; not inherited.
         devices: number of devices that its batches are meant for.
         based_on: the recipe whose settings this one changes.
         prepared_from: the recipe whose prepared corpus it uses, if not its own.
         pretrained_from: the recipe whose model training starts from.
         measure_start: also translate with the model before training, and compare.
-        prepare, task, train, generate, score: options by program; ``task`` is for training and generation.
+        prepare, task, train, generate, score: options by program; ``task`` is for training and
+            generation.
     """
 
     name: str = ""
@@ -57,7 +65,9 @@ class Recipe:
         """The options of each program, without removed ones (null)."""
         found = {}
         for name in SECTIONS:
-            found[name] = {key: value for key, value in getattr(self, name).items() if value is not None}
+            found[name] = {
+                key: value for key, value in getattr(self, name).items() if value is not None
+            }
         return found
 
     def options(self, *sections: str) -> Options:
@@ -77,11 +87,15 @@ class Recipe:
 
     def training(self) -> Options:
         """Return the options of fairseq-train."""
-        return {key: value for key, value in self.options("task", "train").items() if key != AVERAGED}
+        return {
+            key: value for key, value in self.options("task", "train").items() if key != AVERAGED
+        }
 
     def preparing(self) -> Options:
         """Return the options of gtransformer prepare: section ``prepare``, and the languages of the task."""
-        return self.options("prepare") | {key: self.task[key] for key in LANGUAGES if key in self.task}
+        return self.options("prepare") | {
+            key: self.task[key] for key in LANGUAGES if key in self.task
+        }
 
 
 def recipe_files() -> list[Path]:
@@ -119,23 +133,32 @@ def find_recipe(name: str) -> Path:
     for path in (Path(name), top / f"{name}.yaml", top / "ablations" / f"{name}.yaml"):
         if path.suffix == ".yaml" and path.is_file():
             return path
-    like = ", ".join(difflib.get_close_matches(name, recipe_names())) or "see gtransformer run --help"
-    raise UnknownRecipe(f"unknown recipe '{name}': give the path of a YAML file, or a recipe's name ({like})")
+    like = (
+        ", ".join(difflib.get_close_matches(name, recipe_names())) or "see gtransformer run --help"
+    )
+    raise UnknownRecipe(
+        f"unknown recipe '{name}': give the path of a YAML file, or a recipe's name ({like})"
+    )
 
 
 def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     """Read a recipe.
 
     Args:
-        name: of a recipe that comes with the package (``recipe_names``), or the path of a YAML file.
-        changes: ``SECTION.OPTION=VALUE``, ``devices=N`` and the like; without VALUE, or with ``null``, the option goes.
+        name: of a recipe that comes with the package (``recipe_names``), or the path of a YAML
+            file.
+        changes: ``SECTION.OPTION=VALUE``, ``devices=N`` and the like; without VALUE, or with
+            ``null``, the option goes.
 
-    Raises UserError for an unknown recipe, a damaged file, an unknown section, or a change without ``=``.
+    Raises UserError for an unknown recipe, a damaged file, an unknown section, or a change without
+    ``=``.
     """
     path = find_recipe(name)
     for change in changes or []:
         if "=" not in change:
-            raise UserError(f"--set {change}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
+            raise UserError(
+                f"--set {change}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}"
+            )
     content = OmegaConf.merge(_with_bases(path), OmegaConf.from_dotlist(changes or []))
     content = OmegaConf.to_container(content)
     sections = {section: content.get(section) or {} for section in SECTIONS}
@@ -150,7 +173,9 @@ def _with_bases(path: Path) -> Options:
         top = config_directory().resolve()
         if sibling.is_file():
             own = sibling.is_relative_to(top)
-            content[key] = sibling.relative_to(top).with_suffix("").as_posix() if own else str(sibling)
+            content[key] = (
+                sibling.relative_to(top).with_suffix("").as_posix() if own else str(sibling)
+            )
     if content.get("based-on") is None:
         return content
     base = _with_bases(find_recipe(content["based-on"]))
@@ -162,14 +187,17 @@ def start_from(folder: Path) -> list[str]:
     """Return the changes by which a recipe starts from a converted sentence model, as ``--set`` would make them.
 
     Args:
-        folder: a model directory of ``gtransformer model convert``, whose languages, pieces and vocabulary are used.
+        folder: a model directory of ``gtransformer model convert``, whose languages, pieces and
+            vocabulary are used.
 
     Raises UserError for what is no such directory.
     """
     manifest = folder / "manifest.json"
     content = read_json(manifest) if manifest.is_file() else {}
     if "dropout" not in content or not (folder / MODEL_FILE).is_file():
-        raise UserError(f"{folder}: no directory of a converted model; make one with gtransformer model convert")
+        raise UserError(
+            f"{folder}: no directory of a converted model; make one with gtransformer model convert"
+        )
     settings = content["settings"]
     changes = {
         "task.source-lang": settings["source_lang"],

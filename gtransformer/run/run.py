@@ -10,13 +10,20 @@ from gtransformer.errors import UserError
 from gtransformer.files import write_json
 from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
 from gtransformer.run.before import BEFORE, before_training, keep_better, verdict
-from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
+from gtransformer.run.commands import (
+    as_typed_by_hand,
+    device_options,
+    fairseq_command,
+    on_device,
+    python_command,
+)
 from gtransformer.run.paths import CHECKPOINTS, corpus_directory, model_file, runs_directory
 from gtransformer.run.recipe import LANGUAGES, Options, Recipe, load_recipe
 from gtransformer.run.stage import SEARCH, run_stage
 
 STAGES = ("prepare", "train", "generate", "score")
-# In section generate: START makes the model that training started from the first pass; else a file is named.
+# In section generate: START makes the model that training started from the first pass; else a file
+# is named.
 FIRST_PASS, START = "first-pass", "start"
 
 
@@ -62,8 +69,12 @@ class Run:
         if self.preparer:
             return self.preparer.prepare()
         if not self.dry and not self.raw.is_dir():
-            raise UserError(f"{self.raw}: no such directory; ted, news and europarl come by scripts/get_NAME.sh")
-        command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), self.recipe.preparing())
+            raise UserError(
+                f"{self.raw}: no such directory; ted, news and europarl come by scripts/get_NAME.sh"
+            )
+        command = python_command(
+            "gtransformer.cli.prepare", str(self.raw), str(self.prepared), self.recipe.preparing()
+        )
         self._run("prepare", command, [], again=True)
 
     def train(self) -> None:
@@ -84,7 +95,12 @@ class Run:
             keep_better(self.directory / BEFORE, self.checkpoint, self.recipe)
         if self.recipe.averaged:
             options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.checkpoint}
-            self._run("average", python_command("gtransformer.cli.average", str(checkpoints), options), [], again=True)
+            self._run(
+                "average",
+                python_command("gtransformer.cli.average", str(checkpoints), options),
+                [],
+                again=True,
+            )
 
     def training(self) -> Options:
         """Return the options of fairseq-train but its save-dir."""
@@ -93,13 +109,17 @@ class Run:
             options["tensorboard-logdir"] = self.directory / options["tensorboard-logdir"]
         if self.start:
             options["finetune-from-model"] = self.start.checkpoint
-        return on_device(options | device_options(options, self.recipe.devices, self.gpus), self.gpus)
+        return on_device(
+            options | device_options(options, self.recipe.devices, self.gpus), self.gpus
+        )
 
     def generate(self) -> None:
         """Run fairseq-generate, which writes SPLIT.jsonl."""
         self._generate(self.checkpoint, self.directory, "generate")
         if self.recipe.measure_start:
-            self._generate(self.directory / BEFORE / "checkpoint_best.pt", self.directory / BEFORE, BEFORE)
+            self._generate(
+                self.directory / BEFORE / "checkpoint_best.pt", self.directory / BEFORE, BEFORE
+            )
 
     def _generate(self, checkpoint: Path, output: Path, name: str) -> None:
         options = {"path": checkpoint, "gen-subset": self.split, "gen-output": output / self.split}
@@ -110,23 +130,38 @@ class Run:
         if not self.dry:
             check_noted(self.checkpoint, self.prepared)
         options = on_device(options, self.gpus)
-        self._fairseq(f"{name}.{self.split}", "generate", options, [checkpoint, self.prepared / "manifest.json"])
+        self._fairseq(
+            f"{name}.{self.split}",
+            "generate",
+            options,
+            [checkpoint, self.prepared / "manifest.json"],
+        )
 
     def score(self) -> None:
         """Score the translations against the original text and as the authors' release does: SPLIT.scores.json."""
         translations = self.directory / f"{self.split}.jsonl"
-        options = {"hypotheses": translations, "output": translations.with_suffix(".scores.json"), "reference": "both"}
+        options = {
+            "hypotheses": translations,
+            "output": translations.with_suffix(".scores.json"),
+            "reference": "both",
+        }
         self._score("score", options | self.recipe.options("score"), [translations])
         if self.recipe.measure_start:
             before = self.directory / BEFORE / translations.name
             both = [f"before={before}", f"after={translations}"]
-            options = {"hypotheses": both, "output": before.with_suffix(".scores.json"), "metrics": "bleu"}
+            options = {
+                "hypotheses": both,
+                "output": before.with_suffix(".scores.json"),
+                "metrics": "bleu",
+            }
             self._score("compare", options | {"test": True}, [before, translations])
             if not self.dry:
                 print(verdict(self.directory / BEFORE, self.split))
 
     def _score(self, name: str, options: Options, inputs: list[Path]) -> None:
-        command = python_command("gtransformer.cli.score", str(self.prepared), {"split": self.split, **options})
+        command = python_command(
+            "gtransformer.cli.score", str(self.prepared), {"split": self.split, **options}
+        )
         self._run(f"{name}.{self.split}", command, [*inputs, self.prepared / "manifest.json"])
 
     def _fairseq(self, name: str, program: str, options: Options, inputs: list[Path]) -> None:
@@ -154,7 +189,8 @@ def make_run(
     Args:
         name: of the recipe, or a path.
         corpus: ted, news, europarl, or a directory in the raw format.
-        changes: of the recipe, ``SECTION.OPTION=VALUE``. Those of preparation and languages are also for the others.
+        changes: of the recipe, ``SECTION.OPTION=VALUE``. Those of preparation and languages are
+            also for the others.
         output: another directory of the run, which then has its own prepared corpus.
         prepared, checkpoint: another prepared corpus, another model.
         settings: further attributes of ``Run``.
@@ -172,4 +208,6 @@ def make_run(
         start = make_run(recipe.pretrained_from, corpus, common, prepared=prepared, **shared)
     prepared = prepared or (preparer.prepared if preparer else directory / "prepared")
     checkpoint = checkpoint or model_file(recipe, directory)
-    return Run(recipe, raw, directory, prepared, checkpoint, preparer=preparer, start=start, **settings)
+    return Run(
+        recipe, raw, directory, prepared, checkpoint, preparer=preparer, start=start, **settings
+    )

@@ -18,16 +18,20 @@ from gtransformer.files import read_record, sha256, write_json
 SEARCH = "generate.json"  # in a run's directory: the options of generation of its recipe
 
 
-def run_stage(name: str, command: list[str], directory: Path, inputs: Sequence[Path], again: bool) -> bool:
+def run_stage(
+    name: str, command: list[str], directory: Path, inputs: Sequence[Path], again: bool
+) -> bool:
     """Run a command unless it was run before; log to ``directory/NAME.log``, record in ``directory/NAME.json``.
 
     The log is appended to, since an interrupted training resumes.
 
     Args:
-        inputs: files that the result depends on; a change of their content counts as another setting.
+        inputs: files that the result depends on; a change of their content counts as another
+            setting.
         again: run it even if it was run before, or with other settings.
 
-    Returns whether it was run. Raises UserError if it was run or begun with other settings, or fails.
+    Returns whether it was run. Raises UserError if it was run or begun with other settings, or
+    fails.
     """
     record, log = directory / f"{name}.json", directory / f"{name}.log"
     settings = {"command": command, "inputs": {str(path): sha256(path) for path in inputs}}
@@ -37,7 +41,9 @@ def run_stage(name: str, command: list[str], directory: Path, inputs: Sequence[P
         print(f"[{name}] done before, see {record}")
         return False
     if before and not same and not again:
-        other = [word for word in command if word not in before["command"]] or [str(path) for path in inputs]
+        other = [word for word in command if word not in before["command"]] or [
+            str(path) for path in inputs
+        ]
         raise UserError(
             f"{record}: was run with other settings (now {shlex.join(other)}); give --again to run it with these, or "
             "another directory with --output"
@@ -61,9 +67,12 @@ def run_stage(name: str, command: list[str], directory: Path, inputs: Sequence[P
 
 def run_logged(command: list[str], log: Path) -> int:
     """Run a program; print its output, append it to a log, and return the exit status."""
-    # Threads that spin while they wait for one another slow a training down many times beside any other busy program.
+    # Threads that spin while they wait for one another slow a training down many times beside any
+    # other busy program.
     environment = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | {"PYTHONUNBUFFERED": "1"}
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+    )
     try:
         with open(log, "ab") as stream:
             stream.write(f"$ {shlex.join(command)}\n".encode())

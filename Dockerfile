@@ -15,7 +15,7 @@ WORKDIR /opt/gtransformer
 COPY requirements requirements
 RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORCH"
 RUN pip install -r requirements/build.txt
-RUN pip install --no-build-isolation -r requirements/runtime.txt "$TORCH" && pip uninstall --yes torchaudio
+RUN pip install --no-build-isolation -r requirements/runtime.txt -r requirements/train.txt "$TORCH" && pip uninstall --yes torchaudio
 
 COPY setup.py pyproject.toml MANIFEST.in LICENSE README.md ./
 COPY configs configs

@@ -16,7 +16,7 @@ def requirements(name: str) -> list[str]:
 
 
 def version() -> str:
-    """The version, read from the package without importing it (an import needs torch and fairseq)."""
+    """The version, read from the package without importing it (an import needs its requirements)."""
     for line in (ROOT / "gtransformer" / "__init__.py").read_text(encoding="utf-8").splitlines():
         if line.startswith("__version__"):
             return line.split("=", 1)[1].strip().strip("\"'")
@@ -53,7 +53,7 @@ setup(
     package_data={"gtransformer": ["py.typed", "lab/demo/corpus.tar.xz"]},
     cmdclass={"build_py": BuildWithRecipes},
     install_requires=requirements("runtime"),
-    extras_require={name: requirements(name) for name in ("dev", "docs", "bert", "hf", "discourse")},
+    extras_require={name: requirements(name) for name in ("train", "dev", "docs", "bert", "discourse")},
     entry_points={"console_scripts": ["gtransformer = gtransformer.cli.main:main"]},
     classifiers=[
         "License :: OSI Approved :: MIT License",

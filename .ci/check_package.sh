@@ -33,8 +33,14 @@ cd "$ROOT"
 "$work/env/bin/python" -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation \
     --wheel-dir "$dist" "$dist"/gtransformer-*.tar.gz
 
-step "installing $(basename "$dist"/gtransformer-*.whl)"
-install --no-build-isolation "$dist"/gtransformer-*.whl "$torch"
+wheel="$(echo "$dist"/gtransformer-*.whl)"
+step "installing $(basename "$wheel"), without fairseq: it translates"
+install "$wheel" "$torch"
+echo "Dear Mrs Miller," |
+    "$work/env/bin/gtransformer" translate --model "$ROOT/tests/small_model/model" --cpu --quiet >/dev/null
+
+step "installing what training needs"
+install --no-build-isolation "$wheel[train]" "$torch"
 
 mkdir "$work/outside"
 cd "$work/outside"

@@ -31,7 +31,6 @@ if "fairseq" in sys.modules:
 def __getattr__(name: str):
     """Import ``gtransformer.GTransformer`` when it is first used."""
     if name == "GTransformer":
-        register()
         from gtransformer.translation.api import GTransformer
 
         return GTransformer

@@ -79,13 +79,17 @@ def signals_interrupt() -> Iterator[None]:
 
 
 def explain(error: BaseException | None) -> str | None:
-    """Return the message of a UserError, or of a file that cannot be used, in an error's chain; else None.
+    """Return the message of an error in a chain that a user can correct; None if there is none.
+
+    It is a UserError, a file that cannot be used, or fairseq that is not installed.
 
     fairseq wraps errors of the model, and torch those of a process.
     """
     while error is not None:
         if isinstance(error, UserError):
             return str(error)
+        if isinstance(error, ModuleNotFoundError) and error.name in ("fairseq", "omegaconf"):
+            return "this needs fairseq, an extra: pip install -e '.[train]'"
         if type(error).__name__ == "ProcessRaisedException" and (found := BY_A_PROCESS.findall(str(error))):
             return found[-1]
         if isinstance(error, OSError) and (error.filename is not None or str(error).startswith("Model file not found")):

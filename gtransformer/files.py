@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
 
-MODEL_FILE = "model.pt"  # the checkpoint in a model directory
+PARAMETERS = "model.safetensors"  # of a model directory
 CHECKPOINT_ENDING = ".pt"  # of names
 NO_JSON = (ValueError, RecursionError)  # errors of Python's parser
 COMPRESSED = (".xz", ".gz")  # suffixes of files that are decompressed when they are read

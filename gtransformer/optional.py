@@ -1,7 +1,9 @@
-"""Optional packages, and what to install if they are missing."""
+"""Optional packages, what to install if they are missing, and the code of a user's own system."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -33,3 +35,19 @@ def read_wordpiece_tokeniser(folder: str | Path):
         return transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library raises what its parsers raise
         raise UserError(f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})") from None
+
+
+def import_user_dir(folder: str | Path | None) -> None:
+    """Import the code of a user-dir, unless it is None or has been imported.
+
+    fairseq's own parsers import only the user-dir on the command line of the process. Raises UserError if there is no
+    such folder.
+    """
+    if folder is None:
+        return
+    folder = Path(folder).absolute()
+    if not (folder / "__init__.py").is_file():
+        raise UserError(f"--user-dir {folder}: no __init__.py there; give the folder that holds the system's code")
+    if folder.name not in sys.modules:
+        sys.path.insert(0, str(folder.parent))
+        importlib.import_module(folder.name)

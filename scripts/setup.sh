@@ -9,7 +9,8 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 RUNTIME="$ROOT/requirements/runtime.txt"
-FAIRSEQ="$(sed -n 's/^\(fairseq-fixed==[^ #]*\).*/\1/p' "$RUNTIME")"
+TRAIN="$ROOT/requirements/train.txt"
+FAIRSEQ="$(sed -n 's/^\(fairseq-fixed==[^ #]*\).*/\1/p' "$TRAIN")"
 CACHE="${GTRANSFORMER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gtransformer}"
 LOG="$VENV/setup.log"
 
@@ -195,7 +196,7 @@ if ! has_package "$FAIRSEQ" && ! compgen -G "$WHEELS/fairseq_fixed-*.whl" >/dev/
 fi
 
 step "installing the other packages"
-grep -v '^fairseq-fixed' "$RUNTIME" >"$VENV/others.txt"
+cat "$RUNTIME" "$TRAIN" | grep -v '^fairseq-fixed' >"$VENV/others.txt"
 install install --no-build-isolation -r "$VENV/others.txt" -r "$ROOT/requirements/dev.txt" "$TORCH"
 
 if ! has_package "$FAIRSEQ"; then

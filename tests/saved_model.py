@@ -12,11 +12,11 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.files import write_json
+from gtransformer.plugin.export import Sources, export
 from gtransformer.preprocess.binarise import count_words, write_dictionary
 from gtransformer.preprocess.bpe import learn_codes
 from gtransformer.preprocess.instances import instance_line
 from gtransformer.preprocess.moses import Moses, learn_truecaser
-from gtransformer.translation.export import Sources, export
 from gtransformer.translation.options import SearchOptions
 
 WORDS = {

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from gtransformer.models.common.config import DocumentModelConfig
@@ -88,11 +90,16 @@ def tiny_config(**options) -> GTransformerConfig:
     return GTransformerConfig(**{**defaults, **options})
 
 
+def model_options(**options) -> DictConfig:
+    """The options of ``tiny_config`` as fairseq has them."""
+    kind = MODEL_DATACLASS_REGISTRY["gtransformer"]
+    return OmegaConf.structured(kind(_name="gtransformer", **vars(tiny_config(**options))))
+
+
 def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformerModel:
     """A model in evaluation mode whose weights are drawn wide, so that attention is far from uniform."""
     torch.manual_seed(seed)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = GTransformerModel.build_model(tiny_config(**options), task)
+    model = GTransformerModel.build(tiny_config(**options), dictionary, dictionary)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:
@@ -105,6 +112,12 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
     return model.eval()
 
 
+def trainable(model: DocumentModel) -> DocumentModel:
+    """The same model with what fairseq's training calls."""
+    model.__class__ = MODEL_REGISTRY[model.system]
+    return model
+
+
 def drawn(
     dictionary: Dictionary, kind: type[DocumentModel], config: type = DocumentModelConfig, seed: int = 1, **options
 ) -> DocumentModel:
@@ -112,8 +125,7 @@ def drawn(
     shared = {field.name for field in fields(DocumentModelConfig)}
     sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
     torch.manual_seed(seed)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = kind.build_model(config(**{**sizes, **options}), task)
+    model = kind.build(config(**{**sizes, **options}), dictionary, dictionary)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))

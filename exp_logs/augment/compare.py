@@ -17,10 +17,10 @@ import numpy as np
 
 from gtransformer.evaluation.generative import judge_lines
 from gtransformer.evaluation.metrics import COLUMNS
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.significance import compare, paired_test
 from gtransformer.files import read_json
+from gtransformer.provenance import provenance
 
 KEYS, ITEMS, BASELINE = ("s_bleu", "d_bleu"), "ellipsis", "none"
 out, found = Path(sys.argv[1]), defaultdict(dict)

@@ -17,9 +17,9 @@ import sacrebleu
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 
 from gtransformer.data.instances import BOUNDARY_TOKENS
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.modules.processor import has_int8
+from gtransformer.provenance import provenance
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.api import GTransformer
 

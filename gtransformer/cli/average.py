@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import cli_main
 from gtransformer.files import check_output
 
 
@@ -19,7 +18,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--last", type=int, metavar="N", help="the last N numbered checkpoints of the folder")
     parser.add_argument(
-        "--or-fewer", action="store_true", help="if the folder has fewer, average them and print a warning"
+        "--or-fewer", action="store_true", help="if the folder has fewer, average those"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     return parser
@@ -33,26 +32,11 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.tasks.checkpoints import average, last_checkpoints
 
     paths = args.checkpoints
+    if args.last:
+        paths = last_checkpoints(paths[0], args.last, args.or_fewer)
     check_output(args.output, paths)
-    if args.or_fewer and args.last is None:
-        raise UserError("--or-fewer goes with --last N; give both")
-    if args.last is None:
-        folder = next((path for path in paths if path.is_dir()), None)
-        if folder is not None:
-            raise UserError(f"{folder}: a directory; give the number of its checkpoints to average with --last N")
-    elif args.last < 1 or len(paths) > 1:
-        raise UserError(f"--last {args.last}: give at least 1, and a single folder of checkpoints")
-    else:
-        (folder,) = paths
-        paths = last_checkpoints(folder, args.last, args.or_fewer)
-        if len(paths) < args.last:
-            print(
-                f"warning: {folder}: training saved {len(paths)} numbered checkpoint(s), not {args.last}; all "
-                "of them were averaged",
-                file=sys.stderr,
-            )
     average(paths, args.output)
-    print(f"{args.output}: the mean of {', '.join(path.name for path in paths)}")
+    print(f"{args.output}: the mean of {len(paths)} checkpoints, {', '.join(path.name for path in paths)}")
 
 
 if __name__ == "__main__":

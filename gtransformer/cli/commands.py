@@ -2,75 +2,68 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
 
-
-class Command(NamedTuple):
-    """One command.
-
-    Attributes:
-        name: one or two words after ``gtransformer`` on the command line.
-        module: of gtransformer, with ``build_parser()`` and ``main(argv)``; it must import quickly.
-        summary: one line for ``gtransformer --help``.
-    """
-
-    name: str
-    module: str
-    summary: str
-
-
-# The output of gtransformer --help, in the order of a project's steps.
+# The output of gtransformer --help, in the order of a project's steps: summaries by name.
 MAP = {
-    "Prepare a corpus": (
-        Command("prepare", "cli.prepare", "clean, tokenise, cut into subwords and binarise a corpus"),
-        Command("convert", "cli.convert", "convert WMT, IWSLT, TMX, TSV, subtitles, ctxpro, ContraPro"),
-    ),
-    "Train": (
-        Command("run", "cli.run", "prepare, train, generate and score by a recipe"),
-        Command("average", "cli.average", "average the last checkpoints of a training"),
-        Command("model convert", "cli.model_convert", "start from a sentence model of Hugging Face or Marian"),
-        Command("export", "cli.export", "save a trained model with all that translating needs"),
-    ),
-    "Translate": (
-        Command("translate", "cli.translate", "translate plain text or subtitles with an exported model"),
-    ),
-    "Evaluate": (
-        Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance"),
-        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al."),
-        Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro, ContraPro"),
-    ),
-    "Look closer": (
-        Command("demo", "lab.cli.demo", "train a small G-Transformer on a generated corpus and show it"),
-        Command("info", "cli.info", "versions, device, and the folder for fairseq's --user-dir"),
-    ),
+    "Prepare a corpus": {
+        "prepare": "clean, tokenise, cut into subwords and binarise a corpus",
+        "convert": "convert WMT, IWSLT, TMX, TSV, subtitles, ctxpro, ContraPro",
+    },
+    "Train": {
+        "run": "prepare, train, generate and score by a recipe",
+        "average": "average the last checkpoints of a training",
+        "model convert": "start from a sentence model of Hugging Face or Marian",
+        "export": "save a trained model with all that translating needs",
+    },
+    "Translate": {
+        "translate": "translate plain text or subtitles with an exported model",
+    },
+    "Evaluate": {
+        "score": "s-BLEU, d-BLEU, chrF, TER, COMET and significance",
+        "contrastive": "contrastive accuracy: ContraPro, Voita et al.",
+        "generative": "accuracy of the words that context decides: ctxpro, ContraPro",
+    },
+    "Look closer": {
+        "demo": "train a small G-Transformer on a generated corpus and show it",
+        "info": "versions, device, and the folder for fairseq's --user-dir",
+    },
 }
 LAB = {
-    "Corpora with known answers": (
-        Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus"),
-        Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context"),
-    ),
-    "Further corpora": (
-        Command("lab libreoffice", "lab.cli.libreoffice", "make a corpus of LibreOffice's help"),
-        Command("lab augment", "lab.cli.augment", "make more training documents by back-translation and the like"),
-    ),
-    "Compare systems": (
-        Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them"),
-        Command("lab compare", "lab.cli.compare", "compare recipes on one corpus by minutes of training"),
-        Command("lab study", "lab.cli.study", "reproduce a figure or table of a paper"),
-    ),
-    "Score more": (
-        Command("lab items", "lab.cli.items", "accuracy on the contrastive items of the generated corpora"),
-        Command("lab discourse", "lab.cli.discourse", "F1 of pronouns and formality, English to German"),
-    ),
-    "Look into a model": (
-        Command("lab cxmi", "lab.cli.cxmi", "conditional cross-mutual information of context"),
-        Command("lab entropy", "lab.cli.entropy", "entropy of attention"),
-        Command("lab inspect", "lab.cli.inspect_document", "draw attention and gates for a document"),
-        Command("lab start", "lab.cli.start", "compare a document model's start with its sentence model"),
-    ),
-    "Measure": (
-        Command("lab benchmark", "lab.cli.benchmark", "time and memory of training and decoding"),
-        Command("lab gpu-check", "lab.cli.gpu_check", "tests, benchmark and a short training on a GPU"),
-    ),
+    "Corpora with known answers": {
+        "lab demo-corpus": "generate the demonstration corpus",
+        "lab reach-corpus": "generate a test set by distance of context",
+    },
+    "Further corpora": {
+        "lab libreoffice": "make a corpus of LibreOffice's help",
+        "lab augment": "make more training documents by back-translation and the like",
+    },
+    "Compare systems": {
+        "lab arena": "train all systems with one budget and compare them",
+        "lab compare": "compare recipes on one corpus by minutes of training",
+        "lab study": "reproduce a figure or table of a paper",
+    },
+    "Score more": {
+        "lab items": "accuracy on the contrastive items of the generated corpora",
+        "lab discourse": "F1 of pronouns and formality, English to German",
+    },
+    "Look into a model": {
+        "lab cxmi": "conditional cross-mutual information of context",
+        "lab entropy": "entropy of attention",
+        "lab inspect": "draw attention and gates for a document",
+        "lab start": "compare a document model's start with its sentence model",
+    },
+    "Measure": {
+        "lab benchmark": "time and memory of training and decoding",
+        "lab gpu-check": "tests, benchmark and a short training on a GPU",
+    },
 }
-COMMANDS = {one.name: one for part in (*MAP.values(), *LAB.values()) for one in part}
+COMMANDS = [name for part in (*MAP.values(), *LAB.values()) for name in part]
+
+
+def module_of(name: str) -> str:
+    """Return the module of a command, of the package: with ``build_parser()`` and ``main(argv)``; imported quickly."""
+    if name == "demo":
+        return "lab.cli.demo"
+    folder = "lab.cli" if name.startswith("lab ") else "cli"
+    return f"{folder}.{re.sub('[ -]', '_', name.removeprefix('lab '))}"

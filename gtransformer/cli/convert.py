@@ -8,15 +8,17 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.preprocess.corpus import SPLITS
+from gtransformer.preprocess.characters import clean_line
+from gtransformer.preprocess.corpus import SPLITS, raw_file
 from gtransformer.preprocess.ctxpro import read_suite, with_translations, write_sources
 from gtransformer.preprocess.formats import FORMATS, Options, divided, read, write_split
+from gtransformer.preprocess.plain_text import write_documents
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer convert", description=__doc__.splitlines()[0])
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="files|ctxpro|contrapro")
+    kinds = parser.add_subparsers(required=True, metavar="files|ctxpro|contrapro")
     files = kinds.add_parser("files", help="WMT's XML and SGM, IWSLT's XML, TMX, TSV, subtitles, plain text")
     add = files.add_argument
     add("--input", type=Path, nargs="+", required=True, metavar="FILE", help="one file, or two, the source first")
@@ -42,7 +44,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--items", type=Path, required=True, metavar="PATH", help="contrapro.json, or the folder of its text form")
     add("--documents", type=Path, metavar="DIR", help="of contrapro.json: the documents of OpenSubtitles2018")
     add("--context", type=int, metavar="N", help="sentences before each item (contrapro.json: 1; text form: all)")
-    for kind in (files, suite, pronouns):
+    for kind, function in ((files, convert_files), (suite, convert_ctxpro), (pronouns, convert_contrapro)):
+        kind.set_defaults(convert=function)
         kind.add_argument("output", type=Path, help="directory of the raw corpus")
         which = kind.add_mutually_exclusive_group(required=True)
         which.add_argument("--split", choices=list(SPLITS), help="which split of it this is")
@@ -66,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
         existing = sorted(args.output.glob(f"concatenated_*_{split}_*"))
         if existing and not again:
             raise UserError(f"{existing[0]}: exists already; --overwrite replaces it")
-    {"files": convert_files, "ctxpro": convert_ctxpro, "contrapro": convert_contrapro}[args.kind](args)
+    args.convert(args)
 
 
 def convert_files(args: argparse.Namespace) -> None:
@@ -91,14 +94,14 @@ def report(split: str, files: Iterable[Path], documents: int, sentences: int) ->
 
 
 def convert_contrapro(args: argparse.Namespace) -> None:
-    """Write the source documents of ContraPro, and its items in the form of ctxpro's."""
-    from gtransformer.evaluation.suite_files import LANGS, UNMATCHED, contrapro_documents
+    """Write the source documents of ContraPro: the context of each item, and its sentence at the end."""
+    from gtransformer.evaluation import suite_files
 
-    entries, documents, unmatched = contrapro_documents(args.items, args.context, args.documents)
-    files = write_sources(args.output, args.split, LANGS, entries, documents, "contrapro")
-    report(args.split, files, len(documents), sum(map(len, documents)))
-    if unmatched:
-        print(UNMATCHED.format(unmatched))
+    suite = suite_files.read_suite([args.items], args.context, args.documents)
+    documents = [[sentence for sentence in map(clean_line, item.source) if sentence] for item in suite.items]
+    path = raw_file(args.output, suite.langs, args.split, suite.langs[0])
+    write_documents(path, documents)
+    report(args.split, [path], len(documents), sum(map(len, documents)))
 
 
 def convert_ctxpro(args: argparse.Namespace) -> None:
@@ -111,7 +114,3 @@ def convert_ctxpro(args: argparse.Namespace) -> None:
     report(args.split, files, len(documents), sum(map(len, documents)))
     for what, items in left_out.items():
         print(f"note: {len(items)} items were left out, {what}: {', '.join(items[:10])}{' ...' * (len(items) > 10)}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

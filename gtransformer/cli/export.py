@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.provenance import provenance
 from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 
 
@@ -27,21 +28,17 @@ def main(argv: list[str] | None = None) -> None:
     """Find the parts, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
+    from gtransformer.plugin.export import export, find_sources
     from gtransformer.run.stage import search_of_run
-    from gtransformer.translation.export import export, find_sources
 
+    logging.getLogger("gtransformer.tasks").setLevel(logging.WARNING)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("export", argv)
     search = SearchOptions().given(search_of(search_of_run(args.source)))
     manifest = export(sources, args.output, search.given(vars(args)), origin)
-    size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
     said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items())
     print(
         f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} "
-        f"parameters, {size / 1e6:.1f} MB; search: {said}"
+        f"parameters; search: {said}"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,13 +11,14 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import cli_main
-from gtransformer.evaluation.generative import judge, judge_lines, last_sentence, report, sign_tests
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.accuracy import sign_tests, suite_report
+from gtransformer.evaluation.generative import is_judged, judge, last_sentence, read_outputs
 from gtransformer.evaluation.score import name_systems
-from gtransformer.evaluation.suite_files import read_entries
+from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.evaluation.text_table import accuracy_table
 from gtransformer.files import check_output, write_json
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -26,13 +27,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--items", type=Path, required=True, metavar="JSON", help="ctxpro, contrapro.json, or what convert wrote")
     add("-t", "--target-lang", required=True, help="of the translations, for splitting a line into sentences")
-    add(
-        "--hypotheses",
-        nargs="+",
-        required=True,
-        metavar="[NAME=]FILE",
-        help="one translation per system: a line or a document (<d>) per entry, whose last sentence is scored",
-    )
+    texts = "one translation per system: a line or a document (<d>) per item, whose last sentence is scored"
+    add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=texts)
     add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     return parser
 
@@ -43,26 +39,27 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     named = name_systems(args.hypotheses)
     check_output(args.output, [args.items, *named.values()])
-    entries, odd = read_entries(args.items)
+    items = read_suite([args.items], context=0).items
+    if not any(map(is_judged, items)):
+        raise UserError(f"{args.items}: no item expects a word; for sets of Voita et al. use gtransformer contrastive")
     last = last_sentence(args.target_lang)
-    judged = {name: judge_lines(entries, path, last, odd) for name, path in named.items()}
+    judged = {name: judge(items, list(map(last, read_outputs(path, items)))) for name, path in named.items()}
     systems = {
-        name: {"hypotheses": str(path), **report(judged[name]), "outcomes": [vars(one) for one in judged[name]]}
+        name: {"hypotheses": str(path), **suite_report(judged[name]), "items": [one.to_json() for one in judged[name]]}
         for name, path in named.items()
     }
     (_, first), *others = judged.items()
-    tests = {name: sign_tests(first, one) for name, one in others}
-    result = {"items": str(args.items), "left_out": odd, "systems": systems, "significance": tests}
-    if all("ref segment" in entry for entry in entries):
-        result["reference"] = report(judge(entries, [last(entry["ref segment"]) for entry in entries], odd))
+    tests = {name: sign_tests(first, outcomes) for name, outcomes in others}
+    odd = [item for item in items if not is_judged(item)]
+    references = [item.candidates[item.correct][-1] for item in items]
+    result = {"items": str(args.items), "left_out": [item.id for item in odd]}
+    result |= {"systems": systems, "significance": tests}
+    shown = dict(systems)
+    if all(references):
+        result["reference"] = shown["(reference)"] = suite_report(judge(items, list(map(last, references))))
     write_json(args.output, result | provenance("generative", argv))
-    shown = systems | ({"(reference)": result["reference"]} if "reference" in result else {})
     print(accuracy_table(shown, tests))
     if odd:
-        names = ", ".join(f"{number} ({entries[number]['expected']!r})" for number in odd)
-        print(f"note: {len(odd)} entries without an expected word were left out: {names}")
+        names = ", ".join(f"{item.id} ({item.expected!r})" for item in odd)
+        print(f"note: {len(odd)} items without an expected word were left out: {names}")
     print(f"\nresults: {args.output}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,8 +7,8 @@ import argparse
 import gtransformer
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
 from gtransformer.installation import PACKAGE, config_directory
+from gtransformer.provenance import current_commit, device_name, package_versions
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -31,7 +31,3 @@ def main(argv: list[str] | None = None) -> None:
     found |= {"commit": current_commit() or "none", "user-dir": PACKAGE, "configs": config_directory()}
     width = max(map(len, found))
     print("\n".join(f"{name:{width}}  {value}" for name, value in found.items()))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from gtransformer.cli.commands import COMMANDS, LAB, MAP, Command
+from gtransformer.cli.commands import COMMANDS, LAB, MAP, module_of
 from gtransformer.errors import cli_main
 
 END = (
@@ -17,22 +17,19 @@ END = (
 )
 
 
-def command_map(parts: Mapping[str, tuple[Command, ...]], title: str) -> str:
+def command_map(parts: Mapping[str, Mapping[str, str]], title: str) -> str:
     """Return the text of ``--help``: the commands by part, one per line."""
-    width = max(len(one.name) for commands in parts.values() for one in commands)
+    width = max(len(name) for commands in parts.values() for name in commands)
     lines = [title]
     for part, commands in parts.items():
-        lines += ["", f"{part}:", *(f"  {one.name:{width}}  {one.summary}" for one in commands)]
+        lines += ["", f"{part}:", *(f"  {name:{width}}  {summary}" for name, summary in commands.items())]
     return "\n".join([*lines, "", END])
 
 
-def find(words: list[str]) -> tuple[Command | None, list[str]]:
-    """Return the command named by the first one or two words, and the remaining words; None if there is none."""
-    for count in (2, 1):
-        command = COMMANDS.get(" ".join(words[:count]))
-        if command is not None:
-            return command, words[count:]
-    return None, words
+def find(words: list[str]) -> tuple[str, list[str]]:
+    """Return the command named by the first one or two words ("" for none), and the remaining words."""
+    count = next((count for count in (2, 1) if " ".join(words[:count]) in COMMANDS), 0)
+    return " ".join(words[:count]), words[count:]
 
 
 def keep_freed_memory() -> None:
@@ -60,16 +57,14 @@ def main(argv: list[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(command_map(MAP, "usage: gtransformer COMMAND ...\n\nDocument-level machine translation."))
         return 0 if words else 2
-    command, rest = find(words)
-    if command is None:
-        group = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
-        if group and (not words[1:] or words[1] in ("-h", "--help")):
-            parts = LAB if words[0] == "lab" else {"Commands": tuple(COMMANDS[name] for name in group)}
-            print(command_map(parts, f"usage: gtransformer {words[0]} COMMAND ..."))
-            return 0 if words[1:] else 2
-        given = " ".join(words[: 2 if group else 1])
-        near = difflib.get_close_matches(given, COMMANDS, 1)
-        meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
-        print(f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
-        return 2
-    return importlib.import_module(f"gtransformer.{command.module}").main(rest)
+    name, rest = find(words)
+    if name:
+        return importlib.import_module(f"gtransformer.{module_of(name)}").main(rest)
+    if words[0] == "lab" and words[1:] in ([], ["-h"], ["--help"]):
+        print(command_map(LAB, "usage: gtransformer lab COMMAND ..."))
+        return 0 if words[1:] else 2
+    given = " ".join(words[:2])
+    near = difflib.get_close_matches(given, COMMANDS, 1) or difflib.get_close_matches(words[0], COMMANDS, 1)
+    meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
+    print(f"error: '{given}' is not a command; {meant}gtransformer --help lists them", file=sys.stderr)
+    return 2

@@ -42,18 +42,13 @@ def main(argv: list[str] | None = None) -> None:
     """Read the model, write the directory, print its contents."""
     args = build_parser().parse_args(argv)
 
-    from gtransformer.evaluation.provenance import provenance
+    from gtransformer.provenance import provenance
     from gtransformer.translation.convert import convert
 
     pair = args.source_lang, args.target_lang
     origin = provenance("model convert", argv)
     manifest = convert(args.source, args.output, *pair, vars(args), origin, args.vocab)
-    size = sum(path.stat().st_size for path in args.output.iterdir())
     print(
         f"{args.output}: {pair[0]} to {pair[1]}, from {manifest['converted_from']}, {manifest['parameters']:,} "
-        f"parameters, {size / 1e6:.1f} MB"
+        "parameters"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

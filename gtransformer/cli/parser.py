@@ -11,7 +11,7 @@ class _Imported(argparse.Action):
     """Action of ``--user-dir``, which imports the directory at once, so that models loaded later find its system."""
 
     def __call__(self, parser, namespace, values, option_string=None):
-        from gtransformer.tasks.trained import import_user_dir
+        from gtransformer.optional import import_user_dir
 
         import_user_dir(values)
         setattr(namespace, self.dest, values)

@@ -9,41 +9,41 @@ Several systems are compared; the first is the baseline of ``--test``. A system 
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import COMMAND, comet_scores
 from gtransformer.evaluation.metrics import COMET, DEFAULT_METRICS
-from gtransformer.evaluation.prepared_split import find_instance_index, read_side
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.prepared_split import RAW
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES
-from gtransformer.evaluation.score import compare_systems, name_systems, score_text, score_translations
-from gtransformer.evaluation.score_table import table
+from gtransformer.evaluation.score import Evaluation, compare_systems, name_systems, score_text, score_translations
 from gtransformer.evaluation.side_by_side import page
+from gtransformer.evaluation.text_table import score_table
 from gtransformer.files import atomic_write, check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
+from gtransformer.preprocess.plain_text import read_shaped
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
+    against = parser.add_mutually_exclusive_group(required=True).add_argument
+    against("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
+    plain = "instead of PREPARED: a reference as plain text (documents start with <d> or follow a blank line)"
+    against("--reference-file", type=Path, metavar="FILE", help=plain)
     add("--split", default="test", help="which split of PREPARED was translated: train, valid or test (%(default)s)")
-    systems = "the translations to score, one file per system: what fairseq-generate wrote (PREFIX.jsonl, or its "
-    systems += "output with H-lines), or plain text, one sentence per line; the first is the baseline"
+    systems = "one file per system: what fairseq-generate wrote (PREFIX.jsonl, or its output with H-lines), or plain "
+    systems += "text, one sentence per line; the first is the baseline"
     add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help=systems)
     references = "; ".join(f"{name}: {what}" for name, what in REFERENCES.items()) + " (%(default)s)"
     add("--reference", choices=[*REFERENCES, "both"], default="raw", help=references)
-    plain = "instead of PREPARED: a reference as plain text (documents start with <d> or follow a blank line)"
-    add("--reference-file", type=Path, metavar="FILE", help=plain)
     add("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET")
     add("--metrics", nargs="+", choices=DEFAULT_METRICS, default=DEFAULT_METRICS, help="which scores (default: all)")
     alignment = "for another number of sentences than in the source: order: missing ones are empty, surplus ones "
@@ -65,45 +65,35 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    if (args.prepared is None) == (args.reference_file is None):
-        raise UserError("give either a prepared corpus or --reference-file to score against")
     references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
-    if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
-        raise UserError("COMET needs the raw reference and the source (with --reference-file also --source-file)")
     if args.reference_file and args.reference != "raw":
         raise UserError(f"--reference {args.reference} needs a prepared corpus; leave it out")
+    if args.comet and ("raw" not in references or (args.reference_file and not args.source_file)):
+        raise UserError("COMET needs the raw reference and the source (with --reference-file also --source-file)")
     named = name_systems(args.hypotheses)
-    if args.test and len(named) == 1:
-        raise UserError("--test compares systems; give several to --hypotheses")
-    if args.html and len(named) != 2:
-        raise UserError("--html shows two systems; give two to --hypotheses")
-    score = partial(score_text, args.reference_file)
-    if args.prepared:
-        score = partial(score_translations, args.prepared, args.split, references=references)
-    first = next(iter(named.values()))
-    name = "comparison.json" if len(named) > 1 else f"{first.name.removesuffix('.jsonl')}.scores.json"
+    several = len(named) > 1
+    if (args.test and not several) or (args.html and len(named) != 2):
+        raise UserError("--test compares systems, --html shows two of them; give them to --hypotheses")
+    first, *_ = named.values()
+    name = "comparison.json" if several else f"{first.name.removesuffix('.jsonl')}.scores.json"
     output = args.output or first.with_name(name)
-    inputs = [*named.values(), args.reference_file, args.source_file]
     for path in filter(None, (output, args.text, args.html)):
-        check_output(path, inputs)
-    for path in named.values() if args.prepared else ():
-        check_translated(path, args.prepared, args.split)
-    systems = []
-    for name, path in named.items():
-        systems.append(score(path, tokenizer=args.tokenize, metrics=args.metrics, alignment=args.align))
-        systems[-1].name = name
+        check_output(path, [*named.values(), args.reference_file, args.source_file])
+    systems = [score_file(path, args, references) for path in named.values()]
+    for system, name in zip(systems, named, strict=True):
+        system.name = name
     if args.comet:
         segments = [system.scores["raw"].segments for system in systems]
-        for system, found in zip(systems, comet_scores(args.comet, segments, read_sources(args)), strict=True):
+        shape = [len(document) for document in segments[0].text]
+        source = args.source_file or args.prepared / RAW / f"{args.split}.{systems[0].source_lang}"
+        sources = read_shaped(source, shape, args.reference_file or "the reference")
+        for system, found in zip(systems, comet_scores(args.comet, segments, sources), strict=True):
             system.scores["raw"].values[COMET] = found
     tests = compare_systems(systems) if args.test else {}
     results = {system.name: system.to_json() for system in systems}
-    if len(systems) > 1:
-        result = {"baseline": systems[0].name, "systems": results, "significance": tests}
-    else:
-        result = results[systems[0].name]
-    write_json(output, result | provenance("score", argv))
-    print(table(systems, tests))
+    result = {"baseline": systems[0].name, "systems": results, "significance": tests}
+    write_json(output, (result if several else results[systems[0].name]) | provenance("score", argv))
+    print(score_table(systems, tests))
     print(f"\nscores: {output}")
     if args.html:
         with atomic_write(args.html) as stream:
@@ -113,13 +103,13 @@ def main(argv: list[str] | None = None) -> None:
         print(f"translation: {path}")
 
 
-def read_sources(args: argparse.Namespace) -> Documents:
-    """Return the source text of the scored translations."""
-    if args.prepared:
-        instance_index = InstanceIndex.load(find_instance_index(args.prepared, args.split))
-        return read_side(args.prepared, instance_index, instance_index.source_lang)
-    documents, _ = read_plain(args.reference_file)
-    return read_shaped(args.source_file, [len(document) for document in documents], args.reference_file)
+def score_file(path: Path, args: argparse.Namespace, references: Sequence[str]) -> Evaluation:
+    """Score the translation of one system."""
+    options = {"tokenizer": args.tokenize, "metrics": args.metrics, "alignment": args.align}
+    if args.reference_file:
+        return score_text(args.reference_file, path, **options)
+    check_translated(path, args.prepared, args.split)
+    return score_translations(args.prepared, args.split, path, references, **options)
 
 
 if __name__ == "__main__":

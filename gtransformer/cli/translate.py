@@ -7,14 +7,13 @@ also in the output. Subtitles keep their times and tags.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from tqdm import tqdm
 
@@ -24,40 +23,33 @@ from gtransformer.files import atomic_write, check_output
 from gtransformer.preprocess.plain_text import input_lines
 from gtransformer.preprocess.subtitles import GAP, is_subtitles, translate_file
 from gtransformer.search.strategies import PRECISIONS
+from gtransformer.translation.keep import USUAL, Keep
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.splitter import SentenceSplitter
-
-if TYPE_CHECKING:
-    from gtransformer.translation.api import TranslatedLine
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
     parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add(
-        "input", nargs="?", default="-", metavar="FILE",
-        help="plain text (.xz, .gz, too), the raw corpus of one language, or subtitles (.srt, .vtt, .ass); standard "
-        "input for - or nothing",
-    )  # fmt: skip
+    text = "plain text (.xz, .gz, too), the raw corpus of one language, or subtitles (.srt, .vtt, .ass); "
+    add("input", nargs="?", default="-", metavar="FILE", help=f"{text}standard input for - or nothing")
     add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add("-o", "--output", default="-", metavar="FILE", help="output file (default: standard output)")
     add("--format", choices=["text", "json"], default="text", help="json: one object a line")
-    add(
-        "--nbest", type=int,
-        help="of each line its part of the N best translations of the text searched at once, separated by tabs",
-    )  # fmt: skip
+    parts = "of each line its part of the N best translations of the text searched at once, separated by tabs"
+    add("--nbest", type=int, metavar="N", help=parts)
     add("--scores", action="store_true", help="the log probability before each translation")
     add("--one-document", action="store_true", help="blank lines do not end a document")
     add("--gap", type=float, default=GAP, metavar="S", help="subtitles: a longer pause ends a document (%(default)s s)")
+    spans = "spans that must come back unchanged, besides URLs, addresses, paths and `code`; repeatable; '': no others"
+    add("--keep", action="append", default=[], metavar="REGEX", help=spans)
     add("--split-sentences", action="store_true", help="lines are running text: split it, and join the translations")
     add_search_options(parser)
     add("--cpu", action="store_true", help="do not use a GPU")
-    add(
-        "--precision", choices=PRECISIONS, default="auto",
-        help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for CPUs "
-        "with instructions for it (%(default)s: what the model was trained with --autocast, else float32)",
-    )  # fmt: skip
+    products = "of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs, int8 for "
+    products += "CPUs with instructions for it (%(default)s: as trained with --autocast, else float32)"
+    add("--precision", choices=PRECISIONS, default="auto", help=products)
     parser.add_user_dir()
     add("--quiet", action="store_true", help="no progress on standard error, only errors and remarks on the text")
     return parser
@@ -99,21 +91,20 @@ def output_stream(name: str) -> AbstractContextManager[TextIO]:
     return nullcontext(sys.stdout)
 
 
-def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[TranslatedLine]]:
-    """Yield the translated lines window by window, with progress and remarks on standard error."""
+def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
+    """Yield the lines (``TranslatedLine``) window by window, with progress and remarks on standard error."""
     from gtransformer.translation.api import GTransformer
 
-    for name in ("fairseq", "gtransformer.tasks"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     began = time.monotonic()
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.precision)
+    model.keep = Keep(args.keep if "" in args.keep else [*USUAL, *args.keep], model.survives)
     options = model.options.given(vars(args))
     split = SentenceSplitter(model.directory.source_lang) if args.split_sentences else None
     remarks, documents = model.remarks(), 0
     with tqdm(total=len(lines), unit=" lines", disable=args.quiet, leave=False) as bar:
         for window in model.translate_lines(lines, options, split, args.one_document):
             for line in window:
-                remarks.add(line.line, line.at_limit)
+                remarks.add(line.line, line.at_limit, line.lost)
             yield window
             bar.update(len(window))
             documents = window[-1].line.position.documents
@@ -122,7 +113,3 @@ def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list[Tran
     if not args.quiet:
         seconds = time.monotonic() - began
         print(f"translated {len(lines)} lines ({documents} documents) in {seconds:.1f} s", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

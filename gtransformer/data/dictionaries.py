@@ -1,4 +1,4 @@
-"""The words of dictionary files."""
+"""Vocabularies: the words of one side with their indices, read from and written to fairseq's dictionary files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines
+from gtransformer.files import atomic_write, read_lines
 
 OVERWRITE = "#fairseq:overwrite"
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # words that fairseq adds to every dictionary and never writes to its file
@@ -33,3 +33,63 @@ def dictionary_words(path: str | Path) -> list[str]:
             raise UserError(f"{path}, line {number}: not a new dictionary entry ('word count'): {line[:80]}")
         words[word] = None
     return list(words)
+
+
+class Vocabulary:
+    """The words of one side; a word's index is that of fairseq's ``Dictionary``: ``RESERVED`` come first.
+
+    Attributes:
+        symbols: the words in the order of their indices.
+        indices: the index of each word.
+    """
+
+    def __init__(self, words: Iterable[str] = ()):
+        self.symbols: list[str] = []
+        self.indices: dict[str, int] = {}
+        for word in (*RESERVED, *words):
+            self.add_symbol(word)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabulary:
+        """Read a dictionary file. Raise UserError as ``dictionary_words``."""
+        return cls(dictionary_words(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write a dictionary file; every word has the count 1."""
+        with atomic_write(path) as stream:
+            stream.writelines(f"{word} 1\n" for word in self.symbols[len(RESERVED) :])
+
+    def add_symbol(self, word: str) -> None:
+        """Append a word, unless it is there."""
+        if word not in self.indices:
+            self.indices[word] = len(self.symbols)
+            self.symbols.append(word)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.symbols == other.symbols
+
+    def __getitem__(self, index: int) -> str:
+        return self.symbols[index]
+
+    def index(self, word: str) -> int:
+        """Return the index of a word; that of ``<unk>`` for an unknown one."""
+        return self.indices.get(word, self.unk())
+
+    def bos(self) -> int:
+        """Return the index of ``<s>``."""
+        return 0
+
+    def pad(self) -> int:
+        """Return the index of ``<pad>``."""
+        return 1
+
+    def eos(self) -> int:
+        """Return the index of ``</s>``."""
+        return 2
+
+    def unk(self) -> int:
+        """Return the index of ``<unk>``."""
+        return 3

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, read_lines
@@ -83,6 +84,24 @@ def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = Fals
     if from_end:
         return [" ".join(hypothesis[: surplus + 1]), *hypothesis[surplus + 1 :]]
     return [*hypothesis[: count - 1], " ".join(hypothesis[count - 1 :])]
+
+
+def split_sentences(tokens: list[int], dictionary: Vocabulary, skip: Container[int]) -> list[str]:
+    """Return the sentences of a generated document, without ``<s>``, ``</s>`` and the symbols in ``skip``.
+
+    A sentence ends at ``</s>``; words after the last one form a sentence, too.
+    """
+    sentences: list[str] = []
+    words: list[str] = []
+    for token in tokens:
+        if token == dictionary.eos():
+            sentences.append(" ".join(words))
+            words = []
+        elif token != dictionary.bos() and token not in skip:
+            words.append(dictionary[token])
+    if words:
+        sentences.append(" ".join(words))
+    return sentences
 
 
 def read_translations(path: str | Path, instance_index: InstanceIndex) -> list[TranslatedInstance]:

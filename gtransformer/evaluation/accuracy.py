@@ -1,10 +1,19 @@
-"""Accuracy of a model's choices or translations; items may depend on each other in groups."""
+"""Accuracy on the items of a test set, in total and by kind; items may depend on each other in groups."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
+
+from scipy import stats
+
+from gtransformer.evaluation.significance import MIN_UNITS
+from gtransformer.evaluation.suite_files import Item
 
 T = TypeVar("T")
 
@@ -12,43 +21,38 @@ T = TypeVar("T")
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
 
 
-class Choice(Protocol):
-    """Log probabilities of a right translation and of wrong ones; items of one ``group`` depend on each other."""
+class Judged(Protocol):
+    """Whether an item is solved; items of one ``group`` depend on each other, those of None on no other."""
 
-    correct: float
-    wrong: tuple[float, ...]
+    solved: bool
     group: int | str | None
 
 
-def is_solved(choice: Choice) -> bool:
-    """Return whether the right translation is strictly better than all wrong ones."""
-    return all(choice.correct > wrong for wrong in choice.wrong)
+@dataclass(frozen=True)
+class Outcome:
+    """A system's outcome on an item of a published suite; ``detail``: what it was judged by, for the result file."""
+
+    item: Item
+    solved: bool
+    detail: dict[str, Any]
+
+    @property
+    def group(self) -> str | None:
+        """The film or document of the item."""
+        return self.item.film
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the item and its outcome as a JSON object."""
+        shown = {key: getattr(self.item, key) for key in ("id", "phenomenon", "distance", "film")}
+        return {**shown, **self.detail, "solved": self.solved}
 
 
-def ties(choices: Sequence[Choice]) -> dict[str, int]:
-    """Return ``{"tied": n}``, the items whose right translation is as probable as a wrong one: they have the same
-    tokens. It is empty without such items.
-    """
-    count = sum(one.correct in one.wrong for one in choices)
-    return {"tied": count} if count else {}
-
-
-def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
-    """Return accuracy in per cent, number of items, standard error, chance accuracy, and mean margin.
-
-    The margin is right minus best wrong, natural logarithm.
-    """
-    found = share_solved([is_solved(one) for one in choices], [one.group for one in choices])
-    found["chance"] = 100.0 * math.fsum(1 / (1 + len(one.wrong)) for one in choices) / len(choices)
-    found["mean_margin"] = math.fsum(one.correct - max(one.wrong) for one in choices) / len(choices)
-    return found
-
-
-def share_solved(solved: Sequence[bool], groups: Sequence[int | str | None]) -> dict[str, Any]:
-    """Return accuracy in per cent, its standard error over ``groups``, and the numbers of solved items and of all."""
+def accuracy(outcomes: Sequence[Judged]) -> dict[str, Any]:
+    """Return accuracy in per cent, its standard error over groups, and the numbers of solved items and of all."""
+    solved = [one.solved for one in outcomes]
     return {
         "accuracy": 100.0 * sum(solved) / len(solved),
-        "standard_error": standard_error(solved, groups),
+        "standard_error": standard_error(solved, [one.group for one in outcomes]),
         "solved": sum(solved),
         "items": len(solved),
     }
@@ -61,10 +65,9 @@ def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) 
     group (None) is a cluster by itself. If all are, the variance is mean (1 - mean) / (n - 1).
     """
     mean = sum(solved) / len(solved)
-    residuals: dict[tuple, float] = {}
+    residuals: Counter[tuple] = Counter()
     for number, (outcome, group) in enumerate(zip(solved, groups, strict=True)):
-        key = ("item", number) if group is None else ("group", group)
-        residuals[key] = residuals.get(key, 0.0) + outcome - mean
+        residuals["item", number if group is None else group, group is None] += outcome - mean
     count = len(residuals)
     if count == 1:
         return None
@@ -84,31 +87,51 @@ def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]],
 
     Items whose key is None are left out.
     """
-    groups: dict[str, list[T]] = {}
-    for item in sorted((item for item in items if key(item) is not None), key=key):
-        found = key(item)
-        groups.setdefault(bucket_name(found) if isinstance(found, int) else found, []).append(item)
-    return {name: count(group) for name, group in groups.items()}
+
+    def name_of(item: T) -> str:
+        return bucket_name(key(item)) if isinstance(key(item), int) else key(item)
+
+    known = sorted((item for item in items if key(item) is not None), key=key)
+    return {name: count(list(group)) for name, group in groupby(known, name_of)}
 
 
 def report(
-    items: Sequence[T],
-    count: Callable[[Sequence[T]], dict],
-    first: str,
-    kinds: Mapping[str, Callable[[T], Any]],
-    within: Iterable[str] = (),
+    items: Sequence[T], kinds: Mapping[str, Callable[[T], Any]], count: Callable[[Sequence[T]], dict] = accuracy
 ) -> dict[str, Any]:
-    """Return the result of ``count`` for all items, and by kind.
+    """Return the result of ``count`` for all items, by kind, and by the other kinds within each phenomenon.
 
-    Args:
-        kinds: by name, a function from an item to its key, or None if it has none: by_KIND.
-        first: the kind whose groups are also broken down by the kinds in ``within``: by_FIRST_and_KIND.
+    ``kinds``: by name, a function from an item to its key, or None if it has none; one is ``phenomenon``.
     """
     result: dict[str, Any] = {"total": count(items)}
     for kind, key in kinds.items():
         result[f"by_{kind}"] = rows(items, key, count)
-    for kind in within:
-        result[f"by_{first}_and_{kind}"] = rows(
-            items, kinds[first], lambda part, kind=kind: rows(part, kinds[kind], count)
-        )
+        if kind != "phenomenon":
+            result[f"by_phenomenon_and_{kind}"] = rows(
+                items, kinds["phenomenon"], lambda part, key=key: rows(part, key, count)
+            )
     return result
+
+
+def suite_report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return accuracy in total, by phenomenon, by distance, and by distance within each phenomenon."""
+    return report(outcomes, {kind: attrgetter(f"item.{kind}") for kind in ("phenomenon", "distance")})
+
+
+def sign_tests(baseline: Sequence[Outcome], system: Sequence[Outcome]) -> dict[str, Any]:
+    """Return an exact sign test of two systems, two-sided, in total, by phenomenon and by distance, as JSON objects.
+
+    A unit is a film; of items that name none, the item. It is better if the system has more of its items right.
+    """
+
+    def test(items: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
+        gains: Counter[tuple] = Counter()
+        for number, (old, new) in enumerate(items):
+            gains["item", number if new.group is None else new.group] += new.solved - old.solved
+        better, worse = (sum(sign * gain > 0 for gain in gains.values()) for sign in (1, -1))
+        p_value = None
+        if len(gains) >= MIN_UNITS:
+            p_value = float(stats.binomtest(better, better + worse).pvalue) if better + worse else 1.0
+        return {"better": better, "worse": worse, "equal": len(gains) - better - worse, "p_value": p_value}
+
+    kinds = {"phenomenon": lambda pair: pair[0].item.phenomenon, "distance": lambda pair: pair[0].item.distance}
+    return report(list(zip(baseline, system, strict=True)), kinds, test)

@@ -39,30 +39,22 @@ def comet_scores(command: str, systems: Sequence[Segments], sources: Documents) 
     names = [f"system{number}" for number in range(len(systems))]
     texts = {"source": source, "reference": first.sentences.references}
     texts |= {name: segments.sentences.hypotheses for name, segments in zip(names, systems, strict=True)}
+    program = shutil.which(command)
+    if program is None:
+        raise UserError(
+            f"--comet: no program {command}; install it with: {INSTALL}, then give --comet comet/bin/{COMMAND}"
+        )
+    line = [str(Path(program).absolute()), "-s", "source", "-r", "reference", "-t", *names]
+    line += ["--model", MODEL, "--quiet", "--only_system"]
+    # Paths of this environment must not reach the other one.
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
     with tempfile.TemporaryDirectory() as folder:
         for name, lines in texts.items():
             Path(folder, name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        files = ["-s", "source", "-r", "reference", "-t", *names]
-        printed = _run([command, *files, "--model", MODEL, "--quiet", "--only_system"], folder)
-    found = LINE.findall(printed)
+        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    found = LINE.findall(done.stdout)
     if len(found) != len(systems):
-        raise UserError(f"{command}: printed {len(found)} scores of {len(systems)} systems ({printed[-300:]!r})")
-    signature = systems[0].signed(f"{COMMAND}|model:{MODEL}", SENTENCES)
+        said = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+        raise UserError(f"{program} failed: {said}")
+    signature = first.signed(f"{COMMAND}|model:{MODEL}", SENTENCES)
     return [Score(float(score), signature, len(source)) for score in found]
-
-
-def _run(command: list[str], folder: str) -> str:
-    """Return what a program prints that runs in ``folder``."""
-    program = shutil.which(command[0])
-    if program is None:
-        raise UserError(
-            f"--comet: no program {command[0]}; install it with: {INSTALL}, then give --comet comet/bin/{COMMAND}"
-        )
-    # Paths of this environment must not reach the other one.
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-    line = [str(Path(program).absolute()), *command[1:]]
-    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        raise UserError(f"{program} failed: {said[-300:]}")
-    return done.stdout

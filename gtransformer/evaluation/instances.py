@@ -10,7 +10,6 @@ import numpy as np
 
 from gtransformer.data.instances import STORED, Instances, InstanceScheme, Ranges
 from gtransformer.preprocess.chain import read_settings
-from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Capacity:
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         begin = np.repeat(firsts, ends - firsts)
         if self.tokens is not None:
-            borders = self._borders(source, target)
+            costs = np.maximum(source, target) if self.longer_side else target
+            borders = np.concatenate([[0], np.cumsum(costs)])  # tokens in front of each sentence
             earliest = np.searchsorted(borders, borders[1:] - self.tokens)  # from here on the tokens fit
             begin = np.maximum(begin, np.minimum(earliest, end - 1))
         sides = [
@@ -56,21 +56,14 @@ class Capacity:
         made = self.last_ones(*lengths, [(0, len(source))])
         return len(source) - int(made.source[-1, 0]), len(source) - int(made.target[-1, 0])
 
-    def _borders(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return (sentences + 1,) int64 numbers of tokens in front of each sentence."""
-        costs = np.maximum(source, target) if self.longer_side else target
-        return np.concatenate([[0], np.cumsum(costs)])
 
-
-def capacity_of(task, prepared: Path) -> Capacity:
+def capacity_of(scheme: InstanceScheme, prepared: Path) -> Capacity:
     """Return the capacity that follows from the options saved with a model.
 
     Args:
-        task: the model's.
-        prepared: a corpus prepared like the training corpus. It gives the length of stored instances, which fairseq's
-            ``translation`` task always uses.
+        scheme: of the model's task.
+        prepared: a corpus prepared like the training corpus. It gives the length of stored instances.
     """
-    scheme = task.options.scheme if isinstance(task, TranslationDocTask) else InstanceScheme()
     if scheme.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")

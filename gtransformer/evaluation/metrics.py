@@ -6,8 +6,8 @@ A metric is a function of counts that are summed over segments, so that a signif
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -20,22 +20,13 @@ UNSPACED = frozenset({"zh", CHARACTERS, "ja-mecab", "ko-mecab"})
 COMET = "comet"  # computed by another program, without counts
 
 
-def bleu(tokenizer: str) -> BLEU:
-    """Return BLEU as computed by sacrebleu's command; the tokeniser "none" implies its ``--force``."""
-    return BLEU(tokenize=tokenizer, force=tokenizer == "none")
-
-
-def chrf(tokenizer: str) -> CHRF:
-    """Return chrF, which needs no tokeniser."""
-    return CHRF()
-
-
-def ter(tokenizer: str) -> TER:
-    """Return TER, case-insensitive; for languages without spaces with sacrebleu's ``asian_support``."""
-    return TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED)
-
-
-METRICS = {"bleu": bleu, "chrf": chrf, "ter": ter}  # sacrebleu's metric for one of its tokenisers
+# sacrebleu's metric for one of its tokenisers, as computed by its command: "none" implies its --force, and TER has its
+# own option for text without spaces. chrF needs no tokeniser.
+METRICS = {
+    "bleu": lambda tokenizer: BLEU(tokenize=tokenizer, force=tokenizer == "none"),
+    "chrf": lambda tokenizer: CHRF(),
+    "ter": lambda tokenizer: TER(normalized=tokenizer in UNSPACED, asian_support=tokenizer in UNSPACED),
+}
 DEFAULT_METRICS = tuple(METRICS)
 
 
@@ -64,16 +55,12 @@ ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTEN
 
 @dataclass(frozen=True)
 class Score:
-    """One score of a corpus."""
+    """One score of a corpus. ``summary``: sacrebleu's, of BLEU with precisions, brevity penalty and lengths."""
 
     score: float
     signature: str
     segments: int
-    details: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict:
-        """Return the score as a JSON object."""
-        return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
+    summary: str = ""
 
 
 class SegmentStatistics:
@@ -99,23 +86,14 @@ class SegmentStatistics:
         """Return the score from counts summed over segments."""
         return self._metric._compute_score_from_stats(sums).score
 
-    def score(self, segments: Iterable[int] | None = None) -> float:
-        """Return the corpus score of the given segments (default: all); at least one is needed."""
-        rows = self.rows if segments is None else [self.rows[number] for number in segments]
-        return self.of_sums(_summed(rows))
+    def score(self, segments: Iterable[int]) -> float:
+        """Return the corpus score of the given segments; at least one is needed."""
+        return self.of_sums(_summed(self.rows[number] for number in segments))
 
     def whole(self) -> Score:
-        """Return the score of all segments; of BLEU also precisions, brevity penalty and lengths."""
+        """Return the score of all segments."""
         found = self._metric._compute_score_from_stats(_summed(self.rows))
-        details = {}
-        if isinstance(self._metric, BLEU):
-            details = {
-                "precisions": list(found.precisions),
-                "brevity_penalty": found.bp,
-                "hypothesis_length": found.sys_len,
-                "reference_length": found.ref_len,
-            }
-        return Score(found.score, self.signature, len(self.rows), details)
+        return Score(found.score, self.signature, len(self.rows), str(found))
 
 
 def _summed(rows: Iterable[Sequence[float]]) -> list[float]:

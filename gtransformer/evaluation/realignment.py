@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -49,22 +50,18 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     begins = np.empty((len(references), least), dtype=np.int32)
     path = np.full(least, INFINITE_COST, dtype=np.int64)
     path[0] = 0
-    step = np.empty(count, dtype=np.int64)
 
-    def insert() -> None:
+    def with_insertions(path: np.ndarray) -> np.ndarray:
         """Extend paths by inserted words, which are aligned to no reference word."""
-        np.subtract(path, inserted, out=path)
-        np.minimum.accumulate(path, out=path)
-        np.add(path, inserted, out=path)
+        return np.minimum.accumulate(path - inserted) + inserted
 
     for number, sentence in enumerate(references):
-        insert()
+        path = with_insertions(path)
         for word in sentence:
-            np.multiply(given != numbers.get(word, -1), edit, out=step)
-            np.add(step, path[:-1], out=step)
-            np.add(path, edit, out=path)
-            np.minimum(path[1:], step, out=path[1:])
-            insert()
+            aligned = path[:-1] + edit * (given != numbers.get(word, -1))
+            path += edit
+            path[1:] = np.minimum(path[1:], aligned)
+            path = with_insertions(path)
         begins[number] = path % least
         path = path - begins[number] + strange + positions
     found = [count]
@@ -73,52 +70,33 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     return found[::-1]
 
 
-def word_spans(sentence: str, tokenizer: str) -> list[tuple[int, int]]:
-    """Return the spans of a sentence's words: Latin words and numbers stay whole in Chinese text."""
-    unit = rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+"
-    return [found.span() for found in re.finditer(unit, sentence)]
-
-
 def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
     """Return the text of ``sentences`` cut into ``len(references)`` sentences; some may be empty, no word is lost.
 
     Words are separated by white space; with sacrebleu's tokenisers for languages without it, each character of their
-    scripts is one.
+    scripts is one, and Latin words and numbers stay whole.
     """
-    text, spans, own, start = " ".join(sentences), [], [], 0
-    for sentence in sentences:
-        spans += [(start + first, start + last) for first, last in word_spans(sentence, tokenizer)]
-        own.append(len(spans))
-        start += len(sentence) + 1
-    words = [text[first:last] for first, last in spans]
-    wanted = [[one[first:last] for first, last in word_spans(one, tokenizer)] for one in references]
-    cuts = cut_points(words, wanted, own)
-    pairs = zip(cuts[:-1], cuts[1:], strict=True)
-    return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairs]
+    word = re.compile(rf"[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s]" if tokenizer in UNSPACED else r"\S+")
+    text = " ".join(sentences)
+    spans = [found.span() for found in word.finditer(text)]
+    own = list(accumulate(len(word.findall(sentence)) for sentence in sentences))
+    cuts = cut_points(word.findall(text), [word.findall(reference) for reference in references], own)
+    return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairwise(cuts)]
 
 
-def read_realigned(
-    path: str | Path, reference: Documents, like: Path, tokenizer: str = "13a"
-) -> tuple[Documents, int, Documents]:
-    """Return plain text in the shape of its reference, how many documents had to be cut again, and the text as it was.
+def read_any_number(path: str | Path, shape: list[int], like: Path) -> Documents:
+    """Return documents of plain text that may have other numbers of sentences than ``shape``, those of a reference.
 
     Documents start with ``<d>`` or are separated by blank lines. Without these, the file has as many lines as the
     reference. Raises UserError otherwise. ``like``: the reference's file.
     """
     lines = read_sentences(path)  # once: it may be a pipe
-    documents, _ = divided(path, lines)
-    shape = [len(document) for document in reference]
     if len(lines) == sum(shape) and None not in lines:
-        found = placed(path, lines, shape, like)
-        return found, 0, found
-    if len(documents) != len(reference):
+        return placed(path, lines, shape, like)
+    documents, _ = divided(path, lines)
+    if len(documents) != len(shape):
         raise UserError(
-            f"{path}: {len(documents)} document(s), but {like} has {len(reference)}; sentences can be aligned within "
+            f"{path}: {len(documents)} document(s), but {like} has {len(shape)}; sentences can be aligned within "
             "documents only, so open each by a line <d>"
         )
-    other = [len(document) != count for document, count in zip(documents, shape, strict=True)]
-    aligned = [
-        realign(document, sentences, tokenizer) if needed else document
-        for document, sentences, needed in zip(documents, reference, other, strict=True)
-    ]
-    return aligned, sum(other), documents
+    return documents

@@ -9,6 +9,7 @@ differs: quotation marks are counted in the whole instance, so a missing one inv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from gtransformer.data.instance_index import InstanceIndex, join
@@ -24,6 +25,7 @@ from gtransformer.evaluation.prepared_split import (
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, open_text
 from gtransformer.preprocess.instances import END
+from gtransformer.preprocess.pieces import SPACE
 from gtransformer.preprocess.plain_text import Documents
 
 REFERENCES = {
@@ -66,7 +68,9 @@ def render(
     """
     lang, produced = instance_index.target_lang, [translation.hypothesis for translation in translations]
     if name == "raw":
-        texts = by_instance(produced, open_text(prepared, lang).decode)
+        # All at once, as Moses' scripts require.
+        lines = iter(open_text(prepared, lang).decode(list(chain.from_iterable(produced))))
+        texts = [list(islice(lines, len(sentences))) for sentences in produced]
         reference = read_side(prepared, instance_index, lang)
         return reference, texts, raw_tokenizer(reference, tokenizer, lang)
     text = ReleaseText(prepared, lang)
@@ -79,12 +83,6 @@ def render(
     documents = join(taken_from(translations, instance_index), wanted)
     reference = [[sentence or "" for sentence in document] for document in documents]
     return reference, [text.instance(sentences) for sentences in produced], "13a"
-
-
-def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[str]], list[str]]) -> list[list[str]]:
-    """Apply ``finish`` (as many lines out as in) to all instances' sentences at once, as Moses' scripts require."""
-    lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
-    return [[next(lines) for _ in sentences] for sentences in instances]
 
 
 class ReleaseText:
@@ -103,9 +101,7 @@ class ReleaseText:
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """Return the text of one instance's sentences, given as subwords; as many come out as go in."""
         if self._pieces:  # as fairseq's --remove-bpe sentencepiece; byte pieces are kept
-            from fairseq.data import data_utils  # imported here, as it loads PyTorch
-
-            joined = [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
+            joined = [sentence.replace(" ", "").replace(SPACE, " ").strip() for sentence in sentences]
         else:
             joined = remove_bpe_lines(sentences)
         return cut_when_detokenised(joined, self._detokenise)

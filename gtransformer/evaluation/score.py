@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import TRANSLATED, TranslatedInstance, read_translations
-from gtransformer.data.unspaced import word_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import DEFAULT_METRICS, DEFAULT_TITLES, Score
-from gtransformer.evaluation.prepared_split import RAW, find_instance_index, read_side
-from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
+from gtransformer.evaluation.prepared_split import RAW, find_instance_index
+from gtransformer.evaluation.realignment import MWER, ORDER, read_any_number
 from gtransformer.evaluation.references import raw_tokenizer, render
-from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations, sentence_segments
+from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.significance import compare
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
 from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.pieces import SPACE
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
+from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
 
 HYPOTHESIS = re.compile(r"H-(?P<number>\d+)\t\S+\t(?P<text>.*)")  # of fairseq-generate's standard output
 
@@ -37,16 +36,11 @@ class Scores:
     """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over."""
 
     values: dict[str, Score]
-    segments: Segments = field(repr=False)
-
-    @property
-    def documents(self) -> Documents:
-        """The translation as documents of sentences, as text."""
-        return self.segments.text
+    segments: Segments
 
     def to_json(self) -> dict:
         """Return all scores by name."""
-        return {name: score.to_json() for name, score in self.values.items()}
+        return {name: vars(score) for name, score in self.values.items()}
 
 
 @dataclass
@@ -80,22 +74,14 @@ class Evaluation:
             return None
         path = path or self.hypotheses.with_suffix(".txt")
         # Without the raw reference, the text is the scored one, not the one for readers.
-        write_documents(path, next(iter(self.scores.values())).documents)
+        write_documents(path, next(iter(self.scores.values())).segments.text)
         return path
 
     def to_json(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object."""
-        return {
-            "split": self.split,
-            "source_lang": self.source_lang,
-            "target_lang": self.target_lang,
-            "hypotheses": str(self.hypotheses),
-            "hypotheses_sha256": sha256(self.hypotheses),
-            "counts": self.counts,
-            "borders": self.borders,
-            "alignment": self.alignment,
-            "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
-        }
+        scores = {reference: scores.to_json() for reference, scores in self.scores.items()}
+        texts = {"hypotheses": str(self.hypotheses), "hypotheses_sha256": sha256(self.hypotheses)}
+        return vars(self) | texts | {"scores": scores}
 
 
 def is_generated(path: Path) -> bool:
@@ -155,31 +141,22 @@ def score_translations(
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     instance_index = InstanceIndex.load(find_instance_index(prepared, split))
-    generated = is_generated(hypotheses)
-    translations = read_generated(hypotheses, instance_index, prepared) if generated else []
-    scores, misaligned = {}, sum(translation.misaligned for translation in translations)
+    langs = instance_index.source_lang, instance_index.target_lang
+    if not is_generated(hypotheses):
+        if tuple(references) != ("raw",):
+            raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
+        raw = prepared / RAW / f"{split}.{langs[1]}"
+        found = score_text(raw, hypotheses, tokenizer, metrics, alignment, langs[1], instance_index.dropped)
+        return replace(found, split=split, source_lang=langs[0], target_lang=langs[1])
+    translations = read_generated(hypotheses, instance_index, prepared)
     if not all(translation.whole for translation in translations):
         alignment = ORDER  # of instances that overlap
+    scores = {}
     for name in references:
-        if generated:
-            reference, texts, unit = render(name, prepared, instance_index, translations, tokenizer)
-            segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
-        elif name == "raw":
-            lang = instance_index.target_lang
-            reference, like = read_side(prepared, instance_index, lang), prepared / RAW / f"{split}.{lang}"
-            unit = raw_tokenizer(reference, tokenizer, lang)
-            segments, misaligned = _plain_segments(hypotheses, reference, like, unit, alignment, instance_index.dropped)
-        else:
-            raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
+        reference, texts, unit = render(name, prepared, instance_index, translations, tokenizer)
+        segments = segments_of_translations(translations, instance_index, reference, texts, unit, alignment)
         scores[name] = Scores(segments.scores(metrics), segments)
-    counts = {
-        "documents": instance_index.documents,
-        "instances": len(translations) if generated else len(instance_index.instances),
-        "sentences": sum(count for *_, count in instance_index.instances),
-        "left_out_sentences": len(instance_index.dropped),
-        "misaligned_instances": misaligned,
-    }
-    langs = instance_index.source_lang, instance_index.target_lang
+    counts = _counts(segments, len(translations), len(instance_index.dropped))
     return Evaluation(split, *langs, counts, scores, hypotheses, alignment)
 
 
@@ -189,42 +166,37 @@ def score_text(
     tokenizer: str | None = None,
     metrics: Sequence[str] = DEFAULT_METRICS,
     alignment: str = ORDER,
+    lang: str = "",
+    left_out: Sequence[tuple[int, int]] = (),
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference; no corpus is needed.
 
     Documents in the reference start with ``<d>`` or are separated by blank lines; otherwise the file is one document.
     Raises UserError, naming file and line, if the files are not aligned (with ``alignment`` ``mwer``: if documents are
     not).
+
+    Args:
+        lang: the target language, for sacrebleu's tokeniser (default: by the reference's script).
+        left_out: document and position, from 0, of sentences that are not scored.
     """
     documents, borders = read_plain(reference)
-    unit = raw_tokenizer(documents, tokenizer)
-    segments, misaligned = _plain_segments(Path(hypotheses), documents, Path(reference), unit, alignment)
-    counts = {
-        "documents": len(documents),
-        "instances": 0,
-        "sentences": sum(map(len, documents)),
-        "left_out_sentences": 0,
-        "misaligned_instances": misaligned,
-    }
+    read = read_any_number if alignment == MWER else read_shaped
+    text = read(hypotheses, [len(document) for document in documents], reference)
+    unit = raw_tokenizer(documents, tokenizer, lang)
+    segments = segments_of_text(text, documents, unit, left_out, alignment)
     scores = {"raw": Scores(segments.scores(metrics), segments)}
+    counts = _counts(segments, 0, len(left_out))
     return Evaluation(None, None, None, counts, scores, Path(hypotheses), alignment, borders)
 
 
-def _plain_segments(
-    path: Path,
-    reference: Documents,
-    like: Path,
-    tokenizer: str,
-    alignment: str,
-    left_out: Sequence[tuple[int, int]] = (),
-) -> tuple[Segments, int]:
-    """Return segments of plain text, and how many of its documents had to be cut again."""
-    if alignment == MWER:
-        words = word_tokenizer(tokenizer, sentence_segments(reference))
-        text, misaligned, whole = read_realigned(path, reference, like, words)
-    else:
-        text, misaligned, whole = read_shaped(path, [len(document) for document in reference], like), 0, None
-    return segments_of_text(text, reference, tokenizer, left_out, whole), misaligned
+def _counts(segments: Segments, instances: int, left_out: int) -> dict[str, int]:
+    return {
+        "documents": len(segments.text),
+        "instances": instances,
+        "sentences": len(segments.positions),
+        "left_out_sentences": left_out,
+        "misaligned_instances": segments.misaligned,
+    }
 
 
 def name_systems(arguments: Sequence[str]) -> dict[str, Path]:
@@ -249,7 +221,7 @@ def compare_systems(systems: Sequence[Evaluation]) -> dict[str, Any]:
     for reference, scores in systems[0].scores.items():
         segments = {system.name: system.scores[reference].segments for system in systems}
         results[reference] = {
-            key: {name: result.to_json() for name, result in compare(segments, key).items()}
+            key: {name: vars(result) for name, result in compare(segments, key).items()}
             for key in scores.values
             if key in DEFAULT_TITLES  # computed from counts that can be summed by document
         }

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from operator import itemgetter
 from typing import NamedTuple
 
 from gtransformer.data.instance_index import InstanceIndex, join
@@ -33,11 +31,13 @@ class Segments:
     """One translation against a reference at every level.
 
     Attributes:
+        sentences, documents, instances: segments, named as ``SENTENCES``, ``DOCUMENTS``, ``INSTANCES``.
         instances: None for plain text, and if instances overlap.
         positions: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
         text: the whole translation, with an empty string for a sentence that is in no instance.
         tokenizer: sacrebleu's, for BLEU.
         realigned: the levels whose segments may have been cut again (``realignment``).
+        misaligned: instances, of plain text documents, with another number of sentences than their source.
     """
 
     sentences: Pairs
@@ -47,11 +47,8 @@ class Segments:
     text: Documents
     tokenizer: str
     realigned: tuple[str, ...] = ()
-    _statistics: dict = field(default_factory=dict, repr=False, compare=False)
-
-    def pairs(self, level: str) -> Pairs | None:
-        """Return the segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
-        return getattr(self, level)
+    misaligned: int = 0
+    _statistics: dict = field(default_factory=dict, repr=False)
 
     def signed(self, signature: str, level: str) -> str:
         """Return the signature of a score over ``level``; it states whether segments may have been cut again."""
@@ -60,15 +57,14 @@ class Segments:
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
         """Return the counts of ``metric`` over ``level``, cached, as TER takes half a minute on a test set."""
         if (metric, level) not in self._statistics:
-            pairs = self.pairs(level)
-            self._statistics[metric, level] = SegmentStatistics(metric, *pairs, self.tokenizer)
+            self._statistics[metric, level] = SegmentStatistics(metric, *getattr(self, level), self.tokenizer)
         return self._statistics[metric, level]
 
     def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
         """Return the scores of these metrics, in table order; over instances only if there are any."""
         found = {}
         for key, column in COLUMNS.items():
-            if column.metric in metrics and self.pairs(column.level) is not None:
+            if column.metric in metrics and getattr(self, column.level) is not None:
                 score = self.statistics(column.metric, column.level).whole()
                 found[key] = replace(score, signature=self.signed(score.signature, column.level))
         return found
@@ -85,6 +81,25 @@ def document_segments(documents: Sequence[Sequence[str]]) -> list[str]:
     Empty sentences leave no trace in the segment.
     """
     return [" ".join(sentence for sentence in document if sentence) for document in documents]
+
+
+def segments_of_text(
+    hypothesis: Documents,
+    reference: Documents,
+    tokenizer: str,
+    left_out: Collection[tuple[int, int]] = (),
+    alignment: str = ORDER,
+) -> Segments:
+    """Return segments of plain text, given as documents of sentences: as many as the reference has or, with ``MWER``,
+    any number.
+
+    ``left_out``: document and position, from 0, of sentences that are not scored. d-BLEU then reads the aligned ones.
+    """
+    pairs = enumerate(zip(hypothesis, reference, strict=True))
+    documents = [TranslatedInstance(number, 0, len(like), own) for number, (own, like) in pairs]
+    instance_index = InstanceIndex("", "", "", len(reference), dropped=list(left_out))
+    found = segments_of_translations(documents, instance_index, reference, hypothesis, tokenizer, alignment)
+    return replace(found, instances=None)
 
 
 def segments_of_translations(
@@ -109,85 +124,47 @@ def segments_of_translations(
     taken = [one.taken(one.aligned(text)) for one, text in zip(translations, finished, strict=True)]
     # The aligned sentences in their documents; None for a sentence that is in no instance.
     placed = join(taken_from(translations, instance_index), taken)
-    produced = _as_produced(translations, taken if overlapping else finished, len(reference))
+    produced: Documents = [[] for _ in reference]
+    texts = zip(translations, taken if overlapping else finished, strict=True)
+    for translation, text in sorted(texts, key=lambda pair: pair[0].span):
+        produced[translation.document] += text
+    realigned: tuple[str, ...] = ()
     if alignment == MWER:
-        words = word_tokenizer(tokenizer, chain.from_iterable(reference))
+        realigned = (SENTENCES,)
         for number in {one.document for one in translations if one.misaligned}:
-            _cut_again(placed[number], produced[number], reference[number], words)
-    found = _segments(placed, produced, reference, tokenizer, (SENTENCES,) if alignment == MWER else ())
-    if overlapping:
-        return found
-    spans = [reference[number][first : first + count] for number, first, count in (one.span for one in translations)]
-    return replace(found, instances=Pairs(document_segments(finished), document_segments(spans)))
-
-
-def segments_of_text(
-    hypothesis: Documents,
-    reference: Documents,
-    tokenizer: str,
-    left_out: Collection[tuple[int, int]] = (),
-    whole: Documents | None = None,
-) -> Segments:
-    """Return segments of plain text, given as documents of sentences in the shape of the reference.
-
-    Args:
-        left_out: document and position, from 0, of sentences that are not scored.
-        whole: the documents before they were cut again, whose text d-BLEU reads unless sentences are left out.
-    """
-    placed = [
-        [None if (number, at) in left_out else sentence for at, sentence in enumerate(document)]
-        for number, document in enumerate(_in_one_form(hypothesis))
-    ]
-    produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-    realigned = () if whole is None else (SENTENCES, DOCUMENTS) if left_out else (SENTENCES,)
-    if whole is not None and not left_out:
-        produced = _in_one_form(whole)
-    return _segments(placed, produced, _in_one_form(reference), tokenizer, realigned)
-
-
-def _segments(
-    placed: Sequence[Sequence[str | None]],
-    produced: Documents,
-    reference: Documents,
-    tokenizer: str,
-    realigned: tuple[str, ...],
-) -> Segments:
-    """Return segments of sentences and documents; ``placed``: None for a sentence that is not scored."""
-    kept = [[at for at, sentence in enumerate(document) if sentence is not None] for document in placed]
-    wanted = [[reference[number][at] for at in own] for number, own in enumerate(kept)]
-    translated = [[placed[number][at] for at in own] for number, own in enumerate(kept)]
-    filled = [number for number, own in enumerate(kept) if own]
+            _cut_again(placed[number], produced[number], reference[number], tokenizer)
+    hidden = [(number, at) for number, at in instance_index.dropped if placed[number][at] is not None]
+    for number, at in hidden:
+        placed[number][at] = None
+    scored = [[at for at, sentence in enumerate(document) if sentence is not None] for document in placed]
+    translated = [[placed[number][at] for at in own] for number, own in enumerate(scored)]
+    wanted = [[reference[number][at] for at in own] for number, own in enumerate(scored)]
+    if hidden:
+        produced = translated
+        realigned = realigned and (SENTENCES, DOCUMENTS)
+    instances = None
+    if not overlapping:
+        spans = [reference[number][at : at + count] for number, at, count in (one.span for one in translations)]
+        instances = Pairs(document_segments(finished), document_segments(spans))
+    filled = [number for number, own in enumerate(scored) if own]
     return Segments(
         sentences=Pairs(sentence_segments(translated), sentence_segments(wanted)),
-        documents=Pairs(
-            document_segments([produced[number] for number in filled]),
-            document_segments([wanted[number] for number in filled]),
-        ),
-        instances=None,
-        positions=[(number, at + 1) for number, own in enumerate(kept) for at in own],
+        documents=Pairs(*(document_segments([side[number] for number in filled]) for side in (produced, wanted))),
+        instances=instances,
+        positions=[(number, at + 1) for number, own in enumerate(scored) for at in own],
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
         realigned=realigned,
+        misaligned=sum(translation.misaligned for translation in translations),
     )
 
 
-def _as_produced(
-    translations: Sequence[TranslatedInstance], texts: Sequence[Sequence[str]], documents: int
-) -> Documents:
-    """Return each document's sentences, those of its instances in their order."""
-    parts: list[list[tuple[int, Sequence[str]]]] = [[] for _ in range(documents)]
-    for translation, text in zip(translations, texts, strict=True):
-        document, first, _ = translation.span
-        parts[document].append((first, text))
-    return [[sentence for _, text in sorted(own, key=itemgetter(0)) for sentence in text] for own in parts]
-
-
-def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], words: str) -> None:
+def _cut_again(placed: list[str | None], produced: list[str], reference: list[str], tokenizer: str) -> None:
     """Replace the sentences of a document by those of its text, cut where words differ least from the reference."""
-    there = [position for position, sentence in enumerate(placed) if sentence is not None]
-    cut = realign(produced, [reference[position] for position in there], words)
-    for position, sentence in zip(there, cut, strict=True):
-        placed[position] = sentence
+    there = [at for at, sentence in enumerate(placed) if sentence is not None]
+    cut = realign(produced, [reference[at] for at in there], word_tokenizer(tokenizer, reference))
+    for at, sentence in zip(there, cut, strict=True):
+        placed[at] = sentence
 
 
 def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
-from fairseq.data import Dictionary
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
-from gtransformer.tasks.generation import prefix_of
+from gtransformer.models.common.model import prefix_of
 
 TokenLists = list[list[int]]
 Progress = Callable[[Iterable], Iterable]
-Answer = TypeVar("Answer")
 
 
 def silent(batches: Iterable) -> Iterable:
@@ -43,22 +41,18 @@ class Layout:
     opening: int | None = None
     given: int | None = None
 
-    def source(self, sentences: TokenLists) -> list[int]:
-        """Return the encoder's input."""
-        return self._document(sentences)[0]
-
     def target(self, sentences: TokenLists) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """Return the decoder's input, its target tokens, and per sentence the span [first, end) of its target tokens.
 
         A decoder that starts from the document's own first token reads the whole document, as in training. Its last
         token predicts nothing, but counts for windows that depend on the length.
         """
-        tokens, spans = self._document(sentences)
+        tokens, spans = self.document(sentences)
         if self.opening is None:
             return [self.end, *tokens[:-1]], tokens, spans
         return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
-    def _document(self, sentences: TokenLists) -> tuple[list[int], list[tuple[int, int]]]:
+    def document(self, sentences: TokenLists) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the document's tokens, and the span of each sentence in them."""
         tokens: list[int] = []
         spans = []
@@ -108,8 +102,8 @@ class SentenceScorer:
     def __init__(
         self,
         model: torch.nn.Module,
-        source: Dictionary,
-        target: Dictionary,
+        source: Vocabulary,
+        target: Vocabulary,
         max_tokens: int = 4096,
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
@@ -130,17 +124,11 @@ class SentenceScorer:
 
         Batching does not change the result beyond rounding. ``progress`` wraps the list of batches.
         """
-        return self._answers(requests, progress, lambda tokens: tokens.sum().item())
+        return [[sum(tokens) for tokens in sentences] for sentences in self.score_tokens(requests, progress)]
 
     def score_tokens(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[list[float]]]:
         """Return the same as ``score`` by token: a list for each sentence; the last token is ``</s>``."""
-        return self._answers(requests, progress, torch.Tensor.tolist)
-
-    def _answers(
-        self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
-    ) -> list[list[Answer]]:
-        """Return the results of ``finish`` on each scored sentence's log probabilities, (tokens,) float64."""
-        results: list[list[Answer]] = [[] for _ in requests]
+        results: list[list[list[float]]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
                 if not all(part.isfinite().all() for part in parts):  # comparisons with them would be wrong
@@ -148,7 +136,7 @@ class SentenceScorer:
                         f"{requests[number].name}: the model's log probabilities are not finite; check its weights, or "
                         "try another precision"
                     )
-                results[number] = [finish(part) for part in parts]
+                results[number] = [part.tolist() for part in parts]
         return results
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
@@ -182,7 +170,7 @@ class SentenceScorer:
         device = next(self.model.parameters()).device
         unique = list({id(request.source): request.source for request in requests}.values())
         rows = {id(source): row for row, source in enumerate(unique)}
-        sources = [self.layouts[0].source(source) for source in unique]
+        sources = [self.layouts[0].document(source)[0] for source in unique]
         encoder_out = self.model.encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),

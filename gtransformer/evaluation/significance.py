@@ -13,13 +13,13 @@ degrees of freedom).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, SENTENCES
+from gtransformer.evaluation.metrics import COLUMNS, SENTENCES
 from gtransformer.evaluation.segments import Segments
 
 MIN_UNITS = 6  # the least p-value of five is 2 / 2^5, above 0.05
@@ -32,18 +32,16 @@ Score = Callable[[np.ndarray], np.ndarray]  # (samples, counts) sums over units 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's, in points; p-value and 95 % interval are None for too few units."""
+    """A system's score minus the baseline's, in points.
 
-    unit: str
+    p-value and 95 % interval are None for too few documents (``units``).
+    """
+
     units: int
     difference: float
     interval: tuple[float, float] | None
     p_value: float | None
     signature: str
-
-    def to_json(self) -> dict:
-        """Return the result as a JSON object."""
-        return asdict(self)
 
 
 def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> dict[str, Difference]:
@@ -58,80 +56,66 @@ def compare(systems: Mapping[str, Segments | Sequence[Segments]], key: str) -> d
     runs = {name: [one] if isinstance(one, Segments) else list(one) for name, one in systems.items()}
     baseline, *others = runs
     like = runs[baseline][0]
-    wanted = like.pairs(column.level)
+    first = like.statistics(column.metric, column.level)
     rows = {}
     for name, several in runs.items():
         if len(several) != len(runs[baseline]):
             raise UserError(f"system {name}: give equally many translations (seeds) of all systems")
-        for segments in several:
-            pairs = segments.pairs(column.level)
-            if pairs.references != wanted.references:
-                raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
-        counts = [np.array(one.statistics(column.metric, column.level).rows, dtype=np.float64) for one in several]
-        rows[name] = sum(counts)
+        if any(getattr(one, column.level).references != getattr(like, column.level).references for one in several):
+            raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
+        rows[name] = sum(np.array(one.statistics(column.metric, column.level).rows, dtype=float) for one in several)
         if column.level == SENTENCES:
             rows[name] = by_document(rows[name], [document for document, _ in like.positions])
-    first = like.statistics(column.metric, column.level)
 
     def score(sums: np.ndarray) -> np.ndarray:
         return np.array([first.of_sums(total) for total in sums.tolist()])
 
-    suffix = f"|{like.signed(first.signature, column.level)}"
-    return {name: paired_test(rows[baseline], rows[name], score, DOCUMENTS, suffix=suffix) for name in others}
+    signature = like.signed(first.signature, column.level)
+    return {name: paired_test(rows[baseline], rows[name], score, signature) for name in others}
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
     """Return (documents, counts): the counts of sentences, summed by document, in the order of documents."""
-    found, numbers = np.unique(documents, return_inverse=True)
-    sums = np.zeros((len(found), rows.shape[1]))
-    np.add.at(sums, numbers, rows)
-    return sums
+    _, first = np.unique(documents, return_index=True)
+    return np.add.reduceat(rows, first)
 
 
 def paired_test(
-    baseline: np.ndarray, system: np.ndarray, score: Score, unit: str, samples: int | None = None, suffix: str = ""
+    baseline: np.ndarray, system: np.ndarray, score: Score, signature: str = "", samples: int = SAMPLES
 ) -> Difference:
     """Test a score for a difference.
 
     Args:
-        baseline, system: (units, counts) the counts of each system; scores are computed from their sums over units.
+        baseline, system: (documents, counts) the counts of each system; scores are computed from their sums.
         score: (samples, counts) sums to (samples,) scores, in points.
-        unit: name of the units, in the plural.
-        samples: number of exchanges to draw if there are too many for an exact test (default: ``SAMPLES``).
-        suffix: of the signature.
+        signature: of the score.
+        samples: number of exchanges to draw if there are too many documents for an exact test.
     """
     count, gain = len(baseline), system - baseline
 
     def difference(exchanged: np.ndarray, _: object = None, axis: int = -1) -> np.ndarray:
-        """Return the difference where units are exchanged, by (..., units) of 0 and 1. Rounded, so that ties are."""
+        """Return the difference where documents are exchanged, by (..., documents) of 0 and 1; rounded, for ties."""
         moved = np.atleast_2d(exchanged) @ gain
         found = score(system.sum(axis=0) - moved) - score(baseline.sum(axis=0) + moved)
         return np.round(found, 9).reshape(exchanged.shape[:-1])
 
     real = float(difference(np.zeros(count)))
     if count < MIN_UNITS:
-        return Difference(unit, count, real, None, None, f"too few {unit}{suffix}")
+        return Difference(count, real, None, None, f"too few documents|{signature}")
     exact = count <= MAX_EXACT_UNITS
-    drawn = samples or SAMPLES
     found = stats.permutation_test(
         (np.zeros(count), np.ones(count)),
         difference,
         permutation_type="samples",
         vectorized=True,
-        n_resamples=np.inf if exact else drawn,
+        n_resamples=np.inf if exact else samples,
         batch=max(1, AT_ONCE // count),
         random_state=np.random.default_rng(SEED),
     )
-    half = stats.t.ppf(0.975, count - 1) * jackknife_error(baseline, system, score)
-    how = "exact permutation" if exact else f"{drawn} samples, seed:{SEED}, permutation"
-    return Difference(
-        unit,
-        count,
-        real,
-        (real - float(half), real + float(half)),
-        float(found.pvalue),
-        f"two-sided, {how} of {count} {unit}{suffix}",
-    )
+    half = float(stats.t.ppf(0.975, count - 1) * jackknife_error(baseline, system, score))
+    how = "exact permutation" if exact else f"{samples} samples, seed:{SEED}, permutation"
+    signature = f"two-sided, {how} of {count} documents|{signature}"
+    return Difference(count, real, (real - half, real + half), float(found.pvalue), signature)
 
 
 def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> float:

@@ -1,97 +1,75 @@
-"""Examples of published contrastive suites: a text in context and several translations, one of them right."""
+"""Contrastive accuracy: does a model prefer the right translation of an item to the wrong ones, in its context?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
-from gtransformer.evaluation.accuracy import report as accuracy_report
+from gtransformer.evaluation.accuracy import Outcome
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
-from gtransformer.evaluation.suite_files import Example
+from gtransformer.evaluation.suite_files import Item
 
 Encode = Callable[[Sequence[str]], TokenLists]
 
 
-@dataclass(frozen=True)
-class ExampleScores:
-    """Log probabilities (natural logarithm) of an example's candidates, in their order.
-
-    ``context``: number of source sentences that the model read before the last one.
-    """
-
-    example: Example
-    scores: tuple[float, ...]
-    context: int = 0
-    group: None = None  # no other example depends on this one
-
-    @property
-    def correct(self) -> float:
-        """The score of the right candidate."""
-        return self.scores[self.example.correct]
-
-    @property
-    def wrong(self) -> tuple[float, ...]:
-        """The scores of the wrong candidates."""
-        return tuple(score for number, score in enumerate(self.scores) if number != self.example.correct)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the example and its scores as a JSON object."""
-        groups = self.example.groups
-        return {"id": self.example.id, **groups, "scores": list(self.scores), "solved": is_solved(self)}
-
-
-def score_examples(
+def score_items(
     scorer: SentenceScorer,
-    examples: Sequence[Example],
+    items: Sequence[Item],
     encode_source: Encode,
     encode_target: Encode,
     progress: Progress = silent,
     capacity: Capacity | None = None,
-) -> list[ExampleScores]:
-    """Score every candidate of every example, each in its context; results in the order of ``examples``.
+) -> list[Outcome]:
+    """Score every candidate of every item, each in its context; outcomes in the order of ``items``.
 
-    The candidates of an example share one source, which is encoded once. Context is cut to ``capacity``, if given, by
+    An item is solved if its right candidate is strictly more probable than every wrong one. A wrong candidate with the
+    right one's tokens has its score. Details: ``scores`` (natural logarithm), by candidate; ``context``, the number of
+    source sentences that the model read before the last one.
+
+    The candidates of an item share one source, which is encoded once. Context is cut to ``capacity``, if given, by
     the right candidate's length. Whole candidates with more sentences than the model takes are scored sentence by
-    sentence, each with as much context as fits. A wrong candidate with the right one's tokens has its score.
+    sentence, each with as much context as fits.
 
     Args:
         encode_source, encode_target: convert sentences of each language to token indices.
     """
-    sources = _encoded(encode_source, (example.source for example in examples))
-    targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
+    sources = _encoded(encode_source, (item.source for item in items))
+    targets = _encoded(encode_target, (text for item in items for text in item.candidates))
     capacity = capacity or Capacity()
-    requests, contexts = [], []  # by example: requests by candidate
-    for example in examples:
-        source = [sources[sentence] for sentence in example.source]
-        candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
-        name = f"example {example.id}"
-        read = len(source)
-        if example.whole:
-            most = capacity.sentences or len(source)
-            written = 1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
-            if min(most, written) < len(source):
-                read = min(most, len(source))
-                requests.append([sentence_by_sentence(source, text, most, written, name) for text in candidates])
-            else:
-                requests.append([[Request(source, text, None, name)] for text in candidates])
-        else:
-            lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[example.correct]))
-            read, written = capacity.before(*lengths)
-            source = source[-read:]
-            requests.append([[Request(source, text[-written:], (written - 1,), name)] for text in candidates])
-        contexts.append(read - 1)
-    scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
-    found = []
-    for example, candidates, context in zip(examples, requests, contexts, strict=True):
-        each = [sum(sum(next(scores)) for _ in parts) for parts in candidates]
-        right = example.correct
-        same = [[one.target for one in parts] == [one.target for one in candidates[right]] for parts in candidates]
-        each = [each[right] if equal else score for score, equal in zip(each, same, strict=True)]
-        found.append(ExampleScores(example, tuple(each), context))
-    return found
+    requests, contexts = [], []  # by item: requests by candidate
+    for item in items:
+        source = [sources[sentence] for sentence in item.source]
+        candidates = [[targets[sentence] for sentence in text] for text in item.candidates]
+        own, context = _requests(item, source, candidates, scorer, capacity)
+        requests.append(own)
+        contexts.append(context)
+    scores = iter(scorer.score([one for own in requests for parts in own for one in parts], progress))
+    outcomes = []
+    for item, own, context in zip(items, requests, contexts, strict=True):
+        each = [sum(sum(next(scores)) for _ in parts) for parts in own]
+        written = [[one.target for one in parts] for parts in own]
+        right = written[item.correct]
+        each = [each[item.correct] if text == right else score for text, score in zip(written, each, strict=True)]
+        wrong = each[: item.correct] + each[item.correct + 1 :]
+        outcomes.append(Outcome(item, each[item.correct] > max(wrong), {"scores": each, "context": context}))
+    return outcomes
+
+
+def _requests(
+    item: Item, source: TokenLists, candidates: list[TokenLists], scorer: SentenceScorer, capacity: Capacity
+) -> tuple[list[list[Request]], int]:
+    """Return the requests of each candidate, and the number of source sentences before the last one."""
+    name = f"item {item.id}"
+    if not item.whole:
+        lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[item.correct]))
+        read, written = capacity.before(*lengths)
+        source = source[-read:]
+        return [[Request(source, text[-written:], (written - 1,), name)] for text in candidates], read - 1
+    most = min(capacity.sentences or len(source), len(source))
+    written = 1 if scorer.translates_last_sentence_only else capacity.target_sentences or len(source)
+    if min(most, written) < len(source):
+        return [sentence_by_sentence(source, text, most, written, name) for text in candidates], most - 1
+    return [[Request(source, text, None, name)] for text in candidates], len(source) - 1
 
 
 def sentence_by_sentence(source: TokenLists, target: TokenLists, most: int, written: int, name: str) -> list[Request]:
@@ -110,14 +88,3 @@ def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[i
     """Return the token indices of every different sentence."""
     sentences = list(dict.fromkeys(sentence for text in texts for sentence in text))
     return dict(zip(sentences, encode(sentences), strict=True))
-
-
-def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
-    """Return accuracy in total, by every kind of group, and by distance within each phenomenon.
-
-    An example counts for a kind only if it has a group of that kind. Digits sort before ">3", and that before words.
-    """
-    names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
-    kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}
-    within = ["distance"] if {"phenomenon", "distance"} <= kinds.keys() else []
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, within) | ties(scores)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gtransformer.evaluation.metrics import COLUMNS, COMET, INSTANCES
+from gtransformer.evaluation.realignment import MWER
+
+if TYPE_CHECKING:
+    from gtransformer.evaluation.score import Evaluation
 
 
 def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
@@ -32,7 +38,7 @@ def with_error(part: Mapping[str, Any]) -> str:
 def difference_cell(part: Mapping[str, Any]) -> str:
     """Return a test's result from its JSON object: ``+0.31 [-0.02, +0.64] p 0.0612``."""
     if part["p_value"] is None:
-        return f"too few {part['unit']}"
+        return "too few documents"
     low, high = part["interval"]
     return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {part['p_value']:.2g}"
 
@@ -43,7 +49,7 @@ def sign_cell(part: Mapping[str, Any]) -> str:
     return f"+{part['better']} -{part['worse']} {shown}"
 
 
-def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping] | None = None) -> str:
+def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping]) -> str:
     """Return a row per system and phenomenon: accuracy, right items, these by distance, and the sign test.
 
     ``systems`` and ``tests`` are reports of ``accuracy.report`` by name.
@@ -56,9 +62,51 @@ def accuracy_table(systems: Mapping[str, Mapping], tests: Mapping[str, Mapping] 
             cells = [found, *(within.get(part, {}).get(distance) for distance in distances)]
             shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
             test = "-"
-            if tests and name in tests:
-                test = sign_cell(tests[name]["total"] if part == "all" else tests[name]["by_phenomenon"][part])
+            if name in tests:
+                test = sign_cell({**tests[name]["by_phenomenon"], "all": tests[name]["total"]}[part])
             rows.append([name, part, with_error(found), *shown, test])
-    if not tests:
-        rows = [row[:-1] for row in rows]
     return align(rows, range(2, len(rows[0])))
+
+
+def score_table(systems: Sequence[Evaluation], tests: Mapping) -> str:
+    """Return all scores with signatures, a column per system; below each score, the tests against the first system.
+
+    Scores over instances, which may differ between systems, are shown for a single system only. Notes for the reader
+    follow.
+    """
+    several = len(systems) > 1
+    names = [system.name for system in systems] if several else [""]
+    rows = [["reference", "score", *names, "segments", "signature"]]
+    for reference, scores in systems[0].scores.items():
+        for key, first in scores.values.items():
+            column = COLUMNS[key]
+            if several and column.level == INSTANCES:
+                continue
+            digits = 4 if key == COMET else 2
+            cells = [f"{system.scores[reference].values[key].score:.{digits}f}" for system in systems]
+            rows.append([reference, column.title, *cells, f"{first.segments} {column.level}", first.signature])
+            results = tests.get(reference, {}).get(key)
+            if results:
+                cells = [difference_cell(result) for result in results.values()]
+                signature = next(iter(results.values()))["signature"]
+                rows.append(["", "  documents exchanged", "-", *cells, "", signature])
+    lines = [align(rows, range(2, 2 + len(systems)))]
+    counts = systems[0].counts
+    if systems[0].borders is not None:
+        lines.append(f"{counts['sentences']} sentences in {counts['documents']} documents, {systems[0].borders}")
+    for system in systems:
+        lines += notes(system, several)
+    return "\n".join(lines)
+
+
+def notes(system: Evaluation, named: bool) -> Iterator[str]:
+    """Yield notes on a system's translations: sentences that were aligned, or left out."""
+    counts, start = system.counts, f"note: {system.name}: " if named else "note: "
+    if counts["misaligned_instances"]:
+        how = "cut again where words differ least" if system.alignment == MWER else "aligned by order"
+        yield (
+            f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
+            f"sentences than their source; for scores over sentences they were {how}"
+        )
+    if counts["left_out_sentences"]:
+        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.pipeline import Pipeline, Program, Stage
 from gtransformer.lab.recipes import call_command, run_command
 from gtransformer.modules.processor import processor_fields
+from gtransformer.provenance import device_name
 from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import Options, Recipe

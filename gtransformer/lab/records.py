@@ -64,7 +64,7 @@ class Translations:
     def test(self, key: str, baseline: Sequence[Path], system: Sequence[Path]) -> dict[str, Any]:
         """Return the test of a system against the baseline over documents, of the same seeds (``compare``)."""
         texts = {name: [self.segments(one) for one in own] for name, own in (("", baseline), ("system", system))}
-        return compare(texts, key)["system"].to_json()
+        return vars(compare(texts, key)["system"])
 
 
 def pack(texts: Mapping[str, Path], path: Path) -> None:

@@ -1,6 +1,5 @@
 """Models, one package each."""
 
-from gtransformer import compat  # noqa: F401  (before anything of fairseq)
 from gtransformer.models import (  # noqa: F401
     batch_readers,
     document_transformer,
@@ -9,3 +8,6 @@ from gtransformer.models import (  # noqa: F401
     transformer,
     window,
 )
+from gtransformer.models.common.model import SYSTEMS, DocumentModel, register
+
+__all__ = ["SYSTEMS", "DocumentModel", "register"]

@@ -7,19 +7,16 @@ side, the current one on the target side.
 from dataclasses import dataclass
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
 from torch import Tensor, nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import compacted, group_tags, last_sentences
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack
-from gtransformer.models.common.model import DocumentModel, Needs
+from gtransformer.models.common.model import DocumentModel, Needs, register
 from gtransformer.models.transformer import WHOLE
 from gtransformer.modules.ragged import Memory, Ragged
 
@@ -28,20 +25,22 @@ GATE, RESIDUAL = JOINS = ("gate", "residual")
 NOTHING, ITSELF = FIRST = ("nothing", "itself")
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class DocumentTransformerConfig(DocumentModelConfig):
     """A Transformer that also reads previous source sentences; defaults are the paper's choices."""
 
     context_layers: int = option(1, "N_c: layers of the context encoder (Table 2)")
-    context_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which layers attend to the context (Table 8)")
-    context_join: ChoiceEnum(JOINS) = option(
-        GATE, "how a layer adds the result of context attention: by a gate, or by a residual connection (Table 9)"
+    context_in: str = option(BOTH_SIDES, "which layers attend to the context (Table 8)", SIDES)
+    context_join: str = option(
+        GATE,
+        "how a layer adds the result of context attention: by a gate, or by a residual connection (Table 9)",
+        JOINS,
     )
-    context_of_first: ChoiceEnum(FIRST) = option(
+    context_of_first: str = option(
         NOTHING,
         "context of a first sentence. nothing: a single </s>; itself: its own words, so that single "
         "sentences also train context attention",
+        FIRST,
     )
     freeze_sentence_parameters: bool = option(
         False,
@@ -60,7 +59,7 @@ class DocumentTransformerEncoder(DocumentEncoder):
     Embeddings are the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
     """
 
-    def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+    def __init__(self, cfg: DocumentTransformerConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.context_encoder = LayerStack()  # over the context alone (Eq. 5 to 9), as wide as the encoder's layers
         self.context_encoder.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers)
@@ -70,12 +69,12 @@ class DocumentTransformerEncoder(DocumentEncoder):
         memory.
         """
         current, context, tags = split_context(
-            src_tokens, self.bos, self.eos, self.padding, str(self.cfg.context_of_first) == ITSELF
+            src_tokens, self.bos, self.eos, self.padding, self.cfg.context_of_first == ITSELF
         )
         with self.autocast():
             extra_memories = {CONTEXT: self._encode_context(context, tags)}
             found = self.encode(current, extra_memories)
-        if str(self.cfg.context_in) != ENCODER:
+        if self.cfg.context_in != ENCODER:
             found["memory"][0].extra_memories = extra_memories
         return found
 
@@ -110,7 +109,7 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
 NAME = "document_transformer"
 
 
-@register_model(NAME, dataclass=DocumentTransformerConfig)
+@register(NAME, DocumentTransformerConfig)
 class DocumentTransformerModel(DocumentModel):
     """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
 
@@ -140,9 +139,6 @@ class DocumentTransformerModel(DocumentModel):
 
 def _context(cfg: DocumentTransformerConfig, other: str) -> list[AttentionBlock]:
     """Return the context attention, unless only the ``other`` side has it."""
-    if str(cfg.context_in) == other:
+    if cfg.context_in == other:
         return []
-    return [AttentionBlock("context_attn", WHOLE, memory=CONTEXT, gated=str(cfg.context_join) == GATE)]
-
-
-register_sizes(NAME, DocumentTransformerModel, DocumentTransformerConfig)
+    return [AttentionBlock("context_attn", WHOLE, memory=CONTEXT, gated=cfg.context_join == GATE)]

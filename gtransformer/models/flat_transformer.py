@@ -7,21 +7,18 @@ of the encoder see all of it, the top layers and the decoder only the current se
 
 from dataclasses import dataclass
 
-from fairseq.data import Dictionary
-from fairseq.models import register_model
 from torch import Tensor, nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import compacted, last_sentences
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.model import Needs
+from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class FlatTransformerConfig(DocumentModelConfig):
     """A Transformer, and how many of its encoder layers see only the current sentence."""
@@ -39,7 +36,7 @@ class FlatEncoder(DocumentEncoder):
     those of ``DocumentEncoder``.
     """
 
-    def __init__(self, cfg: FlatTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+    def __init__(self, cfg: FlatTransformerConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.embed_segments = nn.Embedding(2, cfg.encoder_embed_dim)  # context, current sentence
         nn.init.normal_(self.embed_segments.weight, std=cfg.encoder_embed_dim**-0.5)
@@ -60,7 +57,7 @@ class FlatEncoder(DocumentEncoder):
             return self.output(layout, x if self.layer_norm is None else self.layer_norm(x))
 
 
-@register_model(NAME, dataclass=FlatTransformerConfig)
+@register(NAME, FlatTransformerConfig)
 class FlatTransformerModel(InstanceTransformerModel):
     """A Transformer with one encoder for context and current sentence."""
 
@@ -78,6 +75,3 @@ class FlatTransformerModel(InstanceTransformerModel):
             raise UserError(
                 f"--current-layers {cfg.current_layers} is not between 0 and the {cfg.encoder_layers} encoder layers"
             )
-
-
-register_sizes(NAME, FlatTransformerModel, FlatTransformerConfig)

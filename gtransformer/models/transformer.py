@@ -8,17 +8,14 @@ parameters.
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model
-
-from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.common.model import DocumentModel, register
 
 WHOLE = ((ByDocument(),),)
 
 
-@register_model("doc_transformer", dataclass=DocumentModelConfig)
+@register("doc_transformer", DocumentModelConfig)
 class InstanceTransformerModel(DocumentModel):
     """Self- and cross-attention over the instance in every layer."""
 
@@ -39,7 +36,6 @@ class InstanceTransformerModel(DocumentModel):
         return [(own, AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source"))] * cfg.decoder_layers
 
 
-# The annotation below must be a type, not a string, because fairseq builds its command line from it.
 @dataclass
 class LstTransformerConfig(DocumentModelConfig):
     """A document model, and how far its cross-attention sees."""
@@ -49,7 +45,7 @@ class LstTransformerConfig(DocumentModelConfig):
     )
 
 
-@register_model("lst_transformer", dataclass=LstTransformerConfig)
+@register("lst_transformer", LstTransformerConfig)
 class LstTransformerModel(InstanceTransformerModel):
     """LST attention (Zhang et al. 2020 b, as in "Improving Long Context Document-Level Machine Translation", 3.2).
 
@@ -65,7 +61,3 @@ class LstTransformerModel(InstanceTransformerModel):
     def cross_scopes(cls, cfg: LstTransformerConfig) -> tuple[tuple[Scope, ...], ...]:
         """Return the whole document, or with ``--translation-locality`` the sentence."""
         return ((BySentence(),),) if cfg.translation_locality else WHOLE
-
-
-register_sizes("doc_transformer", InstanceTransformerModel, DocumentModelConfig)
-register_sizes("lst_transformer", LstTransformerModel, LstTransformerConfig)

@@ -4,17 +4,13 @@ All self- and cross-attention is like this. Memory is linear in the document's l
 """
 
 import math
-from dataclasses import dataclass
-from typing import Optional
+from dataclasses import dataclass, replace
 
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
-
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, Scope
-from gtransformer.models.common.config import DocumentModelConfig, option, with_options
-from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.model import DocumentModel, register
 from gtransformer.modules import alignment
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window
@@ -64,42 +60,45 @@ class AlignedWindow(Scope):
         return by_window(queries, keys, CENTRES[chosen](queries, keys, **known), self.width, causal)
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class WindowTransformerConfig(DocumentModelConfig):
     """A Transformer whose attention is a window; defaults are the paper's best (its section 4.3, Table 4)."""
 
     window: int = option(20, "w: every query sees the keys at most so many positions from the middle of its window")
-    window_positions: ChoiceEnum(WINDOW_POSITIONS) = option(
+    window_positions: str = option(
         "relative",
         "absolute: position embeddings at the input; relative: instead of them, vectors in self-attention for each "
         "distance up to the window's (Shaw et al. 2018)",
+        WINDOW_POSITIONS,
     )
-    train_alignment: ChoiceEnum(ALIGNMENTS) = option(
+    train_alignment: str = option(
         LINEAR,
         "middle of cross-attention's windows while whole target documents are known (training, scoring). linear: both "
         "documents stretched to one length; sentence: from the first token of the sentence's source on; one-to-one: "
         "the same position",
+        ALIGNMENTS,
     )
-    decode_alignment: ChoiceEnum(ALIGNMENTS) = option(
-        SENTENCE, "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes it"
+    decode_alignment: str = option(
+        SENTENCE,
+        "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes it",
+        ALIGNMENTS,
     )
-    length_ratio: Optional[float] = option(  # noqa: UP045
+    length_ratio: float | None = option(
         None,
         "source tokens for each target token, mean over documents; training takes it from its data and saves it with "
         "the model",
     )
 
 
-@register_model("window_transformer", dataclass=WindowTransformerConfig)
+@register("window_transformer", WindowTransformerConfig)
 class WindowTransformerModel(DocumentModel):
     """A Transformer that never sees beyond its window."""
 
     @classmethod
-    def build_model(cls, cfg: WindowTransformerConfig, task):
+    def build(cls, cfg: WindowTransformerConfig, source: Vocabulary, target: Vocabulary) -> DocumentModel:
         """Build; with relative positions the input has none, whatever the options say."""
-        without = cfg.no_token_positional_embeddings or str(cfg.window_positions) == "relative"
-        model = super().build_model(with_options(cfg, no_token_positional_embeddings=without), task)
+        without = cfg.no_token_positional_embeddings or cfg.window_positions == "relative"
+        model = super().build(replace(cfg, no_token_positional_embeddings=without), source, target)
         model.cfg = cfg
         return model
 
@@ -110,7 +109,7 @@ class WindowTransformerModel(DocumentModel):
             raise UserError(f"--window {cfg.window}: give at least 1")
         if cfg.length_ratio is not None and not 0 < cfg.length_ratio < math.inf:
             raise UserError(f"--length-ratio {cfg.length_ratio:g}: give a number greater than 0")
-        if cfg.length_ratio is None and str(cfg.decode_alignment) == LINEAR:
+        if cfg.length_ratio is None and cfg.decode_alignment == LINEAR:
             raise UserError(
                 "--decode-alignment linear needs --length-ratio, source tokens for each target token; training through "
                 "fairseq-train takes it from its data"
@@ -122,14 +121,11 @@ class WindowTransformerModel(DocumentModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: WindowTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        scope = AlignedWindow(cfg.window, str(cfg.train_alignment), str(cfg.decode_alignment), cfg.length_ratio or 1.0)
+        scope = AlignedWindow(cfg.window, cfg.train_alignment, cfg.decode_alignment, cfg.length_ratio or 1.0)
         cross = AttentionBlock("encoder_attn", ((scope,),), memory="source")
         return [(cls._own(cfg, causal=True), cross)] * cfg.decoder_layers
 
     @staticmethod
     def _own(cfg: WindowTransformerConfig, causal: bool) -> AttentionBlock:
-        relative = cfg.window if str(cfg.window_positions) == "relative" else None
+        relative = cfg.window if cfg.window_positions == "relative" else None
         return AttentionBlock("self_attn", ((OwnWindow(cfg.window),),), causal=causal, relative=relative)
-
-
-register_sizes("window_transformer", WindowTransformerModel, WindowTransformerConfig)

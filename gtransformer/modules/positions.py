@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -13,6 +12,14 @@ from gtransformer.errors import UserError
 from gtransformer.modules.kernels import Linear
 
 FAIRSEQ, MARIAN, HUGGING_FACE = SINUSOIDS = ("fairseq", "marian", "huggingface")
+
+
+def waves(numbers: Tensor, channels: int) -> Tensor:
+    """Return sines, then cosines of numbers (n,), (n, channels) float32, computed as in fairseq."""
+    half = channels // 2
+    rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
+    angles = numbers.float().unsqueeze(1) * rates.exp()
+    return functional.pad(torch.cat([angles.sin(), angles.cos()], dim=1), (0, channels % 2))
 
 
 class SinusoidalPositions(nn.Module):
@@ -49,7 +56,9 @@ class SinusoidalPositions(nn.Module):
     def _table(self, size: int) -> Tensor:
         """(size, channels): sines, then cosines."""
         if self.kind == FAIRSEQ:
-            return SinusoidalPositionalEmbedding.get_embedding(size, self.channels, self.first - 1)
+            table = waves(torch.arange(size), self.channels)
+            table[self.first - 1] = 0.0  # padding
+            return table
         half = self.channels // 2
         steps = torch.arange(half, dtype=torch.float64) / (half if self.kind == HUGGING_FACE else max(1, half - 1))
         angles = torch.arange(size, dtype=torch.float64)[:, None] * 10_000.0**-steps
@@ -94,8 +103,4 @@ class SentenceNumbers(nn.Module):
 
     def forward(self, numbers: Tensor, dtype: torch.dtype) -> Tensor:
         """Embed numbers (n,) int64 from 1 -> (n, channels): sines, then cosines, mapped."""
-        half = self.channels // 2
-        rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
-        angles = numbers.float().unsqueeze(1) * rates.exp()
-        waves = torch.cat([angles.sin(), angles.cos()], dim=1)
-        return self.map(functional.pad(waves, (0, self.channels % 2)).to(dtype))
+        return self.map(waves(numbers, self.channels).to(dtype))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
@@ -14,6 +15,8 @@ from gtransformer.data.dictionaries import RESERVED, control_symbols, dictionary
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.instances import END, instance_index_name
 from gtransformer.preprocess.parallel import map_chunks
+
+SMALL = 65500  # a smaller dictionary has indices of two bytes
 
 
 def count_words(files: Sequence[str | Path]) -> dict[str, int]:
@@ -41,14 +44,8 @@ class _Indices:
     """
 
     def __init__(self, dictionary: str | Path):
-        from fairseq.data.indexed_dataset import (
-            best_fitting_int_dtype,
-        )  # imports torch; not in worker processes
-
-        self.index = {
-            word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))
-        }
-        self.dtype = best_fitting_int_dtype(len(self.index))
+        self.index = {word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))}
+        self.code, self.dtype = (8, np.uint16) if len(self.index) < SMALL else (9, np.uint32)  # fairseq's
 
     def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
         """Return the indices as bytes, the length of each line, and the number of words not in the
@@ -65,14 +62,8 @@ class _Indices:
         )
 
 
-def write_binary(
-    instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1
-) -> int:
-    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of
-    unknown tokens.
-    """
-    from fairseq.data.indexed_dataset import MMapIndexedDataset
-
+def write_binary(instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1) -> int:
+    """Write ``prefix.bin`` and ``prefix.idx`` as fairseq-preprocess does; return the number of unknown tokens."""
     lengths: list[int] = []
     unknown = 0
     with atomic_write(f"{prefix}.bin", "wb") as stream:
@@ -82,8 +73,10 @@ def write_binary(
             stream.write(tokens)
             lengths += sizes
             unknown += missing
-    with MMapIndexedDataset.Index.writer(f"{prefix}.idx", indices.dtype) as index:
-        index.write(lengths)
+    ends = np.cumsum([0, *lengths])[:-1] * np.dtype(indices.dtype).itemsize
+    with atomic_write(f"{prefix}.idx", "wb") as stream:  # as fairseq's MMapIndexedDataset reads it
+        stream.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, indices.code, len(lengths)))
+        stream.write(np.array(lengths, dtype=np.int32).tobytes() + ends.astype(np.int64).tobytes())
     return unknown
 
 

@@ -116,12 +116,9 @@ def write_sources(
     langs: Sequence[str],
     entries: Sequence[Entry],
     documents: Sequence[Sequence[str]],
-    suite: str = "ctxpro",
 ) -> list[Path]:
-    """Write the source side of a split and, beside it, its entries, in a file named after
-    ``suite``.
-    """
-    items = output / f"{suite}_{split}.json"
+    """Write the source side of a split and, beside it, its entries."""
+    items = output / f"ctxpro_{split}.json"
     source = raw_file(output, langs, split, langs[0])
     with atomic_write(source) as stream:
         stream.writelines(document_lines(documents))

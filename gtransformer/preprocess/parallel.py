@@ -10,7 +10,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, cpu_count, delayed
 from tqdm import tqdm
 
 from gtransformer.files import atomic_write, read_lines
@@ -22,6 +21,8 @@ Work = Callable[[Sequence[str]], Any]
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
+    from joblib import cpu_count  # slow to import, and translation needs none of it
+
     return cpu_count()
 
 
@@ -42,6 +43,8 @@ def map_chunks(
     The result of ``work`` must not depend on the chunks, and both must be picklable. Raises the
     errors of ``work``.
     """
+    from joblib import Parallel, delayed
+
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, size)), [])
     first = list(islice(chunks, 2))

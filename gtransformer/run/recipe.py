@@ -10,7 +10,7 @@ from typing import Any, Optional
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.files import MODEL_FILE, read_json
+from gtransformer.files import PARAMETERS, read_json
 from gtransformer.installation import config_directory
 from gtransformer.settings import read_yaml, typed
 
@@ -194,7 +194,7 @@ def start_from(folder: Path) -> list[str]:
     """
     manifest = folder / "manifest.json"
     content = read_json(manifest) if manifest.is_file() else {}
-    if "dropout" not in content or not (folder / MODEL_FILE).is_file():
+    if "dropout" not in content or not (folder / PARAMETERS).is_file():
         raise UserError(
             f"{folder}: no directory of a converted model; make one with gtransformer model convert"
         )

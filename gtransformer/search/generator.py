@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtransformer.data.batch_fields import TEXT_POSITION
+from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION, with_input
+from gtransformer.data.batching import fill_batches
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import pad_context
 from gtransformer.data.instances import BOUNDARY_TOKENS
+from gtransformer.data.sides import Sides, never_text
 from gtransformer.errors import UserError
-from gtransformer.models.common.model import needs_of
+from gtransformer.models.common.model import needs_of, prefix_of
 from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, decodes_stepwise
 from gtransformer.search.parallel import ParallelSearch
 from gtransformer.search.positions import available, longest_sentence, within_positions
@@ -43,7 +45,7 @@ class DocumentGenerator:
     def __init__(
         self,
         models: Sequence[nn.Module],
-        tgt_dict: Dictionary,
+        tgt_dict: Vocabulary,
         symbols: Tensor,
         rule: SentenceRule,
         scoring: Scoring,
@@ -173,7 +175,8 @@ class DocumentGenerator:
         if scoring.sampling:
             sources = [source[source.ne(self.tgt_dict.pad())] for source in net_input["src_tokens"]]
             random = list(map(scoring.sampling.generator, sources, positions or [()] * len(sources)))
-        memories = [model.encoder.forward_torchscript(net_input)["memory"][0] for model in self.models]
+        inputs = {name: value for name, value in net_input.items() if name != "prev_output_tokens"}
+        memories = [model.encoder(**inputs)["memory"][0] for model in self.models]
         searched = self.rule, scoring, [model.decoder for model in self.models], memories
         if beginnings is not None:
             return BeamSearch(*searched, limits, sentences, beginnings=beginnings, random=random).run()
@@ -183,6 +186,80 @@ class DocumentGenerator:
             if self.parallel or search.independent:
                 return search.run()
         return BeamSearch(*searched, limits, sentences, random=random).run()
+
+
+def make_generator(
+    models: Sequence[nn.Module],
+    sides: Sides,
+    scoring: Scoring,
+    keeps_sentences: bool,
+    min_len: int = 1,
+    never: Iterable[int] = (),
+    **options,
+) -> DocumentGenerator:
+    """Return a generator for documents.
+
+    Args:
+        models: of an ensemble.
+        sides: the vocabularies.
+        scoring: as of ``DocumentGenerator``, as are further ``options``.
+        keeps_sentences: whether a translation has as many sentences as its source (the sentence rule).
+        min_len: fewest words of a sentence.
+        never: further indices that are not written.
+
+    Raises UserError for search without the rule by a model that has not learned to predict the ``<s>`` between
+    sentences (``--marks-loss off``).
+    """
+    source, target = sides.source, sides.target
+    if not keeps_sentences and any(getattr(model, "leaves_unpredicted_out", False) for model in models):
+        raise UserError(
+            "--sentence-rule off: the model has not learned to predict the <s> between sentences (--marks-loss off); "
+            "leave it out"
+        )
+    ends = target.bos(), target.eos(), sides.language
+    if keeps_sentences:
+        prefix = prefix_of(models[0], target)
+        word = None if prefix is None else target[prefix]
+        forbidden = {*sides.symbols(target), *never_text(target, word, sides.pair), *never} - {target.eos()}
+        rule = SentenceRule(*ends, torch.tensor(sorted(forbidden)), min_len, prefix)
+    else:
+        rule = FreeText(*ends, torch.tensor([target.pad()]), min_len)
+    return DocumentGenerator(models, target, torch.tensor(sides.symbols(source)), rule, scoring, **options)
+
+
+def in_batches(
+    generator: DocumentGenerator,
+    sources: Sequence[Tensor],
+    costs: Sequence[int],
+    max_tokens: int,
+    positions: Positions | None = None,
+) -> Iterator[tuple[int, list[dict]]]:
+    """Yield the number of every source (length,) int64 and fairseq's hypotheses for it, in any order.
+
+    Args:
+        generator: of documents, or one of ``search.sequential``.
+        costs: tokens that each source counts in a batch.
+        max_tokens: tokens of a batch.
+        positions: of each source its ``TEXT_POSITION``; None: not known.
+    """
+    # Longest first: lack of memory shows at once, and documents of a batch end at about the same time.
+    order = sorted(range(len(sources)), key=lambda number: (-len(sources[number]), number))
+    models = generator.models
+    device, padding = next(models[0].parameters()).device, models[0].decoder.padding
+    for batch in fill_batches(order, [costs[number] for number in order], max_tokens, None):
+        chosen = [int(number) for number in batch]
+        rows = [sources[number] for number in chosen]
+        tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(device)
+        sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(padding).sum(dim=1)}}
+        if positions is not None:
+            sample[TEXT_POSITION] = [positions[number] for number in chosen]
+            sample[FIRST_SENTENCE] = torch.tensor([sentence for _, sentence in sample[TEXT_POSITION]], device=device)
+        yield from zip(chosen, generator.generate(models, as_read(sample, *models)), strict=True)
+
+
+def as_read(sample: dict, *models: nn.Module) -> dict:
+    """Return a batch with the numbers of its sentences as an input if any of the models reads them."""
+    return with_input(sample, FIRST_SENTENCE, any(needs_of(model).numbers for model in models))
 
 
 LIMITS = "limits"  # key of a hypothesis

@@ -16,8 +16,8 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
 from gtransformer.data.batching import document_order, mixed, share_documents
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.errors import UserError
+from gtransformer.plugin.document_dataset import DocumentPairDataset
 
 
 def batch_iterator(

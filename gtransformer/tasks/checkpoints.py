@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write
+from gtransformer.files import atomic_write, read_json
+from gtransformer.models.saved import CONFIG, SYSTEM, read_parameters
+from gtransformer.search.strategies import AUTO
+from gtransformer.tasks.config import TranslationDocConfig
 
 # Options that do not change parameters: with other values a model would load, but compute something else.
 STRUCTURE = (
@@ -49,13 +54,37 @@ def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
 
 
 def load_lazily(path: Path) -> Any:
-    """Load a checkpoint on the CPU, memory-mapped if its format allows it. Raises PyTorch's errors."""
+    """Load a checkpoint on the CPU, memory-mapped if its format allows it, or a model directory as one.
+
+    Raises PyTorch's errors.
+    """
+    if path.is_dir():
+        return checkpoint_of(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError as error:
         if "mmap can only be used" not in str(error):
             raise
     return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6
+
+
+def checkpoint_of(directory: Path) -> dict[str, Any]:
+    """Return a model directory as a fairseq checkpoint of a model that was trained on such instances as it takes."""
+    options, settings = read_json(directory / CONFIG), read_json(directory / "manifest.json")["settings"]
+    most = settings.get("max_sents")
+    instances = {} if most is None else {"instances": "disjoint", "context_sentences": most - 1}
+    whole = OmegaConf.to_container(OmegaConf.structured(FairseqConfig()))
+    whole["model"] = {"_name": options.pop(SYSTEM), **options}
+    whole["task"] = {
+        **asdict(TranslationDocConfig()),
+        "_name": "translation_doc",
+        **{name: settings[name] for name in ("source_lang", "target_lang")},
+        **{name: options[name] for name in ("doc_mode", "max_source_positions", "max_target_positions")},
+        "langs": ",".join(settings["langs"]),
+        "sentence_rule": settings.get("sentence_rule", AUTO),
+        **instances,
+    }
+    return {"args": None, "cfg": whole, "model": read_parameters(directory)}
 
 
 def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:

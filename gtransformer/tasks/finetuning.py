@@ -19,8 +19,10 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.model import ALL_PARAMETERS, NEW, TOP
+from gtransformer.models.saved import read_parameters
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
+from gtransformer.plugin.bert import load_bert
 from gtransformer.tasks.checkpoints import LAST, STRUCTURE, load_lazily, read_settings
 from gtransformer.tasks.options import option_of
 
@@ -44,7 +46,7 @@ def prepare_finetuning(
     cfg = getattr(model, "cfg", None)
     bert = getattr(cfg, "bert_checkpoint", None)
     if bert and not goes_on(whole):
-        model.load_bert(bert)
+        load_bert(model, bert)
     if hasattr(cfg, "load_partial"):
         check_pretrained(cfg, whole, dictionaries)
     if goes_on(whole) and not whole.checkpoint.reset_optimizer:
@@ -58,6 +60,11 @@ def prepare_finetuning(
         freeze_pretrained(model, whole)
     elif str(getattr(cfg, "trained_parameters", None) or ALL_PARAMETERS) != ALL_PARAMETERS:
         freeze_pretrained(model, whole, str(cfg.trained_parameters), f"--trained-parameters {cfg.trained_parameters}")
+    start = pretrained_path(whole)
+    if start is not None and start.is_dir():  # a model directory, which fairseq cannot load
+        model.load_state_dict(read_parameters(start))
+        with open_dict(whole):
+            whole.checkpoint.finetune_from_model = None
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:
@@ -170,7 +177,7 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     if name is None:
         return None
     path = Path(getattr(options, name))
-    if not path.is_file():  # fairseq would train from random parameters
+    if not path.exists():  # fairseq would train from random parameters
         raise UserError(f"{option_of(name)} {path}: no such checkpoint; train or fetch it first")
     return path
 
@@ -180,7 +187,7 @@ def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionar
 
     Compared where it lies beside the checkpoint, as published ones do, or with the data that ``task`` names.
     """
-    folders = [path.parent]
+    folders = [path if path.is_dir() else path.parent]
     if isinstance(task.get("data"), str):
         folders.append(Path(utils.split_paths(task["data"])[0]))
     file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)

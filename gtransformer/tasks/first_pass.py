@@ -15,17 +15,19 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import STORED, InstanceScheme
+from gtransformer.data.sides import Sides
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.files import CHECKPOINT_ENDING
+from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.search.beam import decodes_stepwise
+from gtransformer.search.generator import in_batches
 from gtransformer.search.strategies import ON
 from gtransformer.tasks.checkpoints import read_settings
 from gtransformer.tasks.loading import binarised_prefix
-from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
+from gtransformer.tasks.trained import AS_GIVEN, load_trained
 
 logger = logging.getLogger(__name__)
 
@@ -83,10 +85,17 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         translations = dict(zip(spans, model.translate(sources, args), strict=True))
     else:
         words = read_words(path, task, split)
-        indices = WordIndices(task.target_dictionary, task, task.prefix)
-        translations = {sentence: torch.tensor(indices(text), dtype=torch.int64) for sentence, text in words.items()}
+        translations = {sentence: target_words(text, task.sides) for sentence, text in words.items()}
     logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     return FirstPass(dataset, translations, task.target_dictionary)
+
+
+def target_words(words: Sequence[str], sides: Sides) -> Tensor:
+    """Return the indices (n,) int64 of a translation's subwords, after the prefix of all sentences if it lacks it."""
+    found = sides.indices(words, sides.target)
+    if sides.prefix is not None and found[:1] != [sides.prefix]:
+        found = [sides.prefix, *found]
+    return torch.tensor(found, dtype=torch.int64)
 
 
 def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list[str]]:
@@ -95,25 +104,6 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Location, list
     prefix = binarised_prefix(data, split, task.cfg.source_lang, task.cfg.target_lang)
     documents = read_documents(path, InstanceIndex.load(f"{prefix}instances.json"))
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
-
-
-class WordIndices:
-    """A mapping from subwords to their indices in a dictionary; the model's own symbols become ``<unk>``.
-
-    ``prefix``: index of a word that every sentence begins with; it is put in front of those that lack it.
-    """
-
-    def __init__(self, dictionary: Dictionary, task: FairseqTask, prefix: int | None = None):
-        self.dictionary, self.prefix = dictionary, prefix
-        self.reserved = {
-            dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.index("<mask>"),
-            *task.language_symbols(dictionary),
-        }  # fmt: skip
-
-    def __call__(self, words: Sequence[str]) -> list[int]:
-        found = [self.dictionary.index(word) for word in words]
-        found = [self.dictionary.unk() if index in self.reserved else index for index in found]
-        return found if self.prefix is None or found[:1] == [self.prefix] else [self.prefix, *found]
 
 
 class SentenceModel:
@@ -151,7 +141,7 @@ class SentenceModel:
         """
         generator, lengths = self.task.build_generator([self.model], args), [len(one) for one in sources]
         found: list[Tensor] = [torch.zeros(0, dtype=torch.int64)] * len(sources)
-        for number, nbest in in_batches(self.task, self.model, generator, sources, lengths, MAX_TOKENS):
+        for number, nbest in in_batches(generator, sources, lengths, MAX_TOKENS):
             if nbest:
                 tokens = nbest[0]["tokens"].cpu()
                 found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
-from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, with_input
-from gtransformer.data.dictionaries import UNUSED
 from gtransformer.data.instances import InstanceScheme
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
-from gtransformer.models.common.model import Needs, needs_of
+from gtransformer.models.common.model import needs_of
+from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.search.beam import Sampling, Scoring
-from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.rules import FreeText, SentenceRule
-from gtransformer.search.strategies import OFF, PARALLEL
+from gtransformer.search.generator import DocumentGenerator, make_generator
+from gtransformer.search.strategies import PARALLEL
 from gtransformer.tasks.options import Options, option_of
 from gtransformer.tasks.scores import write_lines
 
 logger = logging.getLogger(__name__)
-
-NO_WORD = re.compile(rf"{UNUSED.format('[0-9]+')}|>>[^<>]+<<")  # the latter: a target language of Marian's models
 
 # Options of fairseq-generate that this search does not have.
 LACKING = """
@@ -66,11 +57,10 @@ def check_models(models: Sequence[nn.Module], args: Namespace, options: Options)
     A model with ``--marks-loss off`` has not learned to predict the ``<s>`` between sentences.
     """
     no_boundaries = any(getattr(model, "leaves_unpredicted_out", False) for model in models)
-    scores = getattr(args, "score_reference", False)
-    if no_boundaries and (scores or sentence_rule(args, options) == OFF):
+    if no_boundaries and getattr(args, "score_reference", False):
         raise UserError(
-            f"{'--score-reference' if scores else '--sentence-rule off'}: the model has not learned to predict the <s> "
-            "between sentences (--marks-loss off); leave it out"
+            "--score-reference: the model has not learned to predict the <s> between sentences (--marks-loss off); "
+            "leave it out"
         )
     last_alone = set(map(translates_last_sentence_only, models))
     if len(last_alone) > 1 or (True in last_alone and options.has_strategy):
@@ -112,107 +102,36 @@ def translates_last_sentence_only(model: nn.Module) -> bool:
     return needs_of(model).last_sentence_only
 
 
-def sentence_rule(args: Namespace, options: Options) -> str:
-    """Return the chosen sentence rule: one in the options of generation overrides the task's."""
-    return str(getattr(args, "sentence_rule", options.rule))
-
-
-def make_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> DocumentGenerator:
+def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> DocumentGenerator:
     """Return the generator for documents.
 
     An ensemble obeys the sentence rule if one of its members needs it, in any order.
 
     Args:
         task: a task translation_doc.
-        args: options of generation; a ``sentence_rule`` among them overrides the task's, ``parallel`` its strategy,
-            ``random_words`` (``search.beam.Sampling``) fairseq's ``sampling``; ``never`` are indices that are not
-            written.
+        args: options of generation.
 
     Raises UserError for instances that a model does not support.
     """
-    source, target, options = task.source_dictionary, task.target_dictionary, task.options
+    options, given = task.options, with_defaults(args)
     last_alone = translates_last_sentence_only(models[0])
     if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
         for model in models:
             options.check_instances(model)
-    symbols, given = (target.bos(), target.eos(), task.language), with_defaults(args)
-    chosen = sentence_rule(args, options)
-    if last_alone or any(options.keeps_sentences(model, chosen) for model in models):
-        prefix = prefix_of(models[0], target)
-        forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
-        forbidden += never_text(target, prefix, (task.cfg.source_lang, task.cfg.target_lang))
-        forbidden += getattr(args, "never", ())
-        rule = SentenceRule(*symbols, torch.tensor(forbidden), given.min_len, prefix)
-    else:
-        rule = FreeText(*symbols, torch.tensor([target.pad()]), given.min_len)
-    sampling = getattr(args, "random_words", None)
-    if given.sampling:
-        sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed)
-    normalise = not given.unnormalized
-    scoring = Scoring(given.beam, target.unk(), given.lenpen, given.unkpen, given.temperature, normalise, sampling)
-    return DocumentGenerator(
+    sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed) if given.sampling else None
+    normalise, unk = not given.unnormalized, task.target_dictionary.unk()
+    scoring = Scoring(given.beam, unk, given.lenpen, given.unkpen, given.temperature, normalise, sampling)
+    return make_generator(
         models,
-        target,
-        symbols=torch.tensor([source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]),
-        rule=rule,
-        scoring=scoring,
+        task.sides,
+        scoring,
+        keeps_sentences=last_alone or any(options.keeps_sentences(model) for model in models),
+        min_len=given.min_len,
         max_len_a=given.max_len_a,
         max_len_b=given.max_len_b,
         nbest=given.nbest,
-        parallel=getattr(args, "parallel", options.strategy.kind == PARALLEL),
+        parallel=options.strategy.kind == PARALLEL,
     )
-
-
-def never_text(dictionary: Dictionary, prefix: int | None, pair: tuple[str, str]) -> list[int]:
-    """Return the indices of entries that are not text in a converted model: unused rows, and language tokens."""
-    found = [index for index, word in enumerate(dictionary.symbols) if NO_WORD.fullmatch(word)]
-    if prefix is not None:
-        found += [prefix, dictionary.index(dictionary[prefix].replace(pair[1], pair[0]))]
-    return [index for index in found if index != dictionary.unk()]
-
-
-def prefix_of(model: nn.Module, dictionary: Dictionary) -> int | None:
-    """Return the index of the word that a model's target sentences begin with; None if there is none.
-
-    Raises UserError if the dictionary lacks it.
-    """
-    word = getattr(getattr(model, "cfg", None), "target_prefix", None)
-    index = None if word is None else dictionary.index(word)
-    if index == dictionary.unk():
-        raise UserError(f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the model's")
-    return index
-
-
-def needs_of_saved(options: Mapping[str, Any]) -> Needs:
-    """Return what a model with the saved options (and, as ``_name``, its system) needs from a batch."""
-    name = options.get("_name")
-    system = MODEL_REGISTRY.get(name)
-    if not hasattr(system, "needs_of"):
-        return Needs()
-    return system.needs_of(Namespace(**{**vars(MODEL_DATACLASS_REGISTRY[name]()), **options}))
-
-
-def as_read(sample: dict, *models: nn.Module) -> dict:
-    """Return a batch with the numbers of its sentences as an input if any of the models reads them."""
-    return with_input(sample, FIRST_SENTENCE, any(needs_of(model).numbers for model in models))
-
-
-def split_sentences(tokens: list[int], dictionary: Dictionary, skip: set[int]) -> list[str]:
-    """Return the sentences of a generated document, without ``<s>``, ``</s>`` and the symbols in ``skip``.
-
-    A sentence ends at ``</s>``; words after the last one form a sentence, too.
-    """
-    sentences: list[str] = []
-    words: list[str] = []
-    for token in tokens:
-        if token == dictionary.eos():
-            sentences.append(" ".join(words))
-            words = []
-        elif token != dictionary.bos() and token not in skip:
-            words.append(dictionary[token])
-    if words:
-        sentences.append(" ".join(words))
-    return sentences
 
 
 class TranslationWriter:

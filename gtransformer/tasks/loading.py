@@ -15,11 +15,13 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
 from omegaconf import DictConfig, open_dict
 
-from gtransformer.data.dictionaries import control_symbols
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import BOUNDARY_TOKENS, KINDS, STORED, Instances, build_instances
-from gtransformer.data.sentences import (
+from gtransformer.data.sides import never_text
+from gtransformer.data.word_dropout import WordDropout
+from gtransformer.errors import UserError
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.sentences import (
     Chosen,
     RunDataset,
     Sentences,
@@ -28,11 +30,8 @@ from gtransformer.data.sentences import (
     stored_spans,
     tokens_between,
 )
-from gtransformer.data.stored import InstanceDataset
-from gtransformer.data.word_dropout import WordDropout
-from gtransformer.errors import UserError
+from gtransformer.plugin.stored import InstanceDataset
 from gtransformer.search.strategies import Strategy
-from gtransformer.tasks.generation import never_text
 from gtransformer.tasks.options import Options
 
 logger = logging.getLogger(__name__)
@@ -209,7 +208,7 @@ class Loader:
         """Return one side's ``<mask>``, its symbols that are never replaced, and the seed."""
         d, mask = dictionary, dictionary.index("<mask>")
         languages = [d.index(f"[{lang}]") for lang in self.languages]
-        prefix = None if self.prefix is None else d.index(self.target_dictionary[self.prefix])
+        prefix = None if self.prefix is None else self.target_dictionary[self.prefix]
         languages += never_text(d, prefix, (self.cfg.source_lang, self.cfg.target_lang))  # those of converted models
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
@@ -380,12 +379,6 @@ def following(documents: list[np.ndarray]) -> np.ndarray:
         counted.append(one + [begin, 0])
         begin += int(one[:, 0].max(initial=-1)) + 1
     return np.concatenate(counted)
-
-
-def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
-    """Append ``[xx]`` for every language and ``<mask>`` if the dictionary lacks them."""
-    for symbol in control_symbols(langs):
-        dictionary.add_symbol(symbol)
 
 
 def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[str | None, str | None]:

@@ -195,16 +195,15 @@ class Options:
             return self.has_group_attention(_cfg(model))
         return any(scope.pairs_sentences for scope in model.decoder.scopes("source"))
 
-    def keeps_sentences(self, model: nn.Module, chosen: str) -> bool:
+    def keeps_sentences(self, model: nn.Module) -> bool:
         """Return whether translations must have as many sentences as their source.
 
-        Args:
-            chosen: one of SENTENCE_RULES. ``auto`` is on for group attention with equal numbers of sentences on both
+        ``--sentence-rule auto`` is on for group attention with equal numbers of sentences on both
                 sides, for a model that has not learned to end sentences, and with ``--doc-constraint``,
                 ``--first-pass`` or a ``--strategy`` other than full.
         """
-        if chosen != AUTO:
-            return chosen == ON
+        if self.rule != AUTO:
+            return self.rule == ON
         wanted = self.cfg.doc_constraint or self.has_strategy or self.cfg.first_pass is not None
         ends_itself = str(getattr(_cfg(model), "marks_loss", ON)) == ON
         equal = self.has_group_attention(_cfg(model)) and not self.scheme.is_unequal

@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.data.dictionaries import control_symbols
 from gtransformer.errors import UserError
-from gtransformer.files import MODEL_FILE
 from gtransformer.models.common.config import BOTH_MARKS, END_MARK, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.model import COMBINED
@@ -50,6 +49,8 @@ INEXACT = ("no_language_locality", "no_translation_locality")  # attention that 
 def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     """Let a model's options, and those of its training, be what ``sentence_model`` among them wants.
 
+    It is a checkpoint or a model directory.
+
     Args:
         cfg: of the model that is about to be built, changed.
         whole: all options of the training, changed; None for a model that is built without one.
@@ -61,9 +62,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     if not getattr(cfg, "sentence_model", None):
         return
     path = Path(cfg.sentence_model)
-    if path.is_dir():  # a model directory
-        path /= MODEL_FILE
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
     state = read_state(path, "a checkpoint of fairseq")
     settings = settings_of(state)

@@ -15,12 +15,15 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from gtransformer.data.batch_fields import without_context_loss, without_unpredicted
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import STORED
+from gtransformer.data.sides import Sides
+from gtransformer.data.translations import split_sentences
 from gtransformer.errors import UserError
-from gtransformer.models.common.entropy import measured
-from gtransformer.models.common.model import needs_of
+from gtransformer.models.common.model import needs_of, prefix_of
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.entropy import measured
+from gtransformer.search.generator import as_read
 from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
@@ -29,18 +32,14 @@ from gtransformer.tasks.finetuning import add_hours_of_start, prepare_finetuning
 from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
-    as_read,
     check_alone,
     check_decodable,
     check_generation,
     check_models,
-    make_generator,
-    prefix_of,
-    split_sentences,
+    task_generator,
 )
 from gtransformer.tasks.loading import (
     Loader,
-    add_symbols,
     languages_of,
     set_ratio,
 )
@@ -70,12 +69,8 @@ class TranslationDocTask(FairseqTask):
         self.options = Options(cfg)
         self.src_dict, self.tgt_dict = src_dict, tgt_dict
         self.langs = [lang.strip() for lang in (cfg.langs or f"{cfg.source_lang},{cfg.target_lang}").split(",")]
-        for dictionary in (src_dict, tgt_dict):
-            add_symbols(dictionary, self.langs)
-        if cfg.target_lang not in self.langs:
-            raise UserError(f"--langs {','.join(self.langs)} does not name the target language '{cfg.target_lang}'")
-        self.language = tgt_dict.index(f"[{cfg.target_lang}]")
-        self.prefix: int | None = None  # index of the word at the beginning of every target sentence
+        self.sides = Sides(src_dict, tgt_dict, (cfg.source_lang, cfg.target_lang), self.langs)
+        self.language = self.sides.language
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far accept
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
@@ -127,7 +122,7 @@ class TranslationDocTask(FairseqTask):
 
     def _loader(self) -> Loader:
         dictionaries = self.src_dict, self.tgt_dict
-        return Loader(self.options, *dictionaries, self.language, self.langs, self.numbered, self.prefix)
+        return Loader(self.options, *dictionaries, self.language, self.langs, self.numbered, self.sides.prefix)
 
     def get_batch_iterator(self, dataset, *limits, **options):
         """Return an iterator. Arguments are fairseq's; ``gtransformer.tasks.batches`` describes the differences."""
@@ -146,18 +141,10 @@ class TranslationDocTask(FairseqTask):
         """Return a dataset of typed or piped lines (fairseq-interactive), each a list of ``<s> words </s>``."""
         return self._loader().typed(src_tokens, src_lengths, constraints)
 
-    def language_symbols(self, dictionary: Dictionary | None = None) -> list[int]:
-        """Return the indices of all language symbols in a dictionary, by default the target's."""
-        return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
-
     @property
     def unpredicted_symbols(self) -> list[int]:
-        """Return the target symbols that search has no choice of: ``<s>``, the language symbol, a prefix."""
-        return [self.tgt_dict.bos(), self.language, *([] if self.prefix is None else [self.prefix])]
-
-    def no_text(self) -> set[int]:
-        """Return the symbols of the target that are no part of a translation's text: padding, languages, a prefix."""
-        return {self.tgt_dict.pad(), *self.language_symbols(), *self.unpredicted_symbols[2:]}
+        """Return the target symbols that do not count in the loss of a model that does not predict them."""
+        return self.sides.unpredicted
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model and, for ``--eval-bleu``, the generator; prepare resuming and fine-tuning.
@@ -175,7 +162,7 @@ class TranslationDocTask(FairseqTask):
             if OmegaConf.is_config(cfg) and "length_ratio" in cfg and cfg.length_ratio is None:
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, 1, combine=True, training=True))
         model = super().build_model(cfg, from_checkpoint)
-        self.prefix = prefix_of(model, self.tgt_dict)
+        self.sides.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
@@ -187,7 +174,7 @@ class TranslationDocTask(FairseqTask):
             prepare_finetuning(model, self.cfg, whole, (self.src_dict, self.tgt_dict))
         if options is not None:
             generator = self.build_generator([model], options)
-            self.bleu = BleuValidation(generator, self.tgt_dict, self.no_text(), self.options)
+            self.bleu = BleuValidation(generator, self.tgt_dict, self.sides.no_text, self.options)
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
@@ -200,7 +187,7 @@ class TranslationDocTask(FairseqTask):
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args)
         check_decodable(models, self.options.scheme, ready=self.cfg.first_pass is not None)
-        made = make_generator(self, models, args)
+        made = task_generator(self, models, args)
         if self.cfg.first_pass is not None:
             return SecondPass(made, open_first_pass(self, models, args))
         if any(needs_of(model).targets for model in models):
@@ -241,7 +228,7 @@ class TranslationDocTask(FairseqTask):
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
         sentences = self._sentences(sample).tolist()
-        skipped = self.no_text()
+        skipped = self.sides.no_text
         for row, (number, count, nbest) in enumerate(zip(sample["id"].tolist(), sentences, hypos, strict=True)):
             found = [
                 {
@@ -253,7 +240,8 @@ class TranslationDocTask(FairseqTask):
             segments = None
             if sample.get("target") is not None:
                 sides = nbest[0]["tokens"], sample["target"][row]
-                texts = [self.tgt_dict.string(side.tolist(), extra_symbols_to_ignore=skipped) for side in sides]
+                symbols = skipped - {self.tgt_dict.bos(), self.tgt_dict.eos()}
+                texts = [self.tgt_dict.string(side.tolist(), extra_symbols_to_ignore=symbols) for side in sides]
                 segments = tuple(f"<s> {text}" for text in texts)
             self.writer.add(number, found, count, segments)
 

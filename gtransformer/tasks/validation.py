@@ -18,10 +18,9 @@ from fairseq.logging import metrics
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from gtransformer.data.translations import align_sentences
+from gtransformer.data.translations import align_sentences, split_sentences
 from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.options import Options
 
 if TYPE_CHECKING:

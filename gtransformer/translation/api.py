@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,12 +16,16 @@ from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING
 from gtransformer.translation.engine import Engine
+from gtransformer.translation.keep import USUAL, Keep
 from gtransformer.translation.lines import (
+    GAP,
     InputLine,
     Remarks,
     Window,
     documents_to_lines,
+    encoded,
     in_equal_parts,
+    in_pieces,
     read_text,
     windows,
 )
@@ -47,12 +51,18 @@ class TranslatedLine:
     """A line of the input and its n best translations, best first; empty for a line that is not a sentence.
 
     The n-th translation of a line is its part of the n-th hypothesis of the instance. So the n-th translations of
-    neighbouring lines belong together. ``at_limit``: search had to end the best one, or a part of it.
+    neighbouring lines belong together.
+
+    Attributes:
+        at_limit: search had to end the best one, or a part of it.
+        lost: a translation lacked a span that was to be kept (``keep``), so that the pieces between the spans
+            were translated, without context.
     """
 
     line: InputLine
     translations: list[Translation]
     at_limit: bool = False
+    lost: bool = False
 
     @property
     def _best(self) -> str:
@@ -97,11 +107,14 @@ class GTransformer:
     >>> model = GTransformer.from_pretrained("model")
     >>> model.translate(["My aunt lost her bat.", "It was old."])                # one document
     >>> model.translate([["My aunt lost her bat.", "It was old."], ["Hello."]])  # several
+
+    ``keep``: the spans that must come back as they are; URLs, code and the like by default.
     """
 
     def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
         self.directory, self.chain, self.engine = directory, chain, engine
         self.options = directory.search
+        self.keep = Keep(USUAL, self.survives)
         self._between = "" if two_letters(directory.target_lang) in ("zh", "ja") else " "  # sentences of a line
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
         self.max_instance_tokens = engine.longest + 1
@@ -156,12 +169,12 @@ class GTransformer:
         if any(isinstance(document, str) for document in documents):
             raise TypeError("give a list of documents (lists of sentences)")
         options = self._with_strategy(self.options.changed(**search))
-        lines = documents_to_lines(documents, self.chain.encode, self._longest_sentence(options))
+        lines = documents_to_lines(documents, self.chain.encode, self._longest_sentence(options), self.keep)
         results: list[list[list[Translation]]] = []
         remarks = self.remarks()
-        for window in self._windows(lines, options):
-            for translated in self._translate(window, options):
-                remarks.add(translated.line, translated.at_limit)
+        for window in self._translated(lines, options):
+            for translated in window:
+                remarks.add(translated.line, translated.at_limit, translated.lost)
                 if translated.line.breaks:
                     results.append([])
                 else:
@@ -194,9 +207,41 @@ class GTransformer:
             windows of consecutive lines; each line of the input once, in order.
         """
         options = self._with_strategy(options or self.options)
-        text = read_text(lines, self.chain.encode, split, self._longest_sentence(options), one_document)
-        for window in self._windows(text, options):
-            yield self._translate(window, options)
+        longest, encode = self._longest_sentence(options), self.chain.encode
+        text = read_text(lines, encode, split, longest, one_document, self.keep)
+        yield from self._translated(text, options)
+
+    def survives(self, text: str) -> bool:
+        """Return whether the model knows all tokens of a text, and writes them as this text."""
+        (source,), (target,) = self.chain.encode([text]), self.chain.encode_target([text])
+        known = self.engine.source.indices.keys() >= set(source) and self.engine.target.indices.keys() >= set(target)
+        return known and self.chain.decode([" ".join(target)]) == [text]
+
+    def _translated(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[list[TranslatedLine]]:
+        """Yield the translated lines window by window, with the spans that are kept."""
+        for window in self._windows(lines, options):
+            found = [self._restored(line) for line in self._translate(window, options)]
+            lost = [line for line, one in zip(window.lines, found, strict=True) if one is None]
+            again = self._in_pieces(lost, options)
+            yield [next(again) if one is None else one for one in found]
+
+    def _restored(self, line: TranslatedLine) -> TranslatedLine | None:
+        """Return a line with its spans for the placeholders, or None if a translation has lost one."""
+        texts = [self.keep.restore(one.text, line.line.spans) for one in line.translations]
+        if None in texts:
+            return None
+        pairs = zip(texts, line.translations, strict=True)
+        return replace(line, translations=[replace(one, text=text) for text, one in pairs])
+
+    def _in_pieces(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[TranslatedLine]:
+        """Translate lines again, each by itself, in pieces between the spans that are kept."""
+        alone = []
+        for line in lines:
+            alone += [InputLine(DOCUMENT, line.position, breaks=True), in_pieces(line, self.keep)]
+        for window in self._windows(encoded(alone, self.chain.encode, self._longest_sentence(options)), options):
+            for line in self._translate(window, options):
+                if not line.line.breaks:
+                    yield replace(line, lost=True)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         strategy, boundary = options.decoding_strategy(), self.engine.boundary_tokens
@@ -244,17 +289,28 @@ class GTransformer:
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
         return [
-            TranslatedLine(line, join(parts, self._between, line.mark), ended)
+            TranslatedLine(line, join(parts, line.frame, self._between, ".。" if line.pieces else ""), ended)
             for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
         ]
 
 
-def join(parts: list[list[Translation]], between: str = " ", mark: str = "") -> list[Translation]:
+def join(
+    parts: list[list[Translation]], frame: Sequence[str], between: str = " ", without: str = ""
+) -> list[Translation]:
     """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
-    sentences. ``between``: what stands between sentences; ``mark``: before them.
+    sentences.
+
+    Args:
+        frame: what stands before, between and after them; a line without words is only that.
+        between: for its ``GAP``.
+        without: signs that are left out at the end of each: of pieces full stops, which the frame has.
     """
-    ranks = min((len(part) for part in parts), default=0)
-    return [
-        Translation(mark + between.join(part[rank].text for part in parts), sum(part[rank].score for part in parts))
-        for rank in range(ranks)
-    ]
+    if not frame:
+        return []
+    frame = [text.replace(GAP, between) for text in frame]
+    joined = []
+    for rank in range(min(map(len, parts), default=1)):
+        own = [part[rank] for part in parts]
+        texts = [one.text.rstrip(without) + after for one, after in zip(own, frame[1:], strict=True)]
+        joined.append(Translation("".join([frame[0], *texts]), sum(one.score for one in own)))
+    return joined

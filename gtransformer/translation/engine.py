@@ -1,4 +1,4 @@
-"""The model, task and search of a model directory: n-best translations of tokenised instances."""
+"""The model and search of a model directory: n-best translations of tokenised instances."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 from gtransformer.data.instances import BOUNDARY_TOKENS
-from gtransformer.data.translations import align_sentences
+from gtransformer.data.translations import align_sentences, split_sentences
 from gtransformer.errors import UserError
-from gtransformer.search.beam import Sampling, decodes_stepwise
-from gtransformer.search.generator import LIMITS
+from gtransformer.models.common.model import prefix_of
+from gtransformer.models.saved import load
+from gtransformer.search.beam import Sampling, Scoring
+from gtransformer.search.generator import LIMITS, in_batches, make_generator
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
-from gtransformer.tasks.first_pass import WordIndices
-from gtransformer.tasks.generation import split_sentences
-from gtransformer.tasks.trained import AS_GIVEN, check_precision, convert_to, in_batches, load_trained, model_options
-from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
+from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
+from gtransformer.translation.precision import check_precision, convert_to, model_options
 
 Instance = Sequence[Sequence[str]]
 
@@ -63,22 +63,14 @@ class Engine:
         self.directory = directory
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         check_precision(precision, self.device)
-        self.model, self.task = load_trained(
-            directory.path / CHECKPOINT,
-            data=str(directory.path),
-            source_lang=directory.source_lang,
-            target_lang=directory.target_lang,
-            langs=",".join(directory.langs),
-            **AS_GIVEN,
-            **model_options(precision),
-        )
+        self.sides = directory.sides
+        self.source, self.target = self.sides.source, self.sides.target
+        self.model = load(directory.path, self.source, self.target, **model_options(precision))
+        self.sides.prefix = prefix_of(self.model, self.target)
         convert_to(precision, self.model)
         self.model.to(self.device)
-        if decodes_stepwise(self.model):
-            self.model.decoder.hold_weights()
+        self.model.decoder.hold_weights()
         self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)
-        self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
-        self.indices = WordIndices(self.source, self.task)
         self.prefix = [] if directory.source_prefix is None else [self.source.index(directory.source_prefix)]
         self.never: list[int] = []
         self._generators: dict[SearchOptions, object] = {}
@@ -91,7 +83,8 @@ class Engine:
     def instance_tokens(self, instance: Instance) -> Tensor:
         """Return ``<s> a b </s> <s> c </s>`` as (length,) int64."""
         begin, eos = [self.source.bos(), *self.prefix], self.source.eos()
-        return torch.tensor([index for sentence in instance for index in (*begin, *self.indices(sentence), eos)])
+        sentences = [self.sides.indices(words, self.source) for words in instance]
+        return torch.tensor([index for indices in sentences for index in (*begin, *indices, eos)])
 
     @torch.no_grad()
     def translate(
@@ -114,7 +107,7 @@ class Engine:
         strategy, generator = options.decoding_strategy(), self._generator(options)
         boundary = self.boundary_tokens
         costs = [strategy.cost([len(sentence) + boundary for sentence in instance]) for instance in instances]
-        for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens, positions):
+        for number, hypos in in_batches(generator, tokens, costs, options.max_tokens, positions):
             results[number] = [self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)
         return results
@@ -131,16 +124,26 @@ class Engine:
     def _generator(self, options: SearchOptions):
         generator = self._generators.get(options)
         if generator is None:
-            wanted = options.arguments()
-            strategy, trained = options.decoding_strategy(), str(self.task.cfg.sentence_rule)
-            wanted.sentence_rule, wanted.never = options.sentence_rule, self.never
+            strategy, rule = options.decoding_strategy(), options.sentence_rule
+            if rule == AUTO:  # each line needs a translation; --doc-mode full alone would not guarantee that
+                trained = self.directory.sentence_rule
+                rule = ON if strategy.kind != FULL or trained == AUTO else trained
+            sampling = None
             if options.sampling_topk is not None:
-                wanted.random_words = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
-            wanted.parallel = strategy.kind == PARALLEL
-            if wanted.sentence_rule == AUTO:
-                # Each line needs a translation; --doc-mode full alone would not guarantee that.
-                wanted.sentence_rule = ON if strategy.kind != FULL or trained == AUTO else trained
-            generator = self.task.build_generator([self.model], wanted)
+                sampling = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
+            unk = self.target.unk()
+            generator = make_generator(
+                [self.model],
+                self.sides,
+                Scoring(options.beam, unk, options.lenpen, options.unkpen, sampling=sampling),
+                keeps_sentences=rule == ON,
+                min_len=options.min_len,
+                never=self.never,
+                max_len_a=options.max_len_a,
+                max_len_b=options.max_len_b,
+                nbest=options.nbest,
+                parallel=strategy.kind == PARALLEL,
+            )
             if strategy.definition.by_window:
                 generator = SequentialGenerator(generator, strategy)
             self._generators = {options: generator}
@@ -148,7 +151,7 @@ class Engine:
 
     def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
-        skip = self.task.no_text()
+        skip = self.sides.no_text
         scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos(), skip)
         scores = [*scores[: count - 1], sum(scores[count - 1 :]), *[0.0] * (count - 1 - len(scores))]
         sentences = align_sentences(split_sentences(tokens, self.target, skip), count)

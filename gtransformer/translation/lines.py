@@ -11,9 +11,10 @@ import numpy as np
 
 from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
 from gtransformer.preprocess.bpe import SEPARATOR
-from gtransformer.preprocess.characters import clean_line, is_blank
+from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.preprocess.pieces import SPACE
+from gtransformer.translation.keep import NOTHING, Keep, has_letters
 
 # Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a date.
 LIST_MARK = re.compile(r" *(?:(?:[-*+•>]|#{1,6}|\d{1,3}\)) +)*")
@@ -23,8 +24,9 @@ MOST_LINES = 10_000  # of a window, also of blank lines
 CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
-FEW_UNKNOWN = 5  # a name or an emoji is no reason to doubt a text
-MANY_UNKNOWN = 0.01  # of the tokens
+SIGNS = " !\"#$%&'()*+,-./:;<=>?@[]^_{|}~«»“”„‘’—–…¿¡，。！？；：、（）「」"  # at the ends of a piece
+GAP = "\0"  # in a frame: what the target language has between sentences
+MANY_UNKNOWN = 0.01  # of the tokens; fewer are names and emoji, no reason to doubt the whole text
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -58,8 +60,11 @@ class InputLine:
         text: as it was read.
         position: after the line; for a sentence these are its own numbers, from 1.
         breaks: whether it ends a document (``<d>``, or a blank line of a text that does not begin with ``<d>``).
-        sentences: the sentences to translate: one, several of running text, none of a blank line.
-        mark: blanks and list mark at its beginning, which are not translated.
+        sentences: the sentences to translate: one, several of running text, none of a line without words.
+        frame: what stands before, between (``GAP``) and after their translations: blanks and a list mark; of
+            a line without words all of it.
+        spans: what placeholders stand for in the sentences (``keep``).
+        pieces: the sentences are pieces of one, without the signs at their ends (``in_pieces``).
         tokens: their subwords; a sentence longer than the model's positions is split into several parts.
     """
 
@@ -67,7 +72,9 @@ class InputLine:
     position: TextPosition
     breaks: bool
     sentences: list[str] = field(default_factory=list)
-    mark: str = ""
+    frame: list[str] = field(default_factory=list)
+    spans: list[str] = field(default_factory=list)
+    pieces: bool = False
     tokens: list[list[str]] = field(default_factory=list)
 
     @property
@@ -82,6 +89,7 @@ def read_text(
     split: Callable[[str], list[str]] | None = None,
     longest: int | None = None,
     one_document: bool = False,
+    keep: Keep = NOTHING,
 ) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
 
@@ -94,6 +102,7 @@ def read_text(
         split: function from a line of running text to its sentences; None: a line is a sentence.
         longest: maximum subwords of a sentence; longer ones are split. None: no limit.
         one_document: blank lines do not end a document.
+        keep: replaces what must come back as it is.
     """
     iterator, position = iter(lines), TextPosition(marked=one_document)
     while chunk := list(islice(iterator, CHUNK)):
@@ -104,12 +113,15 @@ def read_text(
             mark, blank = is_document_mark(text), is_blank(clean)
             breaks = mark or (blank and not position.marked)
             position = position.after_break(mark) if breaks else position.after_sentence()
-            read.append(InputLine(text, position, breaks) if breaks or blank else _text_line(text, position, split))
+            if breaks or blank:
+                read.append(InputLine(text, position, breaks))
+            else:
+                read.append(_text_line(text, position, keep, split))
         yield from encoded(read, encode, longest)
 
 
 def documents_to_lines(
-    documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None
+    documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None, keep: Keep = NOTHING
 ) -> Iterator[InputLine]:
     """Yield the lines of documents that are lists: a ``<d>`` before each; a blank sentence does not end a document."""
     position = TextPosition()
@@ -119,25 +131,53 @@ def documents_to_lines(
         for text in document:
             position = position.after_sentence()
             blank = is_blank(clean_line(text))
-            read.append(InputLine(text, position, breaks=False) if blank else _text_line(text, position))
+            read.append(InputLine(text, position, breaks=False) if blank else _text_line(text, position, keep))
         yield from encoded(read, encode, longest)
 
 
-def _text_line(text: str, position: TextPosition, split: Callable[[str], list[str]] | None = None) -> InputLine:
+def _text_line(
+    text: str, position: TextPosition, keep: Keep, split: Callable[[str], list[str]] | None = None
+) -> InputLine:
     """Return a line that is not blank, with its sentences and its list mark."""
     clean = clean_line(text)
-    mark = LIST_MARK.match(clean)[0]
     blanks = " " * (len(text) - len(text.lstrip(" ")))
-    rest = clean[len(mark) :]
-    sentences = split(rest) if split else []
-    return InputLine(text, position, False, sentences or [rest], blanks + mark)
+    if not keep.has_words(clean):
+        return InputLine(text, position, False, frame=[blanks + clean if CONTROL.search(text) else text])
+    mark = LIST_MARK.match(clean)[0]
+    rest, spans = keep.replace(clean[len(mark) :])
+    sentences = (split(rest) if split else []) or [rest]
+    frame = [blanks + mark, *[GAP] * (len(sentences) - 1), ""]
+    line = InputLine(text, position, False, sentences, frame, spans)
+    return in_pieces(line, keep) if spans and not keep.passes else line
+
+
+def in_pieces(line: InputLine, keep: Keep) -> InputLine:
+    """Return a line whose sentences end at the spans that are kept, which become part of its frame."""
+    pieces, frame = [], line.frame[:1]
+    for sentence in line.sentences:
+        frame[-1] += GAP if pieces else ""
+        for number, part in enumerate(keep.parts(sentence, line.spans)):
+            if number % 2 or not has_letters(part):
+                frame[-1] += part
+            else:
+                piece = part.strip(SIGNS)
+                before, _, after = part.partition(piece)
+                frame[-1] += before
+                pieces.append(piece)
+                frame.append(after)
+    return InputLine(line.text, line.position, False, pieces, frame, pieces=True)
 
 
 def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:
     """Yield the lines with their tokens."""
     tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
     for line in lines:
-        line.tokens.extend(part for _ in line.sentences for part in cut(next(tokens), longest))
+        frame = line.frame[:1]
+        for behind in line.frame[1:]:
+            parts = cut(next(tokens), longest)
+            line.tokens.extend(parts)
+            frame += [*[GAP] * (len(parts) - 1), behind]
+        line.frame[:] = frame
         yield line
 
 
@@ -176,8 +216,8 @@ def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: b
 
 @dataclass
 class Remarks:
-    """What a user should know about a translated text: sentences cut in parts, translations that may be incomplete, and
-    words that the model does not know.
+    """What a user should know about a translated text: sentences cut in parts, translations that may be incomplete,
+    kept spans that the model lost, and words that it does not know.
 
     ``known``: the words of the source's dictionary.
     """
@@ -185,19 +225,23 @@ class Remarks:
     known: Container[str]
     cut: list[str] = field(default_factory=list)
     at_limit: list[str] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
     tokens: int = 0
     unknown: int = 0
+    lines_with_unknown: int = 0
     first_unknown: str = ""
 
-    def add(self, line: InputLine, at_limit: bool) -> None:
-        """Count a line; ``at_limit``: its translation reached the length limit."""
+    def add(self, line: InputLine, at_limit: bool, lost: bool) -> None:
+        """Count a line; ``at_limit``: its translation reached the length limit; ``lost``: it lacked a kept span."""
         where = f"sentence {line.position.sentences} of document {line.position.documents}"
         unknown = [token for part in line.tokens for token in part if token not in self.known]
         self.cut += [where] if line.was_cut else []
         self.at_limit += [where] if at_limit else []
+        self.lost += [line.position.lines] if lost else []
         self.tokens += sum(map(len, line.tokens))
         self.unknown += len(unknown)
         if unknown:
+            self.lines_with_unknown += 1
             self.first_unknown = self.first_unknown or f"{unknown[0]!r} in {where}"
 
     def __iter__(self) -> Iterator[str]:
@@ -207,10 +251,14 @@ class Remarks:
         if self.at_limit:
             limit = "a length limit (max-len-a, max-len-b, or the model's positions)"
             yield f"ended by {limit}, perhaps too early: {_named('translation', self.at_limit)}"
-        if self.unknown >= max(FEW_UNKNOWN, MANY_UNKNOWN * self.tokens):
+        if self.lost:
+            lines = ", ".join(map(str, self.lost))
+            yield f"URLs, code or the like were lost; translated again, in pieces between them: line {lines}"
+        if self.unknown:
+            advice = "; check the language and form of the text" if self.unknown > MANY_UNKNOWN * self.tokens else ""
             yield (
-                f"{self.unknown} of {self.tokens} source tokens are unknown to the model (first {self.first_unknown}); "
-                "check the language and form of the text"
+                f"{self.unknown} of {self.tokens} source tokens, in {self.lines_with_unknown} lines, are unknown to "
+                f"the model (first {self.first_unknown}){advice}"
             )
 
 

@@ -2,28 +2,37 @@
 
 ::
 
-    DIR/manifest.json     settings of the text steps, search defaults, where it comes from
-        model.pt          fairseq checkpoint without optimiser state
-        dict.en.txt       dictionaries as fairseq names them, so that DIR is a data directory for fairseq-interactive
+    DIR/config.json       the model's system and options
+        model.safetensors its parameters
+        manifest.json     settings of the text steps, search defaults, where it comes from
+        dict.en.txt       vocabularies as fairseq names them
         dict.de.txt
         sentencepiece.model, or other files that split text, as in a prepared corpus (``preprocess.chain``)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gtransformer.data.dictionaries import Vocabulary
+from gtransformer.data.sides import Sides
 from gtransformer.errors import UserError
-from gtransformer.files import MODEL_FILE, read_json
+from gtransformer.files import read_json, write_json
+from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.saved import save
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.settings import MODEL_KIND
-from gtransformer.search.strategies import FULL, PARALLEL, SEQUENTIAL, SLIDING
+from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SEQUENTIAL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
-MANIFEST, CHECKPOINT = "manifest.json", MODEL_FILE
+MANIFEST = "manifest.json"
 
 
 def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
@@ -38,6 +47,36 @@ def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
         raise UserError(f"{strategy}: the model's instances have no token limit; give --window-tokens W")
 
 
+@contextmanager
+def new_directory(output: Path) -> Iterator[Path]:
+    """Give the folder to write a model directory in; it becomes ``output`` at the end, and is removed on an error.
+
+    Raises UserError if there is something at ``output`` already, but for an empty folder.
+    """
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise UserError(f"{output}: exists already; remove it or give another name")
+    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    work.mkdir(parents=True)
+    try:
+        yield work
+        os.replace(work, output)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def write_model(
+    work: Path, model: DocumentModel, settings: dict[str, Any], search: SearchOptions, origin: dict[str, Any]
+) -> dict[str, Any]:
+    """Write a model and its manifest, which is returned; ``origin``: command, commit, versions and the like."""
+    save(model, work)
+    parameters = sum(parameter.numel() for parameter in model.parameters())  # tied: once
+    kept = {"settings": settings, "search": search.recorded(), "parameters": parameters}
+    manifest = {"kind": MODEL_KIND, **kept, **origin}
+    write_json(work / MANIFEST, manifest)
+    return manifest
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelDirectory:
     """A model directory.
@@ -49,6 +88,7 @@ class ModelDirectory:
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
             None: no such limit.
         parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
+        sentence_rule: that of training, one of ``SENTENCE_RULES``.
         source_prefix, target_prefix: the words that sentences of each side begin with: of models for many languages,
             the language.
     """
@@ -62,6 +102,7 @@ class ModelDirectory:
     max_instance_tokens: int | None = None
     max_sents: int | None = None
     parts: bool = False
+    sentence_rule: str = AUTO
     source_prefix: str | None = None
     target_prefix: str | None = None
 
@@ -73,6 +114,12 @@ class ModelDirectory:
         if manifest.get("kind") != MODEL_KIND:
             raise UserError(f"{path}: no model directory; make one with gtransformer export")
         return cls(path=path, search=SearchOptions(**manifest["search"]), **manifest["settings"])
+
+    @cached_property
+    def sides(self) -> Sides:
+        """The vocabularies."""
+        pair = self.source_lang, self.target_lang
+        return Sides(*(Vocabulary.load(self.path / f"dict.{lang}.txt") for lang in pair), pair, self.langs)
 
 
 class TextChain:

@@ -85,11 +85,6 @@ class SearchOptions:
         """Return the decoding strategy. Raise UserError for an invalid one."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
-    def arguments(self) -> argparse.Namespace:
-        """Return the options for fairseq's generators, without the decoding strategy."""
-        names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
-        return argparse.Namespace(**{name: getattr(self, name) for name in names})
-
     def recorded(self) -> dict[str, Any]:
         """Return them for files, without those that are left open."""
         return {name: value for name, value in asdict(self).items() if value is not None}

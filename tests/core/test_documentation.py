@@ -14,7 +14,7 @@ import pytest
 from fairseq import options
 
 from gtransformer.cli import run
-from gtransformer.cli.commands import COMMANDS
+from gtransformer.cli.commands import COMMANDS, module_of
 from gtransformer.cli.main import find
 from gtransformer.run.recipe import recipe_names
 from tests.core.test_texts import ROOT, shipped
@@ -102,9 +102,9 @@ def parse_command(words: list[str]) -> None:
     """Read the options of a command of this package or of fairseq. SystemExit where they are wrong."""
     if words[0] == "gtransformer" and words[1:] not in (["--help"], ["lab", "--help"]):
         command, rest = find(words[1:])
-        assert command is not None, words
-        module = import_module(f"gtransformer.{command.module}")
-        if command.name == "run":
+        assert command, words
+        module = import_module(f"gtransformer.{module_of(command)}")
+        if command == "run":
             if rest:
                 run.parse(rest)
         elif rest != ["--help"]:

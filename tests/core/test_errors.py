@@ -30,6 +30,7 @@ def test_exit_status_of_commands(capsys):
     assert capsys.readouterr().err == "error: in.txt, line 3: empty; fill it\n"
     with pytest.raises(ZeroDivisionError):
         cli_main(lambda argv: 1 / 0)([])
+    assert "[train]" in explain(ModuleNotFoundError("No module named 'fairseq'", name="fairseq"))
 
 
 COMMAND = """

@@ -38,9 +38,7 @@ def read(tmp_path):
 
 def test_settings(read):
     text = "name: x\nwith-dash: true\nnumbers: [1, 2]\nnames: {a: b, c: }\nfree: {p-q: {r: [1, x]}, lr: 5e-4}\n"
-    assert read(text) == Part(
-        "x", 3, True, None, [1, 2], {"a": "b", "c": None}, {"p-q": {"r": [1, "x"]}, "lr": "5e-4"}
-    )
+    assert read(text) == Part("x", 3, True, None, [1, 2], {"a": "b", "c": None}, {"p-q": {"r": [1, "x"]}, "lr": "5e-4"})
     assert read("name: x\nwith_dash: false\neither: all\nnumbers:\n") == Part("x", 3, False, "all")
 
 

@@ -1,4 +1,4 @@
-"""The rooms of the package: no long file, no circle of imports, arrows one way."""
+"""The parts of the package: no long file, no circle of imports, arrows one way, fairseq in the plugin alone."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ TESTS = Path(__file__).resolve().parents[1]
 LINES = 600
 BASE = {"errors"}
 TEXT = BASE | {"files", "data"}
-FAIRSEQ = BASE | {"compat"}  # before anything of fairseq is used, compat is
-NETWORK = FAIRSEQ | {"modules", "data"}
+NETWORK = BASE | {"modules", "data"}
+PLUGIN = {"compat", "criterions", "optim", "tasks", "plugin"}  # what fairseq sees
 # Which rooms each may import; what runs last stands last. The package itself, which registers with fairseq, may import
 # all of the core.
 ALLOWED = {
     "installation": set(),
+    "provenance": {"installation"},
     "errors": {"installation"},
-    "compat": set(),
     "files": BASE,
     "settings": BASE | {"files"},
     "optional": BASE,
-    "modules": FAIRSEQ,
+    "modules": BASE,
     "data": BASE | {"files", "modules"},
-    "optim": FAIRSEQ,
-    "criterions": NETWORK,
     "preprocess": TEXT | {"optional", "installation"},
-    "models": NETWORK | {"optional"},
+    "models": NETWORK | {"files"},
     "search": NETWORK | {"models"},
-    "tasks": NETWORK | {"files", "installation", "optim", "criterions", "models", "search"},
-    "evaluation": TEXT | {"installation", "preprocess", "tasks", "optional"},
-    "translation": TEXT | {"settings", "preprocess", "models", "search", "tasks"},
-    "run": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation"},
+    "evaluation": TEXT | {"installation", "preprocess", "optional", "models"},
+    "translation": NETWORK | {"files", "preprocess", "models", "search"},
 }
+ALLOWED |= dict.fromkeys(PLUGIN, ALLOWED.keys() | PLUGIN)
+ALLOWED["run"] = TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation", "provenance"}
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it
 ABOVE_ALL = {"gtransformer", "__main__"}
@@ -75,6 +73,19 @@ def test_no_long_file():
 
 def test_no_cycle():
     TopologicalSorter(imports()).prepare()
+
+
+def test_only_the_plugin_and_the_lab_import_fairseq():
+    """Nor hydra, which it brings; omegaconf is for recipes, too, which need it for training."""
+    wrong = []
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] in PLUGIN | {"lab"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            wrong += [f"{path}: {name}" for name in names if name.split(".")[0] in ("fairseq", "fairseq_cli", "hydra")]
+    assert not wrong
 
 
 def test_arrows_point_one_way():

@@ -6,14 +6,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from fairseq.models import register_model
 
 import gtransformer  # noqa: F401  (registers the task, the criterion and the other architectures)
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models import DocumentModel, register
 from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules.reach import in_reading_order
 
 
@@ -38,11 +36,11 @@ class NeighboursConfig(DocumentModelConfig):
     decoder_neighbour_layers: int = option(1, "top decoder layers whose attention sees the sentence before, too")
 
 
-# 3. The attention of each layer, lowest first, and the model's name in fairseq.
+# 3. The attention of each layer, lowest first, and the system's name (--arch neighbours, neighbours_mini, ...).
 SENTENCE, WITH_PREVIOUS = ((BySentence(),),), ((WithPrevious(),),)
 
 
-@register_model("neighbours", dataclass=NeighboursConfig)
+@register("neighbours", NeighboursConfig)
 class NeighboursModel(DocumentModel):
     """The encoder and the lower decoder layers see the current sentence only."""
 
@@ -62,7 +60,3 @@ class NeighboursModel(DocumentModel):
             (AttentionBlock("self_attn", scopes, causal=True), AttentionBlock("encoder_attn", scopes, memory="source"))
             for scopes in [SENTENCE] * (cfg.decoder_layers - top) + [WITH_PREVIOUS] * top
         ]
-
-
-# 4. Its named sizes, neighbours_mini to neighbours_large.
-register_sizes("neighbours", NeighboursModel, NeighboursConfig)

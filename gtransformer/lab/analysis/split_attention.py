@@ -22,14 +22,15 @@ from fairseq.data import Dictionary, ListDataset
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import group_tags, pad_context, tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.entropy import EntropyMeter
 from gtransformer.lab.analysis.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
-from gtransformer.tasks.generation import as_read, check_alone, translates_last_sentence_only
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.search.generator import as_read
+from gtransformer.tasks.generation import check_alone, translates_last_sentence_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask

@@ -28,8 +28,9 @@ from gtransformer.models.gtransformer import GTransformerConfig, GTransformerMod
 from gtransformer.tasks.checkpoints import read_settings, read_state
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.sentence_start import is_own, start_from_sentence_model, words_before_symbols
-from gtransformer.tasks.trained import load_trained, model_options
+from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.translation.precision import model_options
 
 Progress = Callable[[Iterable], Iterable]
 NEUTRAL = "neutral"  # instead of a gate's bias: identity-initialised gates
@@ -75,7 +76,7 @@ def measure(
     start_from_sentence_model(start, None, task)
     for gate in gates:
         torch.manual_seed(seed)
-        model = GTransformerModel.build_model(dataclasses.replace(start, **layers, **_gates(gate)), task)
+        model = GTransformerModel.build(dataclasses.replace(start, **layers, **_gates(gate)), *dictionaries)
         model.load_state_dict(read_state(Path(start.sentence_model))["model"])
         scorer = SentenceScorer(_placed(model.eval(), cpu), *dictionaries, max_tokens)
         costs[gate if isinstance(gate, str) else f"{gate:g}"] = _costs(scorer, whole, progress)

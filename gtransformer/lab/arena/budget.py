@@ -14,10 +14,10 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab.arena.systems import DEFAULT_UPDATES
 from gtransformer.lab.recipes import frequencies
+from gtransformer.optional import import_user_dir
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.trained import import_user_dir
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")

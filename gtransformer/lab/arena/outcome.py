@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve, read_series
@@ -19,6 +18,7 @@ from gtransformer.lab.arena.statistics import DISTANCE_BOTH, accuracies, context
 from gtransformer.lab.arena.table import arena_text
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.lab.records import REFERENCE, Translations, pack, with_interval
+from gtransformer.provenance import provenance
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.translation_doc import GPU_PEAK
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gtransformer.evaluation.metrics import DEFAULT_TITLES as SCORES
-from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
 from gtransformer.lab.arena.statistics import DISTANCE_BOTH, MEAN, error_of
 from gtransformer.lab.items.items import SIDES
 from gtransformer.lab.records import shown_difference, shown_interval
+from gtransformer.provenance import short_commit
 
 ALL_CONTEXT = "all"  # key of the results with all context that a system takes
 SOURCE, TARGET = SIDES

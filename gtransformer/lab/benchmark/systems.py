@@ -33,15 +33,16 @@ from gtransformer.lab.benchmark.names import (
     WINDOWS,
 )
 from gtransformer.lab.benchmark.step_costs import StepCosts, measure_machine
-from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window import SENTENCE
 from gtransformer.modules.kernels import quantise
 from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.plugin.models import ARCHITECTURES
+from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
 from gtransformer.search.strategies import FULL, PARALLEL
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import freeze_pretrained
-from gtransformer.tasks.generation import as_read, make_generator
+from gtransformer.tasks.generation import task_generator
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UNLIMITED = 1 << 20
@@ -266,7 +267,7 @@ class System:
         task = TranslationDocTask(cfg, self.dictionary, self.dictionary)
         options = Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED)
         if self.setting.system in BATCHED:
-            return SecondPass(make_generator(task, [self.model], options), self._contexts)
+            return SecondPass(task_generator(task, [self.model], options), self._contexts)
         return task.build_generator([self.model], options)
 
     def _contexts(self, batch: dict) -> Tensor:

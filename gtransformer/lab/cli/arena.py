@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.arena.systems import BASELINE, DEFAULT_UPDATES, FROM_SCRATCH, SIZES, system_names
 from gtransformer.lab.cli.demo_corpus import at_least
+from gtransformer.provenance import device_name
 
 SIZE_HELP = {
     "documents": "demo: training letters; each adds three documents like the set's",

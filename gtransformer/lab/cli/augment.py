@@ -155,7 +155,7 @@ def targets(args: argparse.Namespace, documents: Documents) -> Iterator[list[Pai
     model = load(args)
     engine = model.engine
     (signs,) = model.chain.encode([f"{SEPARATOR} {GAP}"])
-    if not all(sign in engine.source for sign in signs):
+    if not all(sign in engine.source.indices for sign in signs):
         raise UserError(f"{args.model}: its vocabulary lacks {SEPARATOR} or {GAP}; train it on what observe writes")
     engine.never = [index for index, word in enumerate(engine.target.symbols) if not is_plain(word)]
     sources = [[source for source, _ in document] for document in documents for _ in range(args.copies)]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import write_json
 from gtransformer.lab.benchmark.names import (
@@ -25,6 +24,7 @@ from gtransformer.lab.benchmark.names import (
     WINDOWS,
 )
 from gtransformer.lab.cli.demo_corpus import at_least
+from gtransformer.provenance import device_name, provenance
 from gtransformer.search.strategies import FULL, PARALLEL
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.lab.benchmark.measure import alternate, machine, print_status
     from gtransformer.lab.benchmark.report import add_ratios, by_length, length_table, table
     from gtransformer.lab.benchmark.step_costs import cost_table
-    from gtransformer.models.common.architectures import SIZES
+    from gtransformer.plugin.models import SIZES
 
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in ARCH_MODEL_REGISTRY:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import device_name
+from gtransformer.provenance import device_name
 from gtransformer.run.recipe import recipe_names
 
 

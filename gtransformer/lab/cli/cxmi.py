@@ -19,10 +19,10 @@ from tqdm import tqdm
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
     contexts = [0, *sorted(set(args.context)), ALL_CONTEXT]
     scorer, task = load_item_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.batch_sentences or BATCH)
     in_batches = isinstance(scorer, BatchScorer)
-    capacity = capacity_of(task, args.prepared)
+    capacity = capacity_of(task.options.scheme, args.prepared)
     corpus = corpus_instances(task, args.prepared, args.split, capacity)
     began = time.monotonic()
     found = score_contexts(scorer, corpus, contexts, progress)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.demo.shipped import DOCUMENTS, TEST_DOCUMENTS
+from gtransformer.provenance import device_name
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.score import name_systems
 from gtransformer.files import write_json
 from gtransformer.lab.analysis.discourse import MODELS, score_files, table
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

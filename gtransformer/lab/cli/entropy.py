@@ -13,8 +13,8 @@ from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
+from gtransformer.provenance import device_name, provenance
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
+from gtransformer.provenance import device_name, provenance
 
 ROOT = Path(__file__).resolve().parents[3]
 PRECISIONS = {"float32": [], "amp": ["train.amp=true"], "fp16": ["train.fp16=true"]}

@@ -16,11 +16,11 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index, read_side
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import score_translations
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import write_json
+from gtransformer.provenance import provenance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -69,15 +69,15 @@ def choices(args: argparse.Namespace) -> dict:
     from tqdm import tqdm
 
     from gtransformer.evaluation.instances import capacity_of
-    from gtransformer.evaluation.load_model import sentence_encoder
     from gtransformer.lab.items.batch_scores import load_item_scorer
     from gtransformer.lab.items.items import read_items, report, score_items
     from gtransformer.lab.items.split_instances import LAST, corpus_instances, default_placement
+    from gtransformer.plugin.load_model import sentence_encoder
 
     split, items = read_items(args.items)
     scorer, task = load_item_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.batch_sentences)
     placed = args.placed or default_placement(task)
-    capacity = capacity_of(task, args.prepared) if placed == LAST else None
+    capacity = capacity_of(task.options.scheme, args.prepared) if placed == LAST else None
     instances = corpus_instances(task, args.prepared, split, capacity)
     encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target)
     began = time.monotonic()
@@ -97,7 +97,7 @@ def written(args: argparse.Namespace) -> dict:
     instance_index = InstanceIndex.load(find_instance_index(args.prepared, split))
     references = read_side(args.prepared, instance_index, instance_index.target_lang)
     evaluation = score_translations(args.prepared, split, args.hypotheses, metrics=(), alignment=args.align)
-    outcomes = judge(items, evaluation.scores["raw"].documents, references)
+    outcomes = judge(items, evaluation.scores["raw"].segments.text, references)
     return {"split": split, "counts": evaluation.counts, **written_report(items, outcomes)}
 
 

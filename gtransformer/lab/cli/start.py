@@ -14,10 +14,10 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_instance_index
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
-from gtransformer.files import MODEL_FILE, check_output, sha256, write_json
+from gtransformer.files import PARAMETERS, check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
+from gtransformer.provenance import device_name, provenance
 
 GATES = ["neutral", 3.0, "paper"]
 
@@ -72,20 +72,20 @@ def main(argv: list[str] | None = None) -> None:
 
     from gtransformer.lab.analysis.start import measure
 
-    if args.sentence_model.is_dir():  # a model directory
-        args.sentence_model /= MODEL_FILE
+    model = args.sentence_model
+    file = model / PARAMETERS if model.is_dir() else model
     if args.output:
-        check_output(args.output, [args.sentence_model])
+        check_output(args.output, [file])
     check_counts(args, "instances", "max_tokens")
     find_instance_index(args.prepared, args.split)
     began = time.monotonic()
     found = measure(
-        args.prepared, args.sentence_model, args.split, args.gates, args.context_layers, args.instances, args.seed,
+        args.prepared, model, args.split, args.gates, args.context_layers, args.instances, args.seed,
         args.max_tokens, args.cpu, lambda batches: progress(batches, "batches"),
     )  # fmt: skip
     print(table(found))
     if args.output:
-        result = {"version": 1, "checkpoint_sha256": sha256(args.sentence_model), **found}
+        result = {"version": 1, "checkpoint_sha256": sha256(file), **found}
         result |= {"seconds": round(time.monotonic() - began, 2), "device": device_name()}
         write_json(args.output, result | provenance("lab start", argv))
         print(f"\nresults: {args.output}")

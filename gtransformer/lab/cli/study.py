@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
-from gtransformer.evaluation.provenance import device_name
 from gtransformer.preprocess.parallel import available_cores
+from gtransformer.provenance import device_name
 from gtransformer.run.recipe import load_recipe
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError, check_counts
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER, reference_option
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, write_json
@@ -30,6 +29,7 @@ from gtransformer.lab.planner import (
 from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
 from gtransformer.lab.recipes import max_sentences
 from gtransformer.preprocess.parallel import available_cores
+from gtransformer.provenance import provenance
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Recipe
 

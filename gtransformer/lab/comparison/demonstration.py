@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from gtransformer.errors import UserError, check_counts
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, read_json, write_json
@@ -25,6 +24,7 @@ from gtransformer.lab.recipes import call_command
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
+from gtransformer.provenance import device_name, provenance
 from gtransformer.run.paths import runs_directory
 from gtransformer.run.recipe import Recipe, load_recipe
 

@@ -12,8 +12,8 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
-from gtransformer.evaluation.load_model import load_model, load_scorer
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows
+from gtransformer.plugin.load_model import load_model, load_scorer
 from gtransformer.tasks.options import BATCH, wants_document
 
 
@@ -50,7 +50,7 @@ class BatchScorer(SentenceScorer):
         device, (before, after) = next(self.model.parameters()).device, self.layouts
         encoder, decoder = self.model.encoder, self.model.decoder
         rows = [*requests[0].before, requests[0]]
-        sources = [before.source(one.source) for one in rows]
+        sources = [before.document(one.source)[0] for one in rows]
         encoder_out = encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),

@@ -14,17 +14,17 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import accuracy, is_solved, ties
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.sentence_scores import Progress, SentenceScorer, TokenLists, silent
 from gtransformer.files import read_json
 from gtransformer.lab.items.batch_scores import BatchRequest, BatchScorer
+from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.preprocess.characters import clean_line
 
 SIDES = ("distance_source", "distance_target")  # to the nearest sentence of a side that discloses the answer
 OPTIONAL = (*SIDES, "group")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -61,6 +61,7 @@ class Item:
         """Return the item's name, for messages."""
         return f"contrastive item {self.id} (sentence {self.sentence} of document {self.document})"
 
+
 @dataclass(frozen=True)
 class ItemScores:
     """Log probabilities of an item's right and wrong translations."""
@@ -74,11 +75,16 @@ class ItemScores:
         """See ``Item.dependent``."""
         return self.item.dependent
 
+    @property
+    def solved(self) -> bool:
+        """Whether the right translation is strictly better than all wrong ones."""
+        return self.correct > max(self.wrong)
+
     def to_json(self) -> dict[str, Any]:
         """Return the item and its scores as a JSON object."""
         given = [key for key in OPTIONAL if getattr(self.item, key) is not None]
         shown = {key: getattr(self.item, key) for key in ("id", "phenomenon", "detail", "distance", *given)}
-        return {**shown, "correct": self.correct, "wrong": list(self.wrong), "solved": is_solved(self)}
+        return {**shown, "correct": self.correct, "wrong": list(self.wrong), "solved": self.solved}
 
 
 def check_right_translation(item: Item, reference: str | None) -> None:
@@ -87,7 +93,6 @@ def check_right_translation(item: Item, reference: str | None) -> None:
         raise UserError(
             f"{item.name}: its right translation {item.correct!r} is not the reference; use the items of the corpus"
         )
-
 
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
@@ -181,8 +186,7 @@ def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
     If all items distinguish the sides, the report is also by source distance and by target distance.
     """
     kinds = {name: lambda score, key=key: key(score.item) for name, key in kinds_of([s.item for s in scores]).items()}
-    distances = [name for name in kinds if name != "phenomenon"]
-    return accuracy_report(scores, accuracy, "phenomenon", kinds, distances) | ties(scores)
+    return accuracy_report(scores, kinds)
 
 
 def kinds_of(items: Sequence[Item]) -> dict[str, Callable[[Item], Any]]:

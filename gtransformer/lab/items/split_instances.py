@@ -10,11 +10,11 @@ from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor
 
 from gtransformer.data.instances import STORED
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.sentence_scores import TokenLists
+from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.loading import Loader, regrouped
 from gtransformer.tasks.options import Options

@@ -88,9 +88,8 @@ def written_report(items: Sequence[Item], outcomes: Sequence[str]) -> dict[str, 
         }
 
     kinds = {name: lambda pair, key=key: key(pair[0]) for name, key in kinds_of(items).items()}
-    distances = [name for name in kinds if name != "phenomenon"]
     pairs = list(zip(items, outcomes, strict=True))
-    found = accuracy_report(pairs, accuracy, "phenomenon", kinds, distances)
+    found = accuracy_report(pairs, kinds, accuracy)
     shown = [
         {"phenomenon": item.phenomenon, "distance": item.distance, "group": item.dependent}
         | {side: getattr(item, side) for side in SIDES if getattr(item, side) is not None}

@@ -16,10 +16,10 @@ import torch
 
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.metrics import ALIGNED
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.lab.recipes import call_command
+from gtransformer.provenance import device_name, provenance
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import Run

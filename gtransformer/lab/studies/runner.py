@@ -14,7 +14,6 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import RAW as TEXT
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
@@ -28,6 +27,7 @@ from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_stu
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
 from gtransformer.modules.processor import trains_faster_in_bfloat16
+from gtransformer.provenance import device_name, provenance
 from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import load_recipe

@@ -50,8 +50,8 @@ class FlatBatchAttention(nn.Module):
         super().__init__()
         self.attention = attention_of(cfg, side)
         channels = self.attention.out_proj.out_features
-        self.gate = None if str(cfg.context_gate) == IDENTITY else Linear(channels, channels)
-        self.threshold = cfg.gate_threshold if str(cfg.context_gate) == DISCRETE else None
+        self.gate = None if cfg.context_gate == IDENTITY else Linear(channels, channels)
+        self.threshold = cfg.gate_threshold if cfg.context_gate == DISCRETE else None
 
     def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
         """Compute x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.

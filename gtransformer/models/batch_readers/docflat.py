@@ -6,12 +6,10 @@ consecutive sentences of a document, ``--batch-order document``.
 
 from dataclasses import dataclass, replace
 
-from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
 from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import (
     CONTINUOUS,
@@ -21,11 +19,10 @@ from gtransformer.models.batch_readers.attention import (
     FlatBatchAttention,
 )
 from gtransformer.models.batch_readers.step import BatchKeys
-from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.model import Needs
+from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
@@ -36,14 +33,15 @@ THRESHOLD = 0.5
 WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class BatchAttentionConfig(DocumentModelConfig):
     """A Transformer over pseudo-documents that reads the batch before its first layers."""
 
-    batch_attention_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, f"{WHERE} (Table 3)")
-    sentence_numbers: ChoiceEnum(SWITCH) = option(
-        ON, "on: each sentence begins with its number in the document instead of <s>"
+    batch_attention_in: str = option(BOTH_SIDES, f"{WHERE} (Table 3)", SIDES)
+    sentence_numbers: str = option(
+        ON,
+        "on: each sentence begins with its number in the document instead of <s>",
+        SWITCH,
     )
 
 
@@ -51,10 +49,11 @@ class BatchAttentionConfig(DocumentModelConfig):
 class DocFlatConfig(BatchAttentionConfig):
     """Flat-batch attention; defaults are the paper's DocFlat C."""
 
-    context_gate: ChoiceEnum(GATES) = option(
+    context_gate: str = option(
         CONTINUOUS,
         "how the result of batch attention is added. continuous: by a gate (DocFlat C); discrete: by a gate of 0 or 1 "
         "(D); identity: as it is (I)",
+        GATES,
     )
     gate_threshold: float = option(THRESHOLD, "gamma: where discrete gates open")
 
@@ -63,8 +62,10 @@ class DocFlatConfig(BatchAttentionConfig):
 class AbdConfig(BatchAttentionConfig):
     """Attention between datapoints, by default only in the encoder."""
 
-    batch_attention_in: ChoiceEnum(SIDES) = option(
-        ENCODER, f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted"
+    batch_attention_in: str = option(
+        ENCODER,
+        f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted",
+        SIDES,
     )
 
 
@@ -83,15 +84,15 @@ class BatchFront(nn.Module):
         super().__init__()
         channels = getattr(cfg, f"{side}_embed_dim")
         across = FlatBatchAttention if hasattr(cfg, "context_gate") else AttentionBetweenInstances
-        self.numbers = SentenceNumbers(channels) if str(cfg.sentence_numbers) == ON else None
-        self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH_SIDES) else None
+        self.numbers = SentenceNumbers(channels) if cfg.sentence_numbers == ON else None
+        self.across = across(cfg, side) if cfg.batch_attention_in in (side, BOTH_SIDES) else None
         self.layer_norm = nn.LayerNorm(channels)
 
 
 class FrontEmbedding(BatchReader):
     """A mixin for encoder and decoder; all instances that they receive form the batch."""
 
-    def __init__(self, cfg: BatchAttentionConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+    def __init__(self, cfg: BatchAttentionConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_front = BatchFront(cfg, self.side)
 
@@ -100,7 +101,7 @@ class FrontEmbedding(BatchReader):
         front, x = self.batch_front, self.numbered(tokens, layout, per_document)
         # What decoding begins with is local context, which does not read the batch.
         if front.across is not None and (layout.whole or layout.batch_keys is not None):
-            x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
+            x = front.across(x, layout, self.cfg.group_attention, self.side == "decoder")
         return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
 
     def numbered(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
@@ -179,16 +180,16 @@ class BatchAttentionModel(InstanceTransformerModel):
     @classmethod
     def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
         """Require the batch on the sides that attend to it."""
-        where = str(cfg.batch_attention_in)
+        where = cfg.batch_attention_in
         return Needs(
             batch=where != NONE,
             sources=where in (ENCODER, BOTH_SIDES),
             targets=where in (DECODER, BOTH_SIDES),
-            numbers=str(cfg.sentence_numbers) == ON,
+            numbers=cfg.sentence_numbers == ON,
         )
 
 
-@register_model(DOCFLAT, dataclass=DocFlatConfig)
+@register(DOCFLAT, DocFlatConfig)
 class DocFlatModel(BatchAttentionModel):
     """Flat-batch attention with a gate."""
 
@@ -199,7 +200,7 @@ class DocFlatModel(BatchAttentionModel):
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
 
 
-@register_model(ABD, dataclass=AbdConfig)
+@register(ABD, AbdConfig)
 class AbdModel(BatchAttentionModel):
     """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
 
@@ -208,7 +209,3 @@ class AbdModel(BatchAttentionModel):
         """Require, in the decoder, also tokens that are to be predicted: a mean contains a whole target (Eq. 11)."""
         needs = super().needs_of(cfg)
         return replace(needs, contexts=True, future=needs.targets)
-
-
-register_sizes(DOCFLAT, DocFlatModel, DocFlatConfig)
-register_sizes(ABD, AbdModel, AbdConfig)

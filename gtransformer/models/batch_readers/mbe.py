@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
 from torch import Tensor, nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers.attention import BatchReader, mean_by_batch, mean_by_document
-from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack
-from gtransformer.models.common.model import Needs
+from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
@@ -28,12 +25,11 @@ from gtransformer.modules.ragged import Memory, Ragged, on_device
 ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class MbeConfig(DocumentModelConfig):
     """A Transformer, and which of its sides see the vector of the batch."""
 
-    batch_vector_in: ChoiceEnum(SIDES) = option(BOTH_SIDES, "which sides see the vector of the batch")
+    batch_vector_in: str = option(BOTH_SIDES, "which sides see the vector of the batch", SIDES)
     doc_encoder_layer_norm: bool = option(
         False, "layer norm over the encoder's words and vector, before its layers, as in the authors' scripts"
     )
@@ -67,7 +63,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
     the vector.
     """
 
-    def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+    def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector = BatchVector(cfg)
         self.batch_vector_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.doc_encoder_layer_norm else None
@@ -89,7 +85,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
             vectors = self.batch_vector(x, layout)
             if last_instances:
                 src_tokens, layout, x, vectors = self.last_of_each(src_tokens, layout, x, vectors)
-            if str(self.cfg.batch_vector_in) != DECODER:
+            if self.cfg.batch_vector_in != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
                 layout, shorter = self.layout(src_tokens), layout
                 x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
@@ -106,12 +102,12 @@ class VectorDecoder(DocumentDecoder):
 
     caches = False
 
-    def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+    def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        if str(self.cfg.batch_vector_in) == ENCODER:
+        if self.cfg.batch_vector_in == ENCODER:
             return super().extract_ragged(prev_output_tokens, layout, memory)
         x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
         before = prev_output_tokens.new_full((len(prev_output_tokens), 1), self.bos)
@@ -126,7 +122,7 @@ class VectorDecoder(DocumentDecoder):
         return layout.pack(longer.pad(x)[:, 1:])
 
 
-@register_model(NAME, dataclass=MbeConfig)
+@register(NAME, MbeConfig)
 class MbeModel(InstanceTransformerModel):
     """A Transformer with the vector of the batch as one more token on either side."""
 
@@ -140,7 +136,7 @@ class MbeModel(InstanceTransformerModel):
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:
         """Raise UserError for sides of different width, which cannot share a vector, and a norm without a vector."""
-        given = str(cfg.batch_vector_in)
+        given = cfg.batch_vector_in
         if given == ENCODER and cfg.doc_decoder_layer_norm:
             raise UserError(
                 "--doc-decoder-layer-norm: with --batch-vector-in encoder the decoder has no vector; leave it out"
@@ -150,6 +146,3 @@ class MbeModel(InstanceTransformerModel):
                 f"--batch-vector-in {given} needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} "
                 f"and --decoder-embed-dim {cfg.decoder_embed_dim}"
             )
-
-
-register_sizes(NAME, MbeModel, MbeConfig)

@@ -1,14 +1,11 @@
 """Options of every document model of this package; names are fairseq's and the authors' release's."""
 
-import copy
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.utils import get_activation_fn, get_available_activation_fns
-from omegaconf import II, OmegaConf, open_dict
-from torch import Tensor
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
 from torch.nn import functional
 
 from gtransformer.modules.positions import FAIRSEQ, SINUSOIDS
@@ -17,37 +14,27 @@ GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
 BOTH_MARKS, END_MARK, START_MARK = SENTENCE_MARKS = ("both", "end", "start")
-# What fairseq lacks, and what it computes in float32 even of float64.
-OWN_ACTIVATIONS = {"swish": functional.silu, "gelu": functional.gelu}
-ACTIVATIONS = tuple(dict.fromkeys((*get_available_activation_fns(), *OWN_ACTIVATIONS)))
+ACTIVATIONS = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_accurate": partial(functional.gelu, approximate="tanh"),
+    "tanh": torch.tanh,
+    "swish": functional.silu,
+}
 ON, OFF = SWITCH = ("on", "off")
+UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 
 
-def option(default, help: str):
-    """Return a dataclass field with the help text that fairseq shows on the command line."""
-    return field(default=default, metadata={"help": help})
+def option(default, help: str, choices=None):
+    """Return a dataclass field with the help text and the choices that fairseq's command line shows."""
+    return field(default=default, metadata={"help": help, "choices": choices})
 
 
-def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """Return the activation of a name of ``ACTIVATIONS``."""
-    return OWN_ACTIVATIONS.get(name) or get_activation_fn(name)
-
-
-def with_options(cfg, **values):
-    """Return a copy of a configuration with other values of some options."""
-    changed = copy.deepcopy(cfg)
-    with open_dict(changed) if OmegaConf.is_config(changed) else nullcontext():
-        for name, value in values.items():
-            setattr(changed, name, value)
-    return changed
-
-
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
-class DocumentModelConfig(FairseqDataclass):
+class DocumentModelConfig:
     """The structure of a Transformer; sizes default to the base model of Bao et al. (2021), section 2."""
 
-    activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation in the feed-forward blocks")
+    activation_fn: str = option("relu", "activation in the feed-forward blocks", tuple(ACTIVATIONS))
     dropout: float = option(0.1, "dropout probability")
     attention_dropout: float = option(0.0, "dropout probability for attention weights")
     activation_dropout: float = option(0.0, "dropout probability after the activation in feed-forward blocks")
@@ -71,20 +58,24 @@ class DocumentModelConfig(FairseqDataclass):
     no_scale_embedding: bool = option(False, "do not scale token embeddings by the root of the model dimension")
     layernorm_embedding: bool = option(False, "layer norm on the embeddings")
     layer_norm_eps: float = option(1e-5, "epsilon of the layer norms; Marian's is 1e-6")
-    sinusoids: ChoiceEnum(SINUSOIDS) = option(
+    sinusoids: str = option(
         FAIRSEQ,
         "which sinusoidal positions: fairseq's, from 2; Marian's, from 0; or those that Hugging Face has for Marian",
+        SINUSOIDS,
     )
     output_bias: bool = option(False, "the output layer has a bias, as Marian's has")
-    group_attention: ChoiceEnum(GROUP_ATTENTION_ENGINES) = option(
-        "packed", "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)"
+    group_attention: str = option(
+        "packed",
+        "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)",
+        GROUP_ATTENTION_ENGINES,
     )
     checkpoint_activations: bool = option(False, "recompute activations in the backward pass to save memory")
-    autocast: ChoiceEnum(AUTOCAST) = option(
+    autocast: str = option(
         "none",
         "compute matrix products in this precision; parameters and residual states stay in float32 (CPU and GPU; "
         "fairseq's --bf16 is for TPUs); bfloat16 is faster on CPUs with AVX512-BF16 or AMX; float16 is for translation "
         "only: training in it needs the loss scaling of fairseq's --fp16",
+        AUTOCAST,
     )
     load_partial: bool = option(
         False,
@@ -92,12 +83,14 @@ class DocumentModelConfig(FairseqDataclass):
         "--doc-mode full, mBART): its attention becomes that of this model (of G-Transformer group attention); its "
         "missing parameters, such as global attention and gates, start from random values",
     )
-    marks_loss: ChoiceEnum(SWITCH) = option(
+    marks_loss: str = option(
         ON,
         "off: <s> between sentences and the language symbol do not count in the loss. They have no alternative in "
         "translations with the source's sentences (--sentence-rule). A sentence model has never predicted <s>: "
         "learning this would dominate the first updates (set by --sentence-model)",
+        SWITCH,
     )
-    doc_mode: str = II("task.doc_mode")
-    max_source_positions: int = II("task.max_source_positions")
-    max_target_positions: int = II("task.max_target_positions")
+    # In fairseq these are options of the task.
+    doc_mode: str = "partial"
+    max_source_positions: int = UNLIMITED_POSITIONS
+    max_target_positions: int = UNLIMITED_POSITIONS

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
@@ -23,7 +22,7 @@ from gtransformer.modules.ragged import Memory, Ragged
 STATE = "document_state"  # its key in fairseq's dictionary
 
 
-class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
+class DocumentDecoder(DocumentEmbedding):
     """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
     Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every hypothesis. So a
@@ -40,7 +39,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def __init__(
         self,
         cfg: DocumentModelConfig,
-        dictionary: Dictionary,
+        dictionary: Vocabulary,
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):

@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor, nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, DocumentModelConfig
+from gtransformer.models.common.config import BOTH_MARKS, DOCUMENT, SENTENCE, UNLIMITED_POSITIONS, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged, on_device
 
-UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
 
 
@@ -38,11 +37,12 @@ class DocumentEmbedding(LayerStack):
     def __init__(
         self,
         cfg: DocumentModelConfig,
-        dictionary: Dictionary,
+        dictionary: Vocabulary,
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
-        super().__init__(dictionary)
+        super().__init__()
+        self.dictionary = dictionary
         channels = embed_tokens.embedding_dim
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
         self.marks = str(getattr(cfg, "sentence_marks", BOTH_MARKS))  # what layers see of ``<s>`` and ``</s>``

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fairseq.models import FairseqEncoder
 from torch import Tensor
 
 from gtransformer.models.common.config import BOTH_MARKS
@@ -10,7 +9,7 @@ from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.ragged import Memory, Ragged
 
 
-class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
+class DocumentEncoder(DocumentEmbedding):
     """Encoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2)."""
 
     side = "encoder"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
-from gtransformer.models.common.config import DocumentModelConfig, activation_function
+from gtransformer.models.common.config import ACTIVATIONS, DocumentModelConfig
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
 from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.ragged import Memory, Ragged, on_device
@@ -78,7 +78,7 @@ class Layer(nn.Module):
         channels, ffn_channels = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_ffn_embed_dim")
         self.norm_before = getattr(cfg, f"{side}_normalize_before")
         self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
-        self.activation = activation_function(str(cfg.activation_fn))
+        self.activation = ACTIVATIONS[cfg.activation_fn]
         self.fc1 = Linear(channels, ffn_channels)
         self.fc2 = Linear(ffn_channels, channels)
         self.final_layer_norm = nn.LayerNorm(channels, cfg.layer_norm_eps)

@@ -1,15 +1,14 @@
-"""The base of all document models in fairseq: encoder and decoder over whole documents."""
+"""The base of all document models, encoder and decoder over whole documents, and the table of the systems."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoderDecoderModel
-from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import OFF, DocumentModelConfig
@@ -46,18 +45,36 @@ def needs_of(model: nn.Module) -> Needs:
     return getattr(model, "needs", Needs())
 
 
-class DocumentModel(FairseqEncoderDecoderModel):
+def prefix_of(model: nn.Module, dictionary: Vocabulary) -> int | None:
+    """Return the index of the word that a model's target sentences begin with; None if there is none.
+
+    Raises UserError if the dictionary lacks it.
+    """
+    word = getattr(getattr(model, "cfg", None), "target_prefix", None)
+    index = None if word is None else dictionary.index(word)
+    if index == dictionary.unk():
+        raise UserError(f"--target-prefix {word}: the target dictionary lacks it; prepare the data with the model's")
+    return index
+
+
+class DocumentModel(nn.Module):
     """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
 
-    ``needs`` are its requirements for batches.
+    Attributes:
+        system, config_class: its name and its dataclass of options, set by ``register``.
+        has_sizes: whether it has the sizes of all systems (mini to large) on fairseq's command line.
+        needs: its requirements for batches.
     """
 
+    system: str
+    config_class: type[DocumentModelConfig]
+    has_sizes = True
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
-        super().__init__(encoder, decoder)
-        self.cfg = cfg
+        nn.Module.__init__(self)  # in fairseq it has a second base class
+        self.encoder, self.decoder, self.cfg = encoder, decoder, cfg
         self.needs = self.needs_of(cfg)
 
     @classmethod
@@ -66,15 +83,15 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return Needs()
 
     @classmethod
-    def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
-        """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
-        check_task(task)
+    def build(cls, cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary) -> DocumentModel:
+        """Build from a configuration and the vocabularies of both sides; UserError on a bad combination."""
         cls.check(cfg)
-        check_sharing(cfg, task.source_dictionary, task.target_dictionary)
-        source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
+        check_sharing(cfg, source, target)
+        words = make_embedding(source, cfg.encoder_embed_dim)
+        target_words = words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
         own = cls.encoder_config(cfg)
-        encoder = cls.encoder_class(own, task.source_dictionary, source, cls.encoder_blocks(own))
-        decoder = cls.decoder_class(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg))
+        encoder = cls.encoder_class(own, source, words, cls.encoder_blocks(own))
+        decoder = cls.decoder_class(cfg, target, target_words, cls.decoder_blocks(cfg))
         return cls(cfg, encoder, decoder)
 
     @classmethod
@@ -118,15 +135,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
 
-    def prepare_for_inference_(self, cfg) -> None:
-        """Pack weights for decoding once (called by fairseq-generate and fairseq-interactive)."""
-        super().prepare_for_inference_(cfg)
-        self.decoder.hold_weights()
-
     @property
     def leaves_unpredicted_out(self) -> bool:
         """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
-        return self.decoder.predicts_some or str(self.cfg.marks_loss) == OFF
+        return self.decoder.predicts_some or self.cfg.marks_loss == OFF
 
     def is_pretrained(self, name: str) -> bool:
         """Return whether a pretrained model has this parameter; others start from random values and learn as new.
@@ -143,11 +155,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Return a complete state of this model with a Transformer's parameters."""
         return from_transformer(state, self)
 
-    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg=None, args=None):
-        """Load as fairseq does; with ``--load-partial``, also parameters of a Transformer (see ``pretrained``)."""
+    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, **more):
+        """Load as PyTorch (in fairseq, as fairseq) does; with ``--load-partial``, also parameters of a Transformer."""
         if self.cfg.load_partial or getattr(self.cfg, "load_partial_global_from_local", False):
             state_dict = self.from_transformer(state_dict)
-        return super().load_state_dict(state_dict, strict, model_cfg, args)
+        return super().load_state_dict(state_dict, strict, **more)
 
     def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
         """Return (log) probabilities in float32 (float64 stays), whatever the model's precision."""
@@ -157,20 +169,24 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return normalise(logits, dim=-1, dtype=dtype)
 
 
-def check_task(task: object) -> None:
-    """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary tokens."""
-    if isinstance(task, FairseqTask) and not hasattr(task, "language_symbols"):
-        name = str(getattr(task.cfg, "_name", None) or getattr(task.cfg, "task", None) or type(task).__name__)
-        raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
+SYSTEMS: dict[str, type[DocumentModel]] = {}
+on_registration: list[Callable[[type[DocumentModel]], None]] = []  # called with every further system
 
 
-def make_embeddings(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> tuple[nn.Embedding, ...]:
-    """Make the token embeddings of encoder and decoder; one and the same if all embeddings are shared."""
-    own = make_embedding(source, cfg.encoder_embed_dim)
-    return own, own if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
+def register(name: str, config: type[DocumentModelConfig]) -> Callable[[type[DocumentModel]], type[DocumentModel]]:
+    """Add a class to ``SYSTEMS`` (a decorator); ``config`` is the dataclass of its options."""
+
+    def add(model: type[DocumentModel]) -> type[DocumentModel]:
+        model.system, model.config_class = name, config
+        SYSTEMS[name] = model
+        for call in on_registration:
+            call(model)
+        return model
+
+    return add
 
 
-def make_embedding(dictionary, channels: int) -> nn.Embedding:
+def make_embedding(dictionary: Vocabulary, channels: int) -> nn.Embedding:
     """Make a (vocabulary, channels) normal embedding of variance 1 / channels, zero at padding."""
     embedding = nn.Embedding(len(dictionary), channels, dictionary.pad())
     nn.init.normal_(embedding.weight, std=channels**-0.5)
@@ -178,7 +194,7 @@ def make_embedding(dictionary, channels: int) -> nn.Embedding:
     return embedding
 
 
-def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> None:
+def check_sharing(cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary) -> None:
     """Raise UserError if ``--share-all-embeddings`` is impossible."""
     if cfg.share_all_embeddings:
         if source != target:

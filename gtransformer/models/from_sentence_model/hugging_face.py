@@ -1,22 +1,23 @@
 """Folders of Hugging Face's form: Marian (OPUS-MT), M2M-100 and NLLB-200, mBART-50.
 
-Only files are read, so transformers itself is not needed; ``safetensors`` is, for files of that format.
+Only files are read, so transformers itself is not needed.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from gtransformer.data.dictionaries import UNUSED
 from gtransformer.errors import UserError
+from gtransformer.files import read_json
 from gtransformer.models.from_sentence_model.marian import target_token
-from gtransformer.models.from_sentence_model.sentence_model import SentenceModel, Vocabulary
+from gtransformer.models.from_sentence_model.sentence_model import ModelVocabulary, SentenceModel
 
 MARIAN, M2M, MBART = "marian", "m2m_100", "mbart"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish", "gelu_new": "gelu_accurate"}
@@ -33,7 +34,7 @@ def read_hugging_face(
     folder: Path, source_lang: str, target_lang: str, pieces_of: Callable[[Path], list[str]]
 ) -> SentenceModel:
     """Read a folder with config.json, parameters and tokeniser; arguments and errors as of ``read_sentence_model``."""
-    config = read_json_file(folder / "config.json")
+    config = read_json(folder / "config.json")
     kind = config.get("model_type")
     if kind not in (MARIAN, M2M, MBART):
         raise UserError(
@@ -68,24 +69,19 @@ def read_hugging_face(
     return SentenceModel(f"Hugging Face {kind}", structure, layers, source, target, tables, bias, first, files)
 
 
-def read_json_file(path: Path) -> dict[str, Any]:
-    """Return an object of a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 def _if_there(path: Path) -> dict[str, Any]:
     """Return an object of a JSON file; empty if there is no such file."""
-    return read_json_file(path) if path.is_file() else {}
+    return read_json(path) if path.is_file() else {}
 
 
 def read_parameters(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the parameters by Hugging Face's names, and their files: safetensors, or PyTorch's by its safe loader."""
-    for single, load in (("model.safetensors", _load_safetensors), ("pytorch_model.bin", _load_torch)):
+    for single, load in (("model.safetensors", load_file), ("pytorch_model.bin", _load_torch)):
         index = folder / f"{single}.index.json"
         if (folder / single).is_file():
             files = [folder / single]
         elif index.is_file():
-            files = sorted({folder / name for name in read_json_file(index)["weight_map"].values()})
+            files = sorted({folder / name for name in read_json(index)["weight_map"].values()})
         else:
             continue
         state: dict[str, Tensor] = {}
@@ -114,12 +110,6 @@ def read_tables(
         output = None
     bias = None if bias is None or not bool(bias.any()) else bias.reshape(-1)
     return encoder, decoder, None if output is not None and torch.equal(output, decoder) else output, bias
-
-
-def _load_safetensors(file: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file  # of the extra ``hf``
-
-    return load_file(str(file))
 
 
 def _load_torch(file: Path) -> dict[str, Tensor]:
@@ -162,7 +152,7 @@ def read_structure(folder: Path, config: Mapping[str, Any], kind: str) -> dict[s
 
 def _marian_vocabularies(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
-) -> tuple[Vocabulary, Vocabulary]:
+) -> tuple[ModelVocabulary, ModelVocabulary]:
     """Return the vocabularies: ``vocab.json``, a target file if the sides differ, and two ``.spm`` models."""
     settings = _if_there(folder / TOKENISER)
     if (settings.get("source_lang"), settings.get("target_lang")) == (target_lang, source_lang):
@@ -176,14 +166,14 @@ def _marian_vocabularies(
         rows |= {key: words.index(word) for key, word in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))}
         if not sides and names[0] != names[1]:
             rows["start"] = rows["pad"]  # theirs is a number of the target's, and no source has such a token
-        sides.append(Vocabulary(words, rows, folder / pieces))
+        sides.append(ModelVocabulary(words, rows, folder / pieces))
     sides[0].prefix = target_token(folder, sides[0].words, target_lang)
     return sides[0], sides[1]
 
 
 def _many_languages(
     folder: Path, config: Mapping[str, Any], source_lang: str, target_lang: str, pieces_of: Callable
-) -> tuple[Vocabulary, Vocabulary]:
+) -> tuple[ModelVocabulary, ModelVocabulary]:
     """Return the words of M2M-100 (vocab.json), NLLB-200 and mBART-50 (pieces, one number on), then languages."""
     settings = _if_there(folder / TOKENISER)
     made_by = settings.get("tokenizer_class")
@@ -208,7 +198,7 @@ def _many_languages(
         if lang not in tokens:
             known = ", ".join(sorted(tokens)[:10])
             raise UserError(f"{option} {lang}: {folder} does not know it; give one of {known}, ...")
-        found.append(Vocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
+        found.append(ModelVocabulary([], dict(start=0, pad=1, eos=2, unk=3), pieces, tokens[lang]))
     others = {word for lang, word in tokens.items() if lang not in (source_lang, target_lang)}  # no text has them
     for side in found:
         side.words = [UNUSED.format(row) if word in others else word for row, word in enumerate(words)]
@@ -238,5 +228,5 @@ def _added(folder: Path, behind: int, settings: Mapping[str, Any]) -> dict[int, 
 
 def _numbered(path: Path) -> list[str]:
     """Return the words of a file ``{word: number}`` in the order of the numbers, which leave no gap."""
-    by_number = {number: word for word, number in read_json_file(path).items()}
+    by_number = {number: word for word, number in read_json(path).items()}
     return [by_number[number] for number in range(len(by_number))]

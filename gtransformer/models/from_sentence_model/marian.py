@@ -20,7 +20,7 @@ from torch import Tensor
 
 from gtransformer.data.dictionaries import NEVER
 from gtransformer.errors import UserError
-from gtransformer.models.from_sentence_model.sentence_model import ZERO, SentenceModel, Vocabulary
+from gtransformer.models.from_sentence_model.sentence_model import ZERO, ModelVocabulary, SentenceModel
 
 CONFIG = "special:model.yml"
 FLOAT32, INTGEMM8 = 0x404, 0x4101  # types in the binary format
@@ -263,7 +263,7 @@ def read_vocabularies(
     given: Sequence[Path],
     rows: tuple[int, int],
     target_lang: str,
-) -> tuple[Vocabulary, Vocabulary]:
+) -> tuple[ModelVocabulary, ModelVocabulary]:
     """Return the vocabularies of both sides, from given files or from the model's folder.
 
     A ``.spm`` file numbers its pieces itself. A ``.yml`` file numbers words; ``source.spm`` and ``target.spm`` split
@@ -284,7 +284,7 @@ def read_vocabularies(
                 f"{file}: {len(words)} words, but the model has {rows[number]}; give the vocabulary that belongs to it"
             )
         special = {"start": ZERO, "pad": ZERO, "eos": words.index(EOS), "unk": words.index(UNK)}
-        sides.append(Vocabulary(words, special, pieces))
+        sides.append(ModelVocabulary(words, special, pieces))
     source, target = sides
     source.prefix = target_token(path, source.words, target_lang)
     return source, target

@@ -18,7 +18,7 @@ ZERO = None  # of a special word without an embedding: the vector is zero
 
 
 @dataclass
-class Vocabulary:
+class ModelVocabulary:
     """The words of one side, in the order of the model's rows.
 
     Attributes:
@@ -77,8 +77,8 @@ class SentenceModel:
     kind: str
     structure: dict[str, Any]
     parameters: dict[str, Tensor]
-    source: Vocabulary
-    target: Vocabulary
+    source: ModelVocabulary
+    target: ModelVocabulary
     tables: tuple[Tensor, Tensor, Tensor | None]
     bias: Tensor | None
     first_output: int
@@ -99,8 +99,8 @@ class SentenceModel:
         return found
 
 
-def reordered(table: Tensor, vocabulary: Vocabulary) -> Tensor:
-    """Return the rows (words, channels) in the order of ``Vocabulary.order``, with zeros for ZERO."""
+def reordered(table: Tensor, vocabulary: ModelVocabulary) -> Tensor:
+    """Return the rows (words, channels) in the order of ``ModelVocabulary.order``, with zeros for ZERO."""
     order = vocabulary.order()
     found = table.float().index_select(0, torch.tensor([0 if row is ZERO else row for row in order]))
     found[[number for number, row in enumerate(order) if row is ZERO]] = 0.0

@@ -1,4 +1,4 @@
-"""The G-Transformer (Bao et al. 2021) as a fairseq model, with its named sizes.
+"""The G-Transformer (Bao et al. 2021) as a model.
 
 Attention in a layer is by group, over the document, or both combined (section 4.2). The paper's model has group
 attention on the lower and combined attention on the top layers. With ``--doc-mode full`` all attention is over the
@@ -6,14 +6,10 @@ document. Other combinations are the ablations of its Tables 5 and 6.
 """
 
 from dataclasses import dataclass
-from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import SIZES, both_sides, register, register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence
 from gtransformer.models.common.config import (
     BOTH_MARKS,
@@ -24,7 +20,7 @@ from gtransformer.models.common.config import (
     DocumentModelConfig,
     option,
 )
-from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.common.model import DocumentModel, register
 from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
 
 CONTEXT_ATTENTION = ("combined", "global")
@@ -32,7 +28,6 @@ ATTENTION, SSRU = DECODER_UNITS = ("attention", "ssru")
 ALL_PARAMETERS, NEW, TOP = TRAINED_PARAMETERS = ("all", "new", "top")
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class GTransformerConfig(DocumentModelConfig):
     """A document model, and which of its layers look beyond the sentence."""
@@ -40,10 +35,11 @@ class GTransformerConfig(DocumentModelConfig):
     encoder_ctxlayers: int = option(2, "top encoder layers with combined (group and global) self-attention")
     decoder_ctxlayers: int = option(2, "top decoder layers with combined (group and global) self-attention")
     cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
-    context_attention: ChoiceEnum(CONTEXT_ATTENTION) = option(
+    context_attention: str = option(
         "combined",
         "on the top layers that --*-ctxlayers count: group and global attention, gated (combined), or global attention "
         "alone (Table 6)",
+        CONTEXT_ATTENTION,
     )
     no_language_locality: bool = option(
         False, "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)"
@@ -51,12 +47,13 @@ class GTransformerConfig(DocumentModelConfig):
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
-    positions: ChoiceEnum(POSITION_KINDS) = option(
+    positions: str = option(
         DOCUMENT,
         "document: positions run through the instance, as in the paper; sentence: they restart at each sentence, "
         "and global attention receives the sentences' numbers, which it learns to use",
+        POSITION_KINDS,
     )
-    gate_bias: Optional[float] = option(  # noqa: UP045
+    gate_bias: float | None = option(
         None, "initial bias of gates; the larger, the less of global attention passes (default: 0)"
     )
     neutral_gates: bool = option(
@@ -64,33 +61,35 @@ class GTransformerConfig(DocumentModelConfig):
         "with --load-partial, identity-initialised gates, which change nothing at first: global attention starts at "
         "zero, and group attention is scaled up by the inverse of the gate (with --gate-bias 0 unless given)",
     )
-    sentence_model: Optional[str] = option(  # noqa: UP045
+    sentence_model: str | None = option(
         None,
         "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
         "equal outputs at first: its structure, boundary tokens and vocabulary are used, with --positions sentence "
         "and, unless --gate-bias is given, --neutral-gates (with --doc-mode full, neither, and outputs differ); the "
         "data must have its dictionary",
     )
-    sentence_marks: ChoiceEnum(SENTENCE_MARKS) = option(
+    sentence_marks: str = option(
         BOTH_MARKS,
         "which boundary tokens layers see around each sentence. both: <s> and </s>; end: as in fairseq's task "
         "translation, only </s> on the source side, and </s> instead of <s> before a target sentence; start: as in "
         "Marian, only </s> on the source side, and <s> before a target sentence (set by --sentence-model)",
+        SENTENCE_MARKS,
     )
-    output_words: Optional[int] = option(  # noqa: UP045
+    output_words: int | None = option(
         None,
         "only the first N entries of the dictionary can be predicted: the later ones were added to the sentence "
         "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
     )
-    first_output_word: Optional[int] = option(  # noqa: UP045
+    first_output_word: int | None = option(
         None, "what is in front of this entry of the dictionary cannot be predicted (set by --sentence-model)"
     )
-    decoder_unit: ChoiceEnum(DECODER_UNITS) = option(
+    decoder_unit: str = option(
         ATTENTION,
         "what is in decoder layers for the words of a sentence so far: attention; ssru: the recurrent unit of Marian's "
         "small models (set by --sentence-model)",
+        DECODER_UNITS,
     )
-    target_prefix: Optional[str] = option(  # noqa: UP045
+    target_prefix: str | None = option(
         None,
         "the word that every target sentence begins with, the language's of models for many languages; it is given, as "
         "<s> is (set by --sentence-model)",
@@ -98,11 +97,12 @@ class GTransformerConfig(DocumentModelConfig):
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
-    trained_parameters: ChoiceEnum(TRAINED_PARAMETERS) = option(
+    trained_parameters: str = option(
         ALL_PARAMETERS,
         "what fine-tuning trains; the rest keeps its values, with dropout still on. new: parameters that the "
         "pretrained model does not have: global attention, gates and maps of sentence numbers; top: all of the layers "
         "with new parameters",
+        TRAINED_PARAMETERS,
     )
 
 
@@ -127,19 +127,19 @@ def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
     if cfg.doc_mode == "full" or unbound:
         return [GLOBAL] * layers
     context = getattr(cfg, f"{part}_ctxlayers")
-    return [GROUP] * (layers - context) + [str(cfg.context_attention)] * context
+    return [GROUP] * (layers - context) + [cfg.context_attention] * context
 
 
 def _block(cfg: GTransformerConfig, name: str, kind: str, **more) -> AttentionBlock:
     """Return attention of a kind, with its sentence numbers and initial gate bias."""
-    numbered, bias = str(cfg.positions) == SENTENCE, cfg.gate_bias or 0.0
+    numbered, bias = cfg.positions == SENTENCE, cfg.gate_bias or 0.0
     return AttentionBlock(name, SCOPES[kind], numbered=numbered, gate_bias=bias, **more)
 
 
 DOC_MODES = ("partial", "full")
 
 
-@register_model("gtransformer", dataclass=GTransformerConfig)
+@register("gtransformer", GTransformerConfig)
 class GTransformerModel(DocumentModel):
     """Encoder-decoder over whole documents; ``--doc-mode full`` makes it a plain Transformer over the document."""
 
@@ -162,7 +162,7 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
         """Return self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
-        of_self = {"causal": True, "recurrent": str(cfg.decoder_unit) == SSRU}
+        of_self = {"causal": True, "recurrent": cfg.decoder_unit == SSRU}
         return [
             (_block(cfg, "self_attn", own, **of_self), _block(cfg, "encoder_attn", cross, memory="source"))
             for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
@@ -178,24 +178,3 @@ class GTransformerModel(DocumentModel):
         if self.cfg.neutral_gates:
             make_neutral(found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0)
         return found
-
-
-MBART_LARGE = "gtransformer_mbart_large"
-ARCHITECTURES = {f"gtransformer_{size}": sizes for size, sizes in SIZES.items()}
-ARCHITECTURES[MBART_LARGE] = both_sides(1024, 4096, 12, 16)
-
-# The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its sizes.
-MBART = {
-    "activation_fn": "gelu",
-    "encoder_normalize_before": True,
-    "decoder_normalize_before": True,
-    "encoder_learned_pos": True,
-    "decoder_learned_pos": True,
-    "layernorm_embedding": True,
-    "share_all_embeddings": True,
-    "no_scale_embedding": False,
-    "no_token_positional_embeddings": False,
-}
-
-register_sizes("gtransformer", GTransformerModel, GTransformerConfig)
-register(MBART_LARGE, GTransformerModel, GTransformerConfig, ARCHITECTURES[MBART_LARGE], **MBART)

@@ -11,7 +11,7 @@ from fairseq.logging import metrics
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.data.batch_fields import CONTEXT, without_context_loss
-from tests.support import pad_batch, random_document, tiny_model
+from tests.support import pad_batch, random_document, tiny_model, trainable
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def run(criterion, model, sample):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_equals_fairseqs_criterion(dictionary, sample, smoothing):
-    model = tiny_model(dictionary).double().train()
+    model = trainable(tiny_model(dictionary)).double().train()
     task = Namespace(target_dictionary=dictionary)
     fused = FusedLabelSmoothedCrossEntropy(task, False, smoothing)
     plain = LabelSmoothedCrossEntropyCriterion(task, False, smoothing)
@@ -54,7 +54,7 @@ def test_equals_fairseqs_criterion(dictionary, sample, smoothing):
 
 
 def test_falls_back_where_all_logits_are_needed(dictionary, sample):
-    model = tiny_model(dictionary).eval()
+    model = trainable(tiny_model(dictionary)).eval()
     task = Namespace(target_dictionary=dictionary)
     _, _, logs = FusedLabelSmoothedCrossEntropy(task, False, 0.1, report_accuracy=True)(model, sample)
     assert logs["total"] == sample["ntokens"] and 0 <= logs["n_correct"] <= logs["total"]
@@ -66,7 +66,7 @@ def test_context_does_not_count(dictionary, sample, smoothing):
 
     Of the first document the first two of its sentences are context: 5 + 3 tokens; the second one has no context.
     """
-    model = tiny_model(dictionary).double().train()
+    model = trainable(tiny_model(dictionary)).double().train()
     criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, smoothing)
     whole = sample | {CONTEXT: torch.tensor([8, 0]), "context_total": 8}
     loss, size, logs, gradients = run(criterion, model, without_context_loss(whole, dictionary.pad()))
@@ -91,7 +91,7 @@ def test_context_does_not_count(dictionary, sample, smoothing):
 
 def test_validation_says_what_words_cost(dictionary, sample):
     """The same by hand, <s> and language symbol left out."""
-    model = tiny_model(dictionary).double().eval()
+    model = trainable(tiny_model(dictionary)).double().eval()
     unpredicted = [dictionary.bos(), dictionary.index("[de]")]
     task = Namespace(target_dictionary=dictionary, unpredicted_symbols=unpredicted)
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)

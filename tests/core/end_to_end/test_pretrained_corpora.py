@@ -55,7 +55,7 @@ def check_translation(prepared: Path, checkpoint: Path, raw: Path, folder: Path,
     """An exported model, alone, translates the raw text as fairseq-generate and the score command did."""
     model = folder / "model"
     assert export([str(prepared), str(model), f"--checkpoint={checkpoint}", "--beam=1"]) == 0
-    assert {path.name for path in model.iterdir()} == {"manifest.json", "model.pt", *files}
+    assert {path.name for path in model.iterdir()} == {"config.json", "manifest.json", "model.safetensors", *files}
     shutil.rmtree(prepared)
     checkpoint.unlink()
     text = folder / "translated.txt"

@@ -182,7 +182,7 @@ def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, caps
     model = tmp_path / "model"
     assert export([str(prepared), str(model), f"--checkpoint={last}", "--beam=1"]) == 0
     assert {path.name for path in model.iterdir()} == {
-        "manifest.json", "model.pt", "dict.en.txt", "dict.de.txt", "bpe.codes"
+        "config.json", "manifest.json", "model.safetensors", "dict.en.txt", "dict.de.txt", "bpe.codes"
     }  # fmt: skip
     text = prepared.parent / "concatenated_en2de_test_en.txt"
     assert translate(["--model", str(model), str(text), "-o", str(tmp_path / "out"), "--cpu", "--quiet"]) == 0

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gtransformer.cli.score import main as score
-from gtransformer.tasks.generation import split_sentences
+from gtransformer.data.translations import split_sentences
 from gtransformer.tasks.trained import load_trained
 from tests.core.search.test_sequential import slow_loop
 from tests.saved_model import make_checkpoint
@@ -53,7 +53,7 @@ def test_sequential_is_the_slow_loop(generate, checkpoint, tmp_path):
     task.load_dataset("test")
     ways = [(max(0, i - 1), max(0, i - 1), i, i + 1) for i in range(COUNTS[1])]
     tokens = slow_loop(task.tgt_dict, model, task.dataset("test")[1]["source"].tolist(), ways)
-    assert found[1] == split_sentences(tokens, task.tgt_dict, set(task.language_symbols()))
+    assert found[1] == split_sentences(tokens, task.tgt_dict, {task.tgt_dict.index(f"[{lang}]") for lang in task.langs})
     assert score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
     counts = json.loads((tmp_path / "test.scores.json").read_text())["counts"]
     assert counts["sentences"] == 22 and counts["misaligned_instances"] == 0

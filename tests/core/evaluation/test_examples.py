@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from gtransformer.evaluation.accuracy import Outcome, suite_report
 from gtransformer.evaluation.instances import Capacity
 from gtransformer.evaluation.sentence_scores import SentenceScorer
-from gtransformer.evaluation.suite_files import Example
-from gtransformer.evaluation.suites import ExampleScores, report, score_examples
+from gtransformer.evaluation.suite_files import Item
+from gtransformer.evaluation.suites import score_items
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.core.models.test_document_transformer import beside_model
 
@@ -25,7 +26,7 @@ CAPACITIES = {
 }
 
 
-def made_examples() -> list[Example]:
+def made_examples() -> list[Item]:
     """Sentences of 3 words, five tokens with their marks; wrong candidates of 2, 3 and 5 words."""
     draw = random.Random(5)
     sentence = lambda words=3: " ".join(draw.choices([f"w{i}" for i in range(12)], k=words))  # noqa: E731
@@ -34,7 +35,7 @@ def made_examples() -> list[Example]:
         source = tuple(sentence() for _ in range(before + 1))
         left = [sentence() for _ in range(before)]
         candidates = tuple((*left, sentence(words)) for words in (3, 2, 5, 3))
-        examples.append(Example(number, source, candidates, 0, False))
+        examples.append(Item(number, source, candidates, ""))
     return examples
 
 
@@ -45,21 +46,20 @@ def test_scores_by_hand(dictionary, encode, system, cut):
     capacity, left = CAPACITIES[cut]
     model = make_system(system, dictionary)
     scorer, examples = SentenceScorer(model, dictionary, dictionary, 100), made_examples()
-    found = score_examples(scorer, examples, encode, encode, capacity=capacity)
+    found = score_items(scorer, examples, encode, encode, capacity=capacity)
     for result, example, before in zip(found, examples, left, strict=True):
         own = slice(len(example.source) - 1 - before, None)
         expected = [
             score_by_hand(model, dictionary, encode(example.source[own]), encode(text[own]), before)
             for text in example.candidates
         ]
-        assert list(result.scores) == pytest.approx(expected, abs=1e-9)
-        assert result.context == before
+        assert list(result.detail["scores"]) == pytest.approx(expected, abs=1e-9)
+        assert result.detail["context"] == before
         assert len({round(score, 4) for score in expected}) == 4, "candidates must differ"
     examples = [replace(one, candidates=(*one.candidates, one.candidates[0])) for one in examples]
-    found = score_examples(scorer, examples, encode, encode, capacity=capacity)
-    assert all(result.scores[0] == result.scores[-1] for result in found)
-    total = report(found)
-    assert total["total"]["solved"] == 0 and total["tied"] == len(examples)
+    found = score_items(scorer, examples, encode, encode, capacity=capacity)
+    assert all(result.detail["scores"][0] == result.detail["scores"][-1] for result in found)
+    assert not any(result.solved for result in found)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -68,16 +68,16 @@ def test_whole_candidates_of_more_sentences_than_a_model_takes(dictionary, encod
     model = make_system("transformer", dictionary)
     source = ("w1 w2", "w3 w4 w5", "w6 w7", "w8")
     candidates = (("w2 w1", "w4 w3", "w5 w6", "w9"), ("w2", "w4 w4", "w5 w6 w7", "w9 w9"))
-    example = Example(0, source, candidates, 0, True)
+    example = Item(0, source, candidates, "", whole=True)
     scorer = SentenceScorer(model, dictionary, dictionary)
-    (found,) = score_examples(scorer, [example], encode, encode, capacity=Capacity(most, most))
-    for score, text in zip(found.scores, candidates, strict=True):
+    (found,) = score_items(scorer, [example], encode, encode, capacity=Capacity(most, most))
+    for score, text in zip(found.detail["scores"], candidates, strict=True):
         expected = 0.0
         for end in range(1, len(source) + 1):
             own = slice(max(0, end - most), end)
             expected += score_by_hand(model, dictionary, encode(source[own]), encode(text[own]), min(end, most) - 1)
         assert score == pytest.approx(expected, abs=1e-9)
-    assert found.context == most - 1
+    assert found.detail["context"] == most - 1
 
 
 SOURCE = ("w1 w2", "w3", "w4 w5 w6", "w7")
@@ -98,28 +98,27 @@ def test_scores_are_forced_decodings_of_single_sentences(dictionary, encode, who
         lprobs = model(source, None, torch.tensor([[bos, *words]]))[0].log_softmax(dim=2)[0]
         return sum(float(lprobs[place, token]) for place, token in enumerate([*words, eos]))
 
-    examples = [Example(0, SOURCE, CANDIDATES, 0, whole), Example(1, SOURCE[:1], (("w3",), ("w4 w4",)), 1, whole)]
+    examples = [
+        Item(0, SOURCE, CANDIDATES, "", whole=whole),
+        Item(1, SOURCE[:1], (("w3",), ("w4 w4",)), "", correct=1, whole=whole),
+    ]
     scorer = SentenceScorer(model, dictionary, dictionary)
-    found = score_examples(scorer, examples, encode, encode, capacity=Capacity(3, 1))
+    found = score_items(scorer, examples, encode, encode, capacity=Capacity(3, 1))
     for example, scores in zip(examples, found, strict=True):
-        for text, score in zip(example.candidates, scores.scores, strict=True):
+        for text, score in zip(example.candidates, scores.detail["scores"], strict=True):
             each = [alone(number, sentence) for number, sentence in enumerate(text)]
             assert score == pytest.approx(sum(each) if whole else each[-1], abs=1e-9)
 
 
 def test_report():
-    def made(phenomenon: str, distance: str | None, correct: int, *scores: float) -> ExampleScores:
-        groups = {"phenomenon": phenomenon} | ({"distance": distance} if distance else {})
-        return ExampleScores(Example(0, ("a",), (("b",),) * len(scores), correct, True, groups), scores)
-
-    result = report([
-        made("x", ">3", 1, -2.0, -1.0), made("x", "1", 0, -2.0, -2.0), made("x", "1", 0, -1.0, -2.0, -3.0),
-        made("y", None, 2, -1.0, -1.5, -1.2),
-    ])  # fmt: skip
-    assert (result["total"]["solved"], result["total"]["items"]) == (2, 4), "a tie is not solved"
+    outcomes = [
+        Outcome(Item(0, ("a",), (("b",),), phenomenon, distance), solved, {})
+        for phenomenon, distance, solved in [("x", 5, True), ("x", 1, False), ("x", 1, True), ("y", None, False)]
+    ]
+    result = suite_report(outcomes)
+    assert (result["total"]["solved"], result["total"]["items"]) == (2, 4)
     assert {key: (part["solved"], part["items"]) for key, part in result["by_phenomenon"].items()} == {
         "x": (2, 3), "y": (0, 1),
     }  # fmt: skip
-    assert [(key, part["solved"]) for key, part in result["by_distance"].items()] == [("1", 1), (">3", 1)]
+    assert [(key, part["solved"]) for key, part in result["by_distance"].items()] == [("1", 1), ("4-6", 1)]
     assert result["by_phenomenon_and_distance"]["y"] == {}
-    assert result["total"]["mean_margin"] == pytest.approx((1 + 0 + 1 - 0.2) / 4)

@@ -8,8 +8,8 @@ import pytest
 from sentence_splitter import SentenceSplitter
 
 from gtransformer.cli.generative import main
-from gtransformer.evaluation.generative import contains, judge_lines, last_sentence
-from gtransformer.evaluation.suite_files import read_entries
+from gtransformer.evaluation.generative import contains, is_judged, judge, last_sentence, read_outputs
+from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.files import read_json, write_json
 from tests.support import SHARED
 
@@ -60,21 +60,17 @@ def test_ctxpro(run):
 @pytest.mark.parametrize("form", ["{} {}", "{}<eos> {}"])
 def test_only_the_last_sentence_of_a_line_counts(run, form):
     lines = [form.format("Der da.", "Ja, sie."), form.format("Er kommt.", "Nein."), "Ihnen."]
-    outcomes = run(CTXPRO, "".join(f"{line}\n" for line in lines))[1]["systems"]["out0"]["outcomes"]
+    outcomes = run(CTXPRO, "".join(f"{line}\n" for line in lines))[1]["systems"]["out0"]["items"]
     assert [one["output"] for one in outcomes] == ["Ja, sie.", "Nein.", "Ihnen."]
-    assert [one["right"] for one in outcomes] == [True, False, True]
+    assert [one["solved"] for one in outcomes] == [True, False, True]
 
 
 def test_documents(run):
-    """Of a document the last sentence is judged; the entries may say how many sentences it has."""
+    """Of a document the last sentence is judged."""
     documents = "<d>\nDer da.\nSie\n<d>\nSie\nNein.\n<d>\nIhnen.\n"
-    counted = [{**entry, "scored sentence": last} for entry, last in zip(CTXPRO, (1, 1, 0), strict=True)]
-    for entries in (CTXPRO, counted):
-        outcomes = run(entries, documents)[1]["systems"]["out0"]["outcomes"]
-        assert [one["output"] for one in outcomes] == ["Sie", "Nein.", "Ihnen."]
+    outcomes = run(CTXPRO, documents)[1]["systems"]["out0"]["items"]
+    assert [one["output"] for one in outcomes] == ["Sie", "Nein.", "Ihnen."]
     assert "4 lines or documents" in run(CTXPRO, documents + "<d>\nMehr.\n", status=1)[0]
-    counted[0]["scored sentence"] = 2
-    assert "document 0 has 2 sentences" in run(counted, documents, status=1)[0]
 
 
 def test_contrapro(run):
@@ -82,7 +78,7 @@ def test_contrapro(run):
     known = {"src segment": "It barks.", "src pronoun": "it", "ref pronoun": "er", "ante distance": 1}
     texts = {"ref segment": "Er bellt.", "errors": [{"contrastive": "Es bellt."}]}
     printed, result = run([known | texts] * 2, "<d>\nDer Hund.\nEr bellt.\n<d>\nDas da.\nEs bellt.\n")
-    assert [one["right"] for one in result["systems"]["out0"]["outcomes"]] == [True, False]
+    assert [one["solved"] for one in result["systems"]["out0"]["items"]] == [True, False]
     assert "it:er" in printed and result["reference"]["total"]["accuracy"] == 100
 
 
@@ -92,7 +88,7 @@ def test_the_reference_and_odd_entries(run):
     entries = [entry | {"ref segment": text} for entry, text in zip(CTXPRO, texts, strict=True)]
     entries[1]["expected"] = "-"
     printed, result = run(entries, "Sie.\nEr.\nNein.\n")
-    assert result["left_out"] == [1] and "1 entries without an expected word were left out: 1 ('-')" in printed
+    assert result["left_out"] == [1] and "1 items without an expected word were left out: 1 ('-')" in printed
     assert result["systems"]["out0"]["total"]["solved"] == 1 and result["systems"]["out0"]["total"]["items"] == 2
     assert result["reference"]["total"]["accuracy"] == 100 and "(reference)" in printed
 
@@ -101,15 +97,16 @@ def test_the_reference_and_odd_entries(run):
 @pytest.mark.parametrize("name", ["auxiliary.en-pt.dev", "formality.en-de.devtest"])
 def test_verdicts_equal_the_official_ones(name, tmp_path):
     """Lines with context, made of the references: those of the antecedent, or of the item before, and its own."""
-    entries, odd = read_entries(DATA / f"{name}.json.xz")
-    entries, lang = entries[:1000], name.split(".")[1][-2:]
+    items, lang = read_suite([DATA / f"{name}.json.xz"]).items[:1000], name.split(".")[1][-2:]
+    entries = read_json(DATA / f"{name}.json.xz")[:1000]
     before = [entry.get("ref ante segment") or "Ja, ja." for entry in entries]
     lines = [f"{one} {entry['ref segment']}" for one, entry in zip(before, entries, strict=True)]
     (tmp_path / "out").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     splitter = SentenceSplitter(language=lang)
     expected = [official(line, entry["expected"], splitter) for line, entry in zip(lines, entries, strict=True)]
-    found = [one.right for one in judge_lines(entries, tmp_path / "out", last_sentence(lang))]
-    assert found == expected and not odd and 0.9 < sum(expected) / 1000 < 1
+    outputs = list(map(last_sentence(lang), read_outputs(tmp_path / "out", items)))
+    found = [one.solved for one in judge(items, outputs)]
+    assert found == expected and all(map(is_judged, items)) and 0.9 < sum(expected) / 1000 < 1
 
 
 def test_sign_tests_over_documents(run):

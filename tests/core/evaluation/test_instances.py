@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gtransformer.evaluation.instances import Capacity, capacity_of
-from tests.core.evaluation.corpus_tasks import PREPARED, doc_task, fairseq_task
+from tests.core.evaluation.corpus_tasks import PREPARED, doc_task
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_before_a_sentence(capacity):
 
 def test_sides_of_unequal_length():
     task = doc_task(instances="current", context_sentences=2, target_context_sentences=1, doc_mode="full")
-    capacity = capacity_of(task, PREPARED)
+    capacity = capacity_of(task.options.scheme, PREPARED)
     assert capacity.before([5] * 5, [5] * 5) == (3, 2)
     assert capacity.before([5], [5]) == (1, 1)
     made = capacity.last_ones(np.full(4, 5), np.full(4, 5), [(0, 1), (1, 4)])
@@ -53,5 +53,4 @@ def test_sides_of_unequal_length():
 
 
 def test_of_stored_instances():
-    for task in (fairseq_task(), doc_task()):
-        assert capacity_of(task, PREPARED) == Capacity(tokens=47, longer_side=True)
+    assert capacity_of(doc_task().options.scheme, PREPARED) == Capacity(tokens=47, longer_side=True)

@@ -132,6 +132,6 @@ def test_document_scores_do_not_depend_on_the_cut(tmp_path):
 def test_the_signature_says_what_was_cut_anew():
     """Of plain text documents, too, if a sentence of them is left out."""
     text = [["a", "b"]]
-    assert segments_of_text(text, text, "13a", (), text).realigned == ("sentences",)
-    assert segments_of_text(text, text, "13a", [(0, 1)], text).realigned == ("sentences", "documents")
+    assert segments_of_text(text, text, "13a", (), MWER).realigned == ("sentences",)
+    assert segments_of_text(text, text, "13a", [(0, 1)], MWER).realigned == ("sentences", "documents")
     assert segments_of_text(text, text, "13a", [(0, 1)]).realigned == ()

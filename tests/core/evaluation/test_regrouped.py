@@ -91,7 +91,7 @@ def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, pre
     assert documents == [sentences[first:last] for first, last in RUNS]
     found = score_translations(prepared, "test", path, REFERENCES)
     expected = score_translations(prepared, "test", hypotheses, REFERENCES)
-    assert found.scores["raw"].documents == expected.scores["raw"].documents
+    assert found.scores["raw"].segments.text == expected.scores["raw"].segments.text
     wanted = {key: value for key, value in expected.scores["raw"].to_json().items() if key != "d_bleu_instance"}
     assert found.scores["raw"].to_json() == wanted
     assert found.scores["release"].values.keys() == found.scores["raw"].values.keys()
@@ -103,10 +103,10 @@ def test_the_release_detokenises_whole_instances(tmp_path, helpers, prepared, re
     lines = regrouped("sliding")
     lines[1]["hypotheses"][0]["sentences"] = ['er sagte : "', 'er ist " auch gro@@ ß .']
     found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
-    assert found.scores["release"].documents[0][1] == 'er ist" auch groß.'
+    assert found.scores["release"].segments.text[0][1] == 'er ist" auch groß.'
     lines[1]["hypotheses"][0]["sentences"][0] = "er sagte :"
     found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
-    assert found.scores["release"].documents[0][1] == 'er ist "auch groß.'
+    assert found.scores["release"].segments.text[0][1] == 'er ist "auch groß.'
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_whole_instances_are_detokenised_and_then_cut(instances):
         assert "tok:13a" in signature and "case:mixed" in signature
         one_by_one = bleu(detokenised(TRANSLATION, False), detokenised(REFERENCE, False), by_instance)[0]
         assert abs(score - one_by_one) > 1, "the case must tell the two orders apart"
-    assert scores.documents == [[*produced[0], *produced[1]], produced[2]]
+    assert scores.segments.text == [[*produced[0], *produced[1]], produced[2]]
     assert scores.segments.sentences.references == [line for sentences in wanted for line in sentences]
     assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & gut!"
     # By hand: truecasing stays, BPE and escapes go, and the quotation mark that is missing shows in the next sentence.
@@ -112,7 +112,7 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     words = "Er sagt : „ Ja“. </s> Das Hausboot </s>".split()
     expected = [part.strip() for part in MosesDetokenizer("de").detokenize(words).split("</s>")][:2]
     assert expected == ["Er sagt: „Ja“.", "Das Hausboot"]
-    assert scores.documents[0][:2] == scores.segments.sentences.references[:2] == expected
+    assert scores.segments.text[0][:2] == scores.segments.sentences.references[:2] == expected
 
 
 def test_by_the_command(prepared, hypotheses, capsys):

@@ -32,7 +32,7 @@ def segments(documents: list[list[str]], kind: str) -> list[str]:
 def test_equals_sacrebleu(prepared, hypotheses, helpers):
     scores = score_translations(prepared, "test", hypotheses).scores["raw"]
     target = helpers.TEXT["de"]
-    assert scores.documents == PLAIN
+    assert scores.segments.text == PLAIN
     for kind in ("s_bleu", "d_bleu", "d_bleu_instance"):
         ours, cut = scores.values[kind], segments(PLAIN, kind)
         expected = sacrebleu.corpus_bleu(cut, [segments(target, kind)]).score
@@ -50,7 +50,7 @@ def test_misaligned_instances(prepared, tmp_path, helpers):
     assert evaluation.counts["misaligned_instances"] == 2
     assert scores.values["d_bleu"].score == pytest.approx(100)
     assert scores.values["d_bleu_instance"].score == pytest.approx(100)
-    (first, empty, third), last = scores.documents
+    (first, empty, third), last = scores.segments.text
     assert first == "das Haus ist alt. es ist auch groß." and empty == "" and last[1] == "er bellt in der Nacht."
     expected = sacrebleu.corpus_bleu([first, empty, third, *last], [scores.segments.sentences.references]).score
     assert scores.values["s_bleu"].score == expected < 95

@@ -100,7 +100,7 @@ def test_all_exchanges_of_documents_by_brute_force(systems, key):
         )
         larger += abs(bleu(sides[1].sum(axis=0)) - bleu(sides[0].sum(axis=0))) >= abs(real) - 1e-9
     assert result.p_value == larger / 2**8 and 1 / 2**8 < result.p_value < 0.9
-    assert result.difference == pytest.approx(real, abs=1e-9) and (result.unit, result.units) == ("documents", 8)
+    assert result.difference == pytest.approx(real, abs=1e-9) and result.units == 8
     # The interval: the difference without each document in turn, t of 7 degrees of freedom.
     left = [bleu(np.delete(second, d, 0).sum(axis=0)) - bleu(np.delete(first, d, 0).sum(axis=0)) for d in range(8)]
     half = 2.364624 * math.sqrt(7 / 8 * sum((one - np.mean(left)) ** 2 for one in left))
@@ -147,11 +147,11 @@ def scores(sums: np.ndarray) -> np.ndarray:
 def test_false_positives_and_coverage(count):
     """Of two systems that are equally good 5 % are told apart at 0.05, and the interval holds the truth in 95 %."""
     draw, trials = np.random.default_rng(count), 400
-    found = [paired_test(*documents_of(draw, count, 0.0), scores, "documents", 200) for _ in range(trials)]
+    found = [paired_test(*documents_of(draw, count, 0.0), scores, samples=200) for _ in range(trials)]
     rate = sum(one.p_value <= 0.05 for one in found) / trials
     assert (0.005 if count == 6 else 0.02) <= rate <= 0.085  # 2 / 2^6 is the only value below 0.05 there: 0.03
     assert 0.91 <= sum(one.interval[0] <= 0 <= one.interval[1] for one in found) / trials <= 0.98
-    better = [paired_test(*documents_of(draw, count, 1.0), scores, "documents", 200) for _ in range(40)]
+    better = [paired_test(*documents_of(draw, count, 1.0), scores, samples=200) for _ in range(40)]
     assert sum(one.p_value <= 0.05 for one in better) >= 36, "a difference that is there is found"
 
 
@@ -159,7 +159,7 @@ def test_false_positives_and_coverage(count):
 def test_too_few_documents(count):
     """However large the difference."""
     first, second = documents_of(np.random.default_rng(1), count, 3.0)
-    result = paired_test(first, second, scores, "documents")
+    result = paired_test(first, second, scores)
     assert result.p_value is None and result.interval is None and result.difference > 5
     assert result.units == count and result.signature.startswith("too few documents")
 
@@ -169,10 +169,10 @@ def test_ties_make_nothing_significant():
     first = np.ones((10, 10)) * 50
     second = first.copy()
     second[3, 2:6] -= 20
-    result = paired_test(first, second, scores, "documents")
+    result = paired_test(first, second, scores)
     assert result.difference < 0 and result.p_value == 1.0
     second[4, 2:6] -= 20  # two: half of the exchanges set them against each other
-    assert paired_test(first, second, scores, "documents").p_value == 0.5
+    assert paired_test(first, second, scores).p_value == 0.5
 
 
 def test_a_system_against_itself(systems):

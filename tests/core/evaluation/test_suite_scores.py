@@ -78,7 +78,7 @@ def test_contrapro_by_brute_force(name, tmp_path, capsys):
         solved += found["solved"]
     assert result["total"]["solved"] == solved and result["total"]["items"] == 3
     assert list(result["by_phenomenon"]) == ["it:er", "it:es", "it:nein"]
-    assert list(result["by_distance"]) == ["0", "2", ">3"]
+    assert list(result["by_distance"]) == ["0", "2", "4-6"]
     assert result["mean_context_sentences"] == pytest.approx((2 + 1 + 2) / 3)
     shown = capsys.readouterr().out
     assert f"{solved}/3" in shown and "1.67 sentences of context on average" in shown
@@ -101,7 +101,8 @@ def test_voita_by_brute_force(name, tmp_path):
 @pytest.mark.parametrize(
     ("items", "name", "said"),
     [
-        (VOITA, "partial", "leave --context and --documents out"),
+        (VOITA, "partial", "but Voita et al. 2019 is en-ru"),
+        ([{"expected": "er", "rule": "x"}], "partial", "no wrong translations"),
         (CONTRAPRO, "fairseq's task", "--task translation_doc"),
     ],
 )

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from gtransformer.cli.convert import main as convert
 from gtransformer.errors import UserError
-from gtransformer.evaluation.suite_files import contrapro_documents, read_suite
+from gtransformer.evaluation.suite_files import read_suite
 from tests.support import SHARED
 
 CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
@@ -31,14 +32,14 @@ def write_text_form(folder):
 def test_contrapro_as_text(tmp_path):
     suite = read_suite([write_text_form(tmp_path / "c")])
     assert (suite.langs, suite.tokenised) == (("en", "de"), False)
-    first, second = suite.examples
+    first, second = suite.items
     assert first.source == ("one", "two", "It was old.") and first.correct == 0 and not first.whole
     assert first.candidates == tuple(("eins", "zwei", f"{word} war alt.") for word in ("Es", "Sie", "Er"))
-    assert first.groups == {"phenomenon": "es"} and second.groups == {"phenomenon": "ihn"}
+    assert (first.phenomenon, second.phenomenon) == ("es", "ihn")
     assert second.source == ("three", "I see it."), "an empty line of context is none"
-    assert [len(e.source) for e in read_suite([tmp_path / "c"], context=1).examples] == [2, 2]
-    assert read_suite([tmp_path / "c"], context=1).examples[0].source == ("two", "It was old.")
-    assert [len(e.source) for e in read_suite([tmp_path / "c"], context=0).examples] == [1, 1]
+    assert [len(e.source) for e in read_suite([tmp_path / "c"], context=1).items] == [2, 2]
+    assert read_suite([tmp_path / "c"], context=1).items[0].source == ("two", "It was old.")
+    assert [len(e.source) for e in read_suite([tmp_path / "c"], context=0).items] == [1, 1]
 
 
 def contrapro_entry(number: int = 2, document: str = "d", **change) -> dict:
@@ -55,7 +56,7 @@ def write_json(path, data):
     return path
 
 
-def test_context_from_opensubtitles(tmp_path):
+def test_context_from_opensubtitles(tmp_path, caplog):
     """Lines empty on both sides are no context; segments that are not the line of their id are counted."""
     folder = tmp_path / "documents"
     folder.mkdir()
@@ -65,16 +66,17 @@ def test_context_from_opensubtitles(tmp_path):
     distances = {5: 1, 1: 3, 4: None}
     entries = [contrapro_entry(number, "x", **{"ante distance": far}) for number, far in distances.items()]
     path = write_json(tmp_path / "contrapro.json", entries)
-    examples = read_suite([path], 2, folder).examples
+    examples = read_suite([path], 2, folder).items
     assert [example.source for example in examples] == [
         ("line 2", "line 4", "line 5"), ("line 1",), ("line 1", "line 2", "line 4"),
     ]  # fmt: skip
     assert examples[0].candidates == (("Zeile 2", "Zeile 4", "Zeile 5"), ("Zeile 2", "Zeile 4", "falsch"))
-    assert examples[0].groups == {"phenomenon": "it:sie", "distance": "1"}
-    assert [example.groups["distance"] for example in examples[1:]] == ["3", "unknown"]
-    assert read_suite([path], 2, folder).unmatched == 0
+    assert (examples[0].phenomenon, examples[0].distance, examples[0].film) == ("it:sie", 1, "x")
+    assert [example.distance for example in examples[1:]] == [3, None]
+    assert not caplog.text
     write_json(path, [*entries, contrapro_entry(6, "x", **{"segment id": 99})])
-    assert read_suite([path], 2, folder).unmatched == 1
+    read_suite([path], 2, folder)
+    assert "1 segments are not the line" in caplog.text
     write_json(path, [contrapro_entry(5, "x", **{"segment id": 4})])
     with pytest.raises(UserError, match="only 0 of 1 segments"):
         read_suite([path], 1, folder)
@@ -86,37 +88,38 @@ def test_voita_without_distance(tmp_path):
     names = ("ellipsis_vp_dev", "mine")
     suite = read_suite([write_json(tmp_path / f"{name}.json", [good]) for name in names])
     assert suite.tokenised and suite.langs == ("en", "ru")
-    assert [example.groups for example in suite.examples] == [{"phenomenon": name} for name in names]
-    assert suite.examples[0].candidates[2] == ("c", "") and suite.examples[0].correct == 2
+    assert [(one.phenomenon, one.distance) for one in suite.items] == [(name, None) for name in names]
+    assert suite.items[0].candidates[2] == ("c", "") and suite.items[0].correct == 2
 
 
 @pytest.mark.skipif(not CONTRAPRO.is_dir(), reason="the suite is not part of the repository")
 def test_the_published_contrapro():
     suite = read_suite([CONTRAPRO])
-    assert len(suite.examples) == 12_000
-    assert sum(len(example.candidates) for example in suite.examples) == 36_031
-    pronouns = [example.groups["phenomenon"] for example in suite.examples]
+    assert len(suite.items) == 12_000
+    assert sum(len(example.candidates) for example in suite.items) == 36_031
+    pronouns = [example.phenomenon for example in suite.items]
     assert all(3900 < pronouns.count(word) <= 4000 for word in ("er", "sie", "es")), "4,000 of each gender"
-    assert max(len(example.source) for example in suite.examples) == 2
+    assert max(len(example.source) for example in suite.items) == 2
 
 
 @pytest.mark.skipif(not DISCOURSE.is_dir(), reason="the suites are not part of the repository")
 def test_the_published_sets_of_voita():
     suite = read_suite([DISCOURSE / "deixis_dev.json.xz", DISCOURSE / "lex_cohesion_dev.json.xz"])
-    assert len(suite.examples) == 1000 and {len(example.source) for example in suite.examples} == {4}
-    assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] == "deixis_dev"} == {2}
-    assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] != "deixis_dev"} == {2, 3, 4, 5}
-    assert {example.groups["distance"] for example in suite.examples} == {"1", "2", "3"}
+    assert len(suite.items) == 1000 and {len(example.source) for example in suite.items} == {4}
+    assert {len(e.candidates) for e in suite.items if e.phenomenon == "deixis_dev"} == {2}
+    assert {len(e.candidates) for e in suite.items if e.phenomenon != "deixis_dev"} == {2, 3, 4, 5}
+    assert {example.distance for example in suite.items} == {1, 2, 3}
 
 
-def test_contrapro_for_generation(tmp_path):
-    """Both forms: documents end in the item's sentence, empty context is left out, forms are as in the texts."""
-    entries, documents, _ = contrapro_documents(write_text_form(tmp_path / "c"))
-    assert documents == [["one", "two", "It was old."], ["three", "I see it."]]
-    assert [(one["expected"], one["rule"]) for one in entries] == [("es", "es"), ("ihn", "ihn")]
-    assert [one["scored sentence"] for one in entries] == [2, 1] and "ante distance" not in entries[0]
+def test_contrapro_for_generation(tmp_path, capsys):
+    """Documents end in the item's sentence, empty context is left out; the expected word is as in the text."""
+    folder, output = write_text_form(tmp_path / "c"), tmp_path / "out"
+    assert convert(["contrapro", str(output), "--split=test", "--items", str(folder)]) == 0
+    documents = "<d>\none\ntwo\nIt was old.\n<d>\nthree\nI see it.\n"
+    assert (output / "concatenated_en2de_test_en.txt").read_text(encoding="utf-8") == documents
+    assert [(one.expected, one.phenomenon) for one in read_suite([folder]).items] == [("es", "es"), ("ihn", "ihn")]
     wrong = {"ref segment": "Ich sehe ihn", "errors": [{"contrastive": "Ich sehe sie"}]}
     path = write_json(tmp_path / "contrapro.json", [contrapro_entry(**wrong, **{"ref pronoun": "er"})])
-    (entry,), documents, _ = contrapro_documents(path, 0)
-    assert documents == [["line 2"]] and entry["expected"] == "ihn"
-    assert (entry["rule"], entry["ante distance"], entry["document id"]) == ("it:er", 1, "d")
+    (item,) = read_suite([path], 0).items
+    assert item.source == ("line 2",) and item.expected == "ihn"
+    assert (item.phenomenon, item.distance, item.film) == ("it:er", 1, "d")

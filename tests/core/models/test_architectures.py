@@ -7,7 +7,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
-from gtransformer.models.common.architectures import SIZES
+from gtransformer.plugin.models import SIZES
 from tests.support import tiny_model, tiny_task
 
 # Dimension, feed-forward dimension, layers, heads; dropout. Those of the release, and of mBART.

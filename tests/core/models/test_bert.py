@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from fairseq.data import Dictionary
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.optional import import_transformers
+from gtransformer.plugin.bert import load_bert
 from gtransformer.preprocess.binarise import write_dictionary
 from gtransformer.preprocess.pieces import WordPieces, save_wordpieces
 from tests.bert import save_bert, skip_without_transformers
@@ -46,8 +46,9 @@ def source(folder):
 
 def build(source, **options):
     torch.manual_seed(1)
-    task = Namespace(source_dictionary=source, target_dictionary=tiny_dictionary(5))
-    return GTransformerBertModel.build_model(GTransformerBertConfig(**{**SIZES, **options}), task).eval()
+    return GTransformerBertModel.build(
+        GTransformerBertConfig(**{**SIZES, **options}), source, tiny_dictionary(5)
+    ).eval()
 
 
 def force_local(model):
@@ -81,7 +82,7 @@ def test_encoder_of_one_sentence_is_berts(folder, source):
     """With gates forced to local, for words, unknown words and <mask>; in float32, within rounding."""
     model = build(source)
     before = model.decoder.state_dict()["layers.0.fc1.weight"].clone()
-    model.load_bert(folder)
+    load_bert(model, folder)
     force_local(model)
     documents = [["the dog sees a cat ##s ."], ["a cat"], ["the [UNK] hears [MASK] ,"]]
     expected, found = encode_both(folder, source, model, documents)
@@ -92,7 +93,7 @@ def test_encoder_of_one_sentence_is_berts(folder, source):
 def test_document_in_full_mode_is_berts(folder, source):
     """Nothing is local there: several sentences agree with BERT over all of them; fewer positions will do."""
     model = build(source, doc_mode="full", max_source_positions=20)
-    model.load_bert(folder)
+    load_bert(model, folder)
     expected, found = encode_both(folder, source, model, [["the dog sees .", "a cat hears"], ["dog ##s"]])
     assert relative_error(found, expected) < 1e-5
 
@@ -107,12 +108,12 @@ def test_document_in_full_mode_is_berts(folder, source):
 )
 def test_options_that_do_not_fit(folder, source, options, message):
     with pytest.raises(UserError, match=message):
-        build(source, **options).load_bert(folder)
+        load_bert(build(source, **options), folder)
 
 
 def test_another_dictionary(folder):
     with pytest.raises(UserError, match=r"has 12 words that BERT's vocabulary lacks \(w0, w1, w2, w3, w4, ...\)"):
-        build(tiny_dictionary()).load_bert(folder)
+        load_bert(build(tiny_dictionary()), folder)
 
 
 @pytest.mark.parametrize(
@@ -129,4 +130,4 @@ def test_other_models(folder, source, tmp_path, options, message):
     config = json.loads((folder / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | options))
     with pytest.raises(UserError, match=message):
-        build(source).load_bert(tmp_path)
+        load_bert(build(source), tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from argparse import Namespace
 
 import pytest
 import torch
@@ -29,8 +28,7 @@ WHOLE = {"positions": "sentence", "load_partial": True, "doc_mode": "partial"}
 def build(dictionary, seed: int = 2, **options):
     """With weights as training begins with them."""
     torch.manual_seed(seed)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    return GTransformerModel.build_model(tiny_config(**options), task).double().eval()
+    return GTransformerModel.build(tiny_config(**options), dictionary, dictionary).double().eval()
 
 
 def started(dictionary, sentence_model, seed: int = 2, **options):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import pytest
 
 from gtransformer.errors import UserError
@@ -36,6 +34,5 @@ def test_what_cannot_be(dictionary, kinds, options, named):
 
 
 def test_shared_embeddings_need_a_joined_dictionary(dictionary):
-    task = Namespace(source_dictionary=dictionary, target_dictionary=tiny_dictionary(5))
     with pytest.raises(UserError, match="--share-all-embeddings"):
-        GTransformerModel.build_model(tiny_config(), task)
+        GTransformerModel.build(tiny_config(), dictionary, tiny_dictionary(5))

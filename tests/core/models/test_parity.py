@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -26,8 +25,7 @@ class Case:
         known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
         cfg = GTransformerConfig(**known, group_attention=engine)
         self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))
-        self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
-        self.model = GTransformerModel.build_model(cfg, self.task).eval()
+        self.model = GTransformerModel.build(cfg, self.dictionary, self.dictionary).eval()
         state = {key.removeprefix("state/"): self[key] for key in self.arrays.files if key.startswith("state/")}
         self.model.load_state_dict(state, strict=True)
         self.source, self.previous, self.target = self["src_tokens"], self["prev_output_tokens"], self["target"]

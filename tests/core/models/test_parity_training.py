@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import numpy as np
 import pytest
 import torch
@@ -23,7 +25,8 @@ def test_training_goes_the_releases_way(name, optimizer):
     model = case.model.train()
     options = FairseqAdamConfig(adam_betas="(0.9, 0.98)", adam_eps=1e-8, weight_decay=0.0, lr=[1e-3])
     optimizer = optimizer(options, list(model.parameters()))
-    criterion = FusedLabelSmoothedCrossEntropy(case.task, sentence_avg=False, label_smoothing=0.0)
+    task = Namespace(target_dictionary=case.dictionary)
+    criterion = FusedLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.0)
     batch = {
         "net_input": {
             "src_tokens": case.source,

@@ -95,7 +95,7 @@ def start(path, task, **options) -> GTransformerModel:
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
     start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
-    model = GTransformerModel.build_model(cfg, task).double().eval()
+    model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
     model.load_state_dict(torch.load(path)["model"])
     return model
 

@@ -8,7 +8,7 @@ import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.load_model import sentence_encoder
+from gtransformer.plugin.load_model import sentence_encoder
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.moses import Moses, learn_truecaser
 

@@ -151,6 +151,21 @@ def test_text_about_markup_is_text(write):
 
 
 @pytest.mark.parametrize(
+    ("text", "next_command"),
+    [
+        ('[\n {"en": "a"}\n]\n', "jq -r '.[] | "),
+        ('{"en": "a"}\n', "gtransformer convert files"),
+        ('<?xml version="1.0"?>\n', "gtransformer convert files"),
+        ("WEBVTT\n", "name the file .vtt"),
+    ],
+)
+def test_another_format_is_named_with_the_next_command(write, text, next_command):
+    with pytest.raises(UserError) as raised:
+        list(text_lines(write("en", text)))
+    assert next_command in str(raised.value)
+
+
+@pytest.mark.parametrize(
     "first",
     ["<URL>", "<F1> <F2> keys", "<div> is an element", "{name} is set", "1", "a,b", "# msgid", "x = 1.", '"A" = "B"'],
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fairseq import options as fairseq_options
 
+from gtransformer.optional import import_user_dir
 from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Recipe
-from gtransformer.tasks.trained import import_user_dir
 
 
 def write_raw(folder: Path, pair: tuple[str, str] = ("en", "de")) -> Path:

@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 import torch
 
-from gtransformer.tasks.generation import split_sentences
+from gtransformer.data.translations import split_sentences
 from tests.core.search.fairseqs_loop import fairseqs_loop
 from tests.support import pad_batch, random_document, tiny_dictionary, tiny_task
 

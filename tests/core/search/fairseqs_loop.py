@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
@@ -68,6 +69,10 @@ class MaskedSearch(BeamSearch):
 @torch.no_grad()
 def fairseqs_loop(generator: DocumentGenerator, sample: dict, prefix_tokens: Tensor | None = None) -> list[list[dict]]:
     """What fairseq's loop finds for a batch under a generator's rule, limits and scores."""
+    for model in generator.models:
+        for side, base in ((model.encoder, FairseqEncoder), (model.decoder, FairseqIncrementalDecoder)):
+            if not isinstance(side, base):  # what fairseq calls, behind what the side has of its own
+                side.__class__ = type(type(side).__name__, (type(side), base), {})
     tokens, scoring = sample["net_input"]["src_tokens"], generator.scoring
     words = generator._words(tokens)
     limits, sentences = generator._limits(tokens, words)

@@ -31,8 +31,7 @@ def release():
     options = json.loads((HERE / "args.json").read_text())
     known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
     task = tiny_task(dictionary)
-    sides = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = GTransformerModel.build_model(GTransformerConfig(**known), sides).eval()
+    model = GTransformerModel.build(GTransformerConfig(**known), dictionary, dictionary).eval()
     with np.load(HERE / "state.npz") as state:
         model.load_state_dict({name: torch.from_numpy(state[name]) for name in state.files}, strict=True)
     return SimpleNamespace(dictionary=dictionary, task=task, model=model)

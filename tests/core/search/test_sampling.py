@@ -18,7 +18,7 @@ SHAPES = [[3, 1], [2], [1, 4, 2]]
 def sampler(dictionary, models=None, topk=0, seed=1, **options) -> Translator:
     options = {"max_len_a": 1.0, "max_len_b": 2, **options}
     models = models or [tiny_model(dictionary).double()]
-    return Translator(dictionary, models, beam=1, random_words=Sampling(topk, seed), **options)
+    return Translator(dictionary, models, {"doc_seed": seed}, beam=1, sampling=True, sampling_topk=topk, **options)
 
 
 def tokens(found) -> list[list[int]]:

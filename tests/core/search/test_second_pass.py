@@ -13,7 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.search.sequential import SecondPass
-from gtransformer.tasks.generation import make_generator
+from gtransformer.tasks.generation import task_generator
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of
@@ -39,7 +39,7 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     """All hypotheses of every sentence of a batch, or of a part of it that is a batch of its own."""
     task = tiny_task(dictionary, langs="en,de")
     contexts = [torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)[part]]
-    generator = make_generator(task, models, Namespace(**{**SEARCH, **options}))
+    generator = task_generator(task, models, Namespace(**{**SEARCH, **options}))
     generator = SecondPass(generator, lambda sample: contexts)
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}

@@ -180,4 +180,5 @@ def test_searches_that_cannot_be(dictionary):
     with pytest.raises(UserError, match="--strategy sequential makes one translation"):
         translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], nbest=2)
     with pytest.raises(UserError, match="--sentence-rule off"):
-        translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], sentence_rule="off")
+        free = tiny_model(dictionary, doc_mode="full")
+        translated(dictionary, [free], Strategy(SEQUENTIAL), [])

@@ -18,7 +18,7 @@ from tests.core.models.batch_documents import made
 from tests.core.tasks.loaded import load
 from tests.core.tasks.test_document_batches import DOCFLAT, iterator
 from tests.core.tasks.test_instance_schemes import Optimizer
-from tests.support import tiny_task
+from tests.support import tiny_task, trainable
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_a_step_and_a_validation_know_the_numbers():
     # Of its first document the sentences 1 to 4 are one batch; of the second, 1 to 4, then 5 to 8.
     batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[2]
     assert batch["first_sentence"].tolist() == [2, 3, 4, 5]
-    model = made(task.tgt_dict, DocFlatModel, DocFlatConfig).float()
+    model = trainable(made(task.tgt_dict, DocFlatModel, DocFlatConfig).float())
     criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
     loss, size, _ = task.train_step(batch, model, criterion, Optimizer(), 0)
     valid, valid_size, _ = task.valid_step(batch, model.eval(), criterion)

@@ -9,8 +9,8 @@ import torch
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.errors import UserError
+from gtransformer.plugin.sentences import SentenceSpan
 from tests.core.tasks.loaded import load, setup
 
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.tasks.generation import split_sentences
+from gtransformer.data.translations import split_sentences
 from tests.core.tasks.loaded import load
 from tests.support import tiny_model
 

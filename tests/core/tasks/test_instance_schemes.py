@@ -7,13 +7,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.data.instances import parts
 from gtransformer.errors import UserError
 from tests.core.tasks.loaded import documents, iterator, load, sentences_of, setup
-from tests.support import tiny_config, tiny_model
+from tests.support import model_options, tiny_model, trainable
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +96,7 @@ def test_the_loss_of_a_step_is_that_of_the_current_sentences():
     results = {}
     for switch in ("on", "off"):
         task, dataset = load(instances="sliding", context_sentences=2, context_loss=switch)
-        model = tiny_model(task.tgt_dict)
+        model = trainable(tiny_model(task.tgt_dict))
         criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
         batch = dataset.collater([dataset[i] for i in range(len(dataset))])
         whole = batch["target"].clone()
@@ -117,7 +116,7 @@ def test_every_sentence_of_validation_is_counted_once(kind, loss):
     options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None, "context_loss": loss}
     options |= {"target_context_sentences": 1} if kind == "current" else {}
     task, dataset = load("valid", **SCHEMES[kind], **options)
-    cfg = OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=task.cfg.doc_mode))
+    cfg = model_options(doc_mode=task.cfg.doc_mode)
     built = task.build_model(cfg, from_checkpoint=True)
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
     logs = task.valid_step(batch, built.eval(), FusedLabelSmoothedCrossEntropy(task, False, 0.1))[2]

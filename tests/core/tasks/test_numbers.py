@@ -5,15 +5,15 @@ from dataclasses import dataclass, fields
 
 import pytest
 import torch
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
+from gtransformer.models import register
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel
 from gtransformer.models.batch_readers.docflat import NONE, SIDES
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.tasks.generation import as_read
+from gtransformer.search.generator import as_read
 from tests.core.tasks.loaded import documents, iterator, sentences_of, setup
 from tests.support import tiny_config
 
@@ -28,13 +28,12 @@ KINDS = {
 }
 
 
-# The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
 class NumbersConfig(DocFlatConfig):
-    batch_attention_in: ChoiceEnum(SIDES) = option(NONE, "none")
+    batch_attention_in: str = option(NONE, "none", SIDES)
 
 
-@register_model("numbers_alone", dataclass=NumbersConfig)
+@register("numbers_alone", NumbersConfig)
 class NumbersModel(DocFlatModel):
     """Sentence numbers in place of <s>."""
 
@@ -42,8 +41,9 @@ class NumbersModel(DocFlatModel):
 def with_model(**options):
     """The task with a model of such a system."""
     task, cfg = setup(**options), tiny_config()
+    kind = MODEL_DATACLASS_REGISTRY["numbers_alone"]
     sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
-    return task, task.build_model(OmegaConf.structured(NumbersConfig(**sizes | {"_name": "numbers_alone"}))).eval()
+    return task, task.build_model(OmegaConf.structured(kind(**sizes, _name="numbers_alone"))).eval()
 
 
 @pytest.mark.parametrize("order", ["size", "document"])

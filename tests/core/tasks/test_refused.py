@@ -13,7 +13,7 @@ from gtransformer.tasks.options import Options
 from tests.core.models.batch_documents import made
 from tests.core.tasks.loaded import built, setup
 from tests.core.tasks.test_batch_readers import DOCFLAT, TRANSLATING
-from tests.support import task_config, tiny_config, tiny_model, tiny_task
+from tests.support import model_options, task_config, tiny_config, tiny_model, tiny_task
 
 SINGLE = {"instances": "disjoint", "context_sentences": 0}
 SLIDING = {"instances": "sliding", "context_sentences": 3}
@@ -97,7 +97,7 @@ def test_training(tmp_path, corpus, option, words):
 
 
 def build(task, mode, from_checkpoint=False):
-    return task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=mode)), from_checkpoint)
+    return task.build_model(model_options(doc_mode=mode), from_checkpoint)
 
 
 @pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])

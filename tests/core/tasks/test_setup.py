@@ -123,8 +123,8 @@ def test_dictionaries_of_their_own(dictionary):
         assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]
     assert item["target"].tolist() == [*sides[1].tolist()[1:], target.index("[de]")]
 
-    options = Namespace(source_dictionary=source, target_dictionary=target)
-    model = GTransformerModel.build_model(tiny_config(share_all_embeddings=False), options)
+    model = GTransformerModel.build(tiny_config(share_all_embeddings=False), source, target)
     generator = task.build_generator([model], Namespace(beam=1))
     languages = [source.index("[en]"), source.index("[de]")]
-    assert sorted(generator.symbols.tolist()) == sorted([source.bos(), source.pad(), source.eos(), *languages])
+    symbols = [source.bos(), source.pad(), source.eos(), *languages, source.index("<mask>")]
+    assert sorted(generator.symbols.tolist()) == sorted(symbols)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.trained import import_user_dir
+from gtransformer.optional import import_user_dir
 
 
 def test_what_cannot_be_imported(tmp_path: Path, monkeypatch):

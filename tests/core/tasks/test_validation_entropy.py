@@ -13,7 +13,7 @@ from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import pad_batch, random_document, task_config, tiny_config, tiny_model, tiny_task
+from tests.support import model_options, pad_batch, random_document, task_config, tiny_model, tiny_task, trainable
 
 
 def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
@@ -54,7 +54,7 @@ def validate(task, model, batches, summed: bool) -> dict[str, float]:
 @pytest.mark.parametrize("summed", [False, True])
 def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, summed):
     """Of every attention; of a cross-attention they are worked out by loops, without masks or engines."""
-    model = tiny_model(dictionary, decoder_layers=2, cross_ctxlayers=1)
+    model = trainable(tiny_model(dictionary, decoder_layers=2, cross_ctxlayers=1))
     kept = []
     for layer in model.decoder.layers:
         layer.encoder_attn_local.register_forward_hook(lambda module, inputs, output: kept.append((module, inputs)))
@@ -78,7 +78,7 @@ def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, sum
 
 
 def test_it_changes_nothing_else(dictionary, batches):
-    model = tiny_model(dictionary)
+    model = trainable(tiny_model(dictionary))
     with_it = validate(tiny_task(dictionary, doc_attn_entropy=True), model, batches, False)
     without = validate(tiny_task(dictionary), model, batches, False)
     assert not [key for key in without if "entropy" in key]
@@ -96,7 +96,7 @@ def test_a_validation_leaves_the_task_as_it_was(dictionary, batches):
     cfg = OmegaConf.structured(task_config(eval_bleu=True, eval_bleu_args='{"beam": 2}', doc_attn_entropy=True))
     OmegaConf.set_readonly(cfg, True)
     task = TranslationDocTask(cfg, dictionary, dictionary)
-    model = task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")), from_checkpoint=True)
+    model = task.build_model(model_options(), from_checkpoint=True)
     before = {name: id(value) for name, value in vars(task).items()}
     logged = [validate(task, model, batches, False) for _ in range(2)]
     for one in logged:

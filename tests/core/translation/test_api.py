@@ -64,7 +64,7 @@ def test_scores_are_the_models_log_probabilities(model):
     """Each equals that of forced decoding through the plain forward pass; an independent computation."""
     nbest = model.nbest([DOCUMENT], nbest=2, beam=3)[0]
     engine = model.engine
-    source = [engine.indices(tokens) for tokens in model.chain.encode(DOCUMENT)]
+    source = [engine.sides.indices(tokens, engine.source) for tokens in model.chain.encode(DOCUMENT)]
     assert sum(len(sentence) + 2 for sentence in source) < model.directory.max_instance_tokens  # one instance
     found = engine.translate([model.chain.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3))[0]
     scorer = SentenceScorer(engine.model, engine.source, engine.target)
@@ -129,7 +129,7 @@ def test_lines_with_and_without_ends(model):
 def test_without_the_rule_of_sentences_lines_are_filled_by_order(model, count, sentences, scores):
     """Of a translation that has three sentences, whatever its source has."""
     d = model.engine.target
-    tokens = [4, d.eos(), d.bos(), 5, d.eos(), d.bos(), 4, 4, d.eos(), model.engine.task.language]
+    tokens = [4, d.eos(), d.bos(), 5, d.eos(), d.bos(), 4, 4, d.eos(), model.engine.sides.language]
     values = [-1.0, -2.0, 0.0, -4.0, -8.0, 0.0, -16.0, -32.0, -64.0, -128.0]
     hypo = {"tokens": torch.tensor(tokens), "positional_scores": torch.tensor(values), "score": -1.0}
     found = model.engine._hypothesis(hypo, count)

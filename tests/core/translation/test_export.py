@@ -14,13 +14,12 @@ import torch
 
 from gtransformer.cli.export import main
 from gtransformer.cli.translate import main as translate
-from gtransformer.data.instances import InstanceScheme
-from gtransformer.errors import UserError
+from gtransformer.models.saved import read_parameters
 from gtransformer.preprocess.manifest import NOTED, noted_digests
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.export import instance_limits
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
+from tests import saved_model as saved_models
 from tests.saved_model import SHORT, make_checkpoint, training_arguments
 from tests.support import ROOT
 
@@ -57,8 +56,8 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, c
     for name in ("run", "prepared", "deep"):
         shutil.rmtree(parts / name)
     assert GTransformer.from_pretrained(moved, device="cpu").translate(TEXT) == expected
-    names = ["model.pt", "dict.en.txt", "dict.de.txt", "bpe.codes", "truecase.en", "truecase.de"]
-    assert sorted(path.name for path in moved.iterdir()) == sorted(["manifest.json", *names])
+    names = ["model.safetensors", "dict.en.txt", "dict.de.txt", "bpe.codes", "truecase.en", "truecase.de"]
+    assert sorted(path.name for path in moved.iterdir()) == sorted(["config.json", "manifest.json", *names])
     manifest = json.loads((moved / "manifest.json").read_text())
     assert manifest["command"].startswith("gtransformer export") and "torch" in manifest["versions"]
     assert manifest["search"]["beam"] == 2
@@ -68,10 +67,13 @@ def test_a_prepared_corpus_and_a_checkpoint(parts):
     checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
     assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
     assert ModelDirectory.open(parts / "model").search == SearchOptions()
-    state = torch.load(parts / "model" / "model.pt")
-    assert state["last_optimizer_state"] is None and torch.load(checkpoint)["last_optimizer_state"] is not None
-    for name, value in torch.load(checkpoint)["model"].items():
-        assert torch.equal(state["model"][name], value)
+    written, state = read_parameters(parts / "model"), torch.load(checkpoint)["model"]
+    assert written.keys() == state.keys()
+    for name, value in state.items():
+        assert torch.equal(written[name], value)
+    size = (parts / "model" / "model.safetensors").stat().st_size
+    different = {value.data_ptr(): value.nbytes for value in state.values()}
+    assert size < sum(different.values()) + 50_000  # what is tied is written once
 
 
 def test_mistakes_leave_nothing_behind(parts, capsys):
@@ -82,7 +84,7 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
     dictionary = parts / "prepared" / "bin" / "dict.de.txt"
     words = dictionary.read_text()
     dictionary.write_text("surplus 1\n" + words)
-    assert "embeddings, but dict.de.txt" in failure(capsys, run, output)
+    assert "name the corpus that it was trained on" in failure(capsys, run, output)
     dictionary.write_text(words)
     manifest = parts / "prepared" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"de"', '"fr"'))
@@ -187,17 +189,19 @@ def test_a_search_that_the_model_cannot_do_is_refused(parts, capsys):
 
 
 @pytest.mark.parametrize(
-    ("system", "scheme"),
+    ("system", "options"),
     [
-        ("gtransformer", InstanceScheme("current", context=2)),
-        ("document_transformer", InstanceScheme("current", context=2, target_context=2)),
-        ("docflat", InstanceScheme("sliding", context=1)),
+        ("doc_transformer", "--instances current --context-sentences 2"),
+        ("document_transformer", "--instances current --context-sentences 2"),
+        ("docflat", "--instances sliding --context-sentences 1 --context-loss off --batch-order document"),
     ],
 )
-def test_models_that_read_other_sentences_are_refused(system, scheme):
+def test_models_that_read_other_sentences_are_refused(parts, monkeypatch, capsys, system, options):
     """What stands beside the translated sentences is not in a plain text."""
-    with pytest.raises(UserError, match="reads other sentences beside those that it translates"):
-        instance_limits(scheme, {"_name": system}, Path("checkpoint.pt"))
+    monkeypatch.setattr(saved_models, "SIZES", ["--arch", f"{system}_mini", *saved_models.SIZES[2:-8]])
+    make_checkpoint(parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options.split())
+    assert "reads other sentences beside those" in failure(capsys, parts / "run", parts / "model")
+    assert not (parts / "model").exists()
 
 
 def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
@@ -210,11 +214,13 @@ def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
 
 @pytest.mark.slow
 def test_works_without_the_checkout(saved_model, tmp_path):
-    """The package alone, without configs and scripts, and a model that was moved: no other file is needed."""
+    """The package alone, without configs, scripts and fairseq, and a model that was moved: nothing else is needed."""
     shutil.copytree(ROOT / "gtransformer", tmp_path / "site" / "gtransformer", ignore=shutil.ignore_patterns("__py*"))
+    for name in ("fairseq", "hydra", "omegaconf"):
+        (tmp_path / "site" / f"{name}.py").write_text(f"raise ImportError('{name}')")
     shutil.copytree(saved_model, tmp_path / "moved")
     (tmp_path / "text").write_text("\n".join(TEXT))
-    line = [sys.executable, "-m", "gtransformer.cli.translate", "--model", "moved", "text", "--cpu", "--quiet"]
+    line = [sys.executable, "-m", "gtransformer", "translate", "--model", "moved", "text", "--cpu", "--quiet"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)

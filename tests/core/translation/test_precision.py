@@ -9,9 +9,9 @@ from torch import nn
 from gtransformer.errors import UserError
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.processor import has_bfloat16, has_int8
-from gtransformer.tasks import trained as precision_module
-from gtransformer.tasks.trained import check_precision
+from gtransformer.translation import precision as precision_module
 from gtransformer.translation.api import GTransformer, Translation
+from gtransformer.translation.precision import check_precision
 from tests.saved_model import make_model
 from tests.support import relative_error
 

@@ -99,7 +99,8 @@ def test_documents_in_parts_are_translated_as_by_generate(text, tmp_path, monkey
     binarise([instance_line(encode(document)) for document in text], saved, tmp_path)
     way = ["--instances=parts", "--instance-tokens=40", f"--strategy={strategy}", "--max-tokens=500"]
     output = tmp_path / "out"
-    run(generate, monkeypatch, tmp_path, *TASK, f"--path={saved / 'model.pt'}", *SEARCH, *way, f"--gen-output={output}")
+    model = f"--path={tmp_path / 'checkpoint.pt'}"
+    run(generate, monkeypatch, tmp_path, *TASK, model, *SEARCH, *way, f"--gen-output={output}")
     written = read_translations(output)
     assert len(written) > len(text) + 5
     sentences = [sentence for line in written for sentence in line["hypotheses"][0]["sentences"]]
@@ -117,7 +118,7 @@ def test_generate_interactive_and_translate_agree(text, instances, saved_model, 
 
     assert len(instances) > len(text) + 5 and sum(map(len, text)) > 40
     binarise(instances, saved_model, tmp_path)
-    model = f"--path={saved_model / 'model.pt'}"
+    model = f"--path={saved_model.parent / 'checkpoint.pt'}"
     output = tmp_path / "out"
     generated = run(
         generate, monkeypatch, tmp_path, *TASK, model, *SEARCH, "--max-tokens=500", f"--gen-output={output}"

@@ -121,7 +121,7 @@ def test_a_prefix_counts_in_windows(model, monkeypatch):
 def test_text_that_the_model_cannot_read(model, recwarn):
     model.translate(SENTENCES[:2])
     assert not any("unknown" in str(one.message) for one in recwarn)
-    with pytest.warns(UserWarning, match=r"source tokens are unknown .* in sentence 2 of document 1\)"):
+    with pytest.warns(UserWarning, match=r"in 1 lines, are unknown .* in sentence 2 of document 1\)"):
         model.translate([SENTENCES[0], "Привет, мир"])
 
 

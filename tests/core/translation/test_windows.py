@@ -120,8 +120,8 @@ def test_sentences_that_are_too_long_are_cut_in_parts():
 def test_list_marks_are_no_text():
     text = ["  - A dog.", "## Title", "3. May", "-", "1) x", " * > y", "  ", "#1"]
     lines = list(read_text(text, words))
-    assert [line.mark for line in lines] == ["  - ", "## ", "", "", "1) ", " * > ", "", ""]
-    assert [line.mark + "".join(line.sentences) for line in lines] == [*text[:6], "", "#1"]
+    assert ["".join(line.frame) for line in lines] == ["  - ", "## ", "", "-", "1) ", " * > ", "", "#1"]
+    assert [line.sentences for line in lines] == [["A dog."], ["Title"], ["3. May"], [], ["x"], ["y"], [], []]
 
 
 def test_one_document():

@@ -7,7 +7,6 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.evaluation.instances import capacity_of
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.analysis.cxmi import (
@@ -21,6 +20,7 @@ from gtransformer.lab.analysis.cxmi import (
 from gtransformer.lab.cli.cxmi import main
 from gtransformer.lab.items.batch_scores import BatchScorer
 from gtransformer.lab.items.split_instances import corpus_instances
+from gtransformer.plugin.sentences import SentenceSpan
 from tests.core.evaluation.any_system import make_system, score_by_hand
 from tests.core.evaluation.corpus_tasks import PREPARED, doc_task, sentences_of
 from tests.core.models.batch_documents import document, made
@@ -37,7 +37,7 @@ def test_every_term_by_hand(system):
     task, corpus = doc_task(instances="parts", instance_tokens=60), sentences_of("valid")
     dictionary, contexts = task.target_dictionary, [0, 1, ALL_CONTEXT]
     model = make_system(system, dictionary)
-    instances = corpus_instances(task, PREPARED, "valid", capacity_of(task, PREPARED))
+    instances = corpus_instances(task, PREPARED, "valid", capacity_of(task.options.scheme, PREPARED))
     found = score_contexts(SentenceScorer(model, dictionary, dictionary, 300), instances, contexts)
     assert [(one.document, one.sentence) for one in found] == sorted(corpus)
     for one in found[1:12:4]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gtransformer.lab.cli.inspect_document import main
+from gtransformer.lab.cli.inspect import main
 from gtransformer.translation.api import GTransformer
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from torch import nn
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
 from gtransformer.lab.analysis.watching import AttentionSite
-from gtransformer.models.common.entropy import measured
+from gtransformer.plugin.entropy import measured
 from tests.support import (
     fairseqs_model,
     make_local_or_global,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.lab.items.batch_scores import BatchRequest, BatchScorer
 from gtransformer.lab.items.items import Item, score_items
+from gtransformer.plugin.sentences import SentenceSpan
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
 from tests.core.models.test_docflat import ABD, DOCFLAT, MBE

@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.evaluation.instances import capacity_of
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.items.items import Item, score_items
 from gtransformer.lab.items.split_instances import corpus_instances
+from gtransformer.plugin.sentences import SentenceSpan
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.core.evaluation.corpus_tasks import (
     PREPARED,
@@ -63,7 +63,7 @@ def behind_context(corpus, document: int, sentence: int, fits) -> Sides:
 def test_instances(kind, split):
     options, fits = KINDS[kind]
     task, corpus = doc_task(**options), sentences_of(split)
-    found = corpus_instances(task, PREPARED, split, capacity_of(task, PREPARED))
+    found = corpus_instances(task, PREPARED, split, capacity_of(task.options.scheme, PREPARED))
     assert len(found.spans) == len(corpus)
     lengths = []
     for number, place in enumerate(found.spans):
@@ -88,7 +88,7 @@ def test_scores_by_hand(system, kind):
         target = corpus[document, sentence][1]
         wrong = tuple(spell(one) for one in ([*target, target[0]], target[1:], draw.choices(range(5, 40), k=4)))
         items.append(Item(len(items), "pronoun", "", document, sentence, 1, spell(target), wrong))
-    instances = corpus_instances(task, PREPARED, "test", capacity_of(task, PREPARED))
+    instances = corpus_instances(task, PREPARED, "test", capacity_of(task.options.scheme, PREPARED))
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens=300)
     encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
     seen = set()

@@ -40,9 +40,8 @@ SHAPE = {
 
 
 def skip_without_transformers() -> None:
-    for package in ("transformers", "safetensors"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package}, of the optional extra [hf], is not installed")
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers, of the optional extra [bert], is not installed")
 
 
 @dataclass

@@ -16,10 +16,11 @@ from torch import Tensor
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import Strategy
+from gtransformer.tasks.translation_doc import TranslationDocTask
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 from tests.core import marian_numpy as marian
-from tests.support import pad_batch
+from tests.support import pad_batch, task_config
 
 SEARCH = {"beam": 1, "min_len": 0, "max_len_a": 0.0, "max_len_b": 7}  # Marian has sentences without a word, too
 TOKENS = (">>de<<", ">>fr_BE<<")  # of models for several target languages
@@ -112,6 +113,8 @@ class Converted:
         self.translator = GTransformer.from_pretrained(self.folder, device="cpu")
         self.engine = self.translator.engine
         self.model = self.engine.model.double()
+        sides = {"source_lang": pair[0], "target_lang": pair[1], "langs": ",".join(pair)}
+        self.task = TranslationDocTask.setup_task(task_config(data=str(self.folder), **sides))
         self.source = self._indices(self.engine.source, saved.source)
         self.target = self._indices(self.engine.target, saved.target)
         self.row = {index: row for row, index in enumerate(self.target)}
@@ -154,7 +157,7 @@ class Converted:
     def search(self, documents: list[list[list[int]]], model=None, strategy: Strategy | None = None, **options):
         """The best hypothesis of each document of source sentences, all in one batch: (sentences as rows, score)."""
         task, model, known = (
-            self.engine.task,
+            self.task,
             model or self.model,
             {"unkpen": self.translator.options.unkpen, **SEARCH, **options},
         )

@@ -38,7 +38,7 @@ def made(pieces: Path, tmp_path_factory) -> dict[str, Path]:
 
 def task_of(made: dict[str, Path], corpus: str = "prepared", **options):
     stored = {"instances": "stored", "context_sentences": None}
-    return load_trained(made["model"] / "model.pt", data=str(made[corpus] / "bin"), **{**stored, **options})
+    return load_trained(made["model"], data=str(made[corpus] / "bin"), **{**stored, **options})
 
 
 def test_a_corpus_without_them_is_refused(made):

@@ -15,8 +15,8 @@ from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model import read_sentence_model
 from gtransformer.models.from_sentence_model.hugging_face import TABLES
+from gtransformer.models.saved import read_parameters
 from gtransformer.preprocess.pieces import SentencePieces
-from gtransformer.tasks.checkpoints import read_state
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 from tests.core.models.from_sentence_model.hf_folders import (
@@ -150,6 +150,6 @@ def test_converting_twice_is_the_same(whole, tmp_path: Path):
     for seed in (1, 2):
         torch.manual_seed(seed)
         convert(whole["m2m"].path, tmp_path / str(seed), "en", "de", {}, {})
-        states.append(read_state(tmp_path / str(seed) / "model.pt")["model"])
+        states.append(read_parameters(tmp_path / str(seed)))
         assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))  # and draws nothing
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())

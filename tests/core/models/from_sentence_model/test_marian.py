@@ -12,6 +12,7 @@ import torch
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.modules.ssru import linear_recurrence
 from gtransformer.search.strategies import Strategy
+from gtransformer.tasks.checkpoints import read_state
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import SEARCH, Converted, random_rows, save
@@ -152,11 +153,11 @@ def document_model(converted: Converted, **options) -> GTransformerModel:
         encoder_ctxlayers=1, decoder_ctxlayers=2, cross_ctxlayers=1, **options,
     )  # fmt: skip
     cfg.max_source_positions = cfg.max_target_positions = 1_000_000
-    task = converted.engine.task
+    task = converted.task
     start_from_sentence_model(cfg, None, task)
     torch.manual_seed(3)
-    model = GTransformerModel.build_model(cfg, task).double().eval()
-    model.load_state_dict(torch.load(converted.folder / "model.pt")["model"])
+    model = GTransformerModel.build(cfg, task.source_dictionary, task.target_dictionary).double().eval()
+    model.load_state_dict(read_state(converted.folder)["model"])
     return model
 
 

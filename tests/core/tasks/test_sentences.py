@@ -8,12 +8,12 @@ import pytest
 import torch
 from fairseq.data import ListDataset, indexed_dataset
 
-from gtransformer.data import stored as module
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import InstanceScheme, build_instances
-from gtransformer.data.sentences import RunDataset, Sentences, SentenceSpan, regrouped_spans, tokens_between
-from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
+from gtransformer.plugin import stored as module
+from gtransformer.plugin.sentences import RunDataset, Sentences, SentenceSpan, regrouped_spans, tokens_between
+from gtransformer.plugin.stored import InstanceDataset
 
 S, E, A, B, C = 0, 2, 4, 5, 6
 DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary
 from torch import nn
 
+from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists
 from gtransformer.preprocess.chain import open_text, read_settings
@@ -53,7 +53,7 @@ def check_prefix(model: nn.Module, prepared: Path) -> None:
 
 
 def sentence_encoder(
-    prepared: Path, lang: str, dictionary: Dictionary, tokenised: bool = False
+    prepared: Path, lang: str, dictionary: Vocabulary, tokenised: bool = False
 ) -> Callable[[Sequence[str]], TokenLists]:
     """Return a function from plain sentences to token indices, by the same steps that prepared the corpus.
 

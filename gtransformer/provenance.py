@@ -8,9 +8,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from gtransformer.installation import versions
+from gtransformer.installation import checkout, versions
 
 PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
@@ -18,15 +17,12 @@ PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", 
 def current_commit() -> str | None:
     """Return the commit of this package's checkout, with ``+changes`` if tracked files differ from it.
 
-    None if the package is not in its own checkout (an installed package may be inside another repository), if nothing
-    is committed yet, or if there is no git.
+    None if the package is installed without its checkout, if nothing is committed yet, or if there is no git.
     """
-    root = Path(__file__).resolve().parents[2]
+    if checkout() is None:
+        return None
     try:
-        if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root:
-            return None
-        commit = _git(root, "rev-parse", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        commit, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit + ("+changes" if changed else "")
@@ -38,8 +34,8 @@ def short_commit(commit: str | None) -> str:
     return name[:7] + plus + changes
 
 
-def _git(directory: Path, *arguments: str) -> str:
-    result = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=True)
+def _git(*arguments: str) -> str:
+    result = subprocess.run(["git", *arguments], cwd=checkout(), capture_output=True, text=True, check=True)
     return result.stdout.strip()
 
 

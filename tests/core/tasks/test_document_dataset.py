@@ -8,9 +8,9 @@ import torch
 from fairseq.data import FairseqDataset, ListDataset
 
 from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, without_context_loss
-from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
+from gtransformer.plugin.document_dataset import DocumentPairDataset
+from gtransformer.plugin.stored import InstanceDataset
 from tests.support import pad_batch, random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18

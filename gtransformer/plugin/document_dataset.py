@@ -10,8 +10,8 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 
 from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE
 from gtransformer.data.batching import document_order, fill_batches
-from gtransformer.data.sentences import SentenceSpan
 from gtransformer.data.word_dropout import WordDropout
+from gtransformer.plugin.sentences import SentenceSpan
 
 
 class DocumentPairDataset(LanguagePairDataset):

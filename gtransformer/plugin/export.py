@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from omegaconf import OmegaConf
-
-from gtransformer.data.dictionaries import NEVER, RESERVED, control_symbols, dictionary_words
+from gtransformer.data.dictionaries import NEVER
 from gtransformer.data.instances import STORED, InstanceScheme
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, write_json
+from gtransformer.files import read_json
+from gtransformer.models.common.model import needs_of
 from gtransformer.models.from_sentence_model.marian import FIRST_WORD
 from gtransformer.preprocess.chain import SENTENCEPIECE_FILE, TARGET_PIECES, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
-from gtransformer.preprocess.settings import MODEL_KIND
-from gtransformer.tasks.checkpoints import model_in, settings_of
-from gtransformer.tasks.generation import needs_of_saved
-from gtransformer.translation.model_directory import CHECKPOINT, MANIFEST, check_search
+from gtransformer.search.strategies import AUTO
+from gtransformer.tasks.checkpoints import model_in
+from gtransformer.tasks.checkpoints import read_settings as read_settings_of
+from gtransformer.tasks.trained import AS_GIVEN, load_trained
+from gtransformer.translation.model_directory import MANIFEST, check_search, new_directory, write_model
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
+BESIDE = (
+    "reads other sentences beside those that it translates, which a model directory does not provide; translate a "
+    "prepared corpus with fairseq-generate or the stage generate instead"
+)
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,20 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
 
     Raises UserError if ``output`` exists, the parts do not belong together, or the model cannot search like that.
     """
-    state = read_checkpoint(sources.checkpoint)
-    settings = model_settings(sources, state)
+    saved = read_settings_of(sources.checkpoint)
+    settings = model_settings(sources, saved)
     check_search(settings, search)
     check_noted(sources.checkpoint, sources.prepared)
-    if not search.unkpen and settings_of(state)["model"].get("first_output_word") == FIRST_WORD:
+    try:
+        model, _ = load_trained(sources.checkpoint, data=str(sources.prepared / "bin"), **AS_GIVEN)
+    except UserError as error:
+        raise UserError(
+            f"{error}; if its sizes are not those of {sources.prepared}, name the corpus that it was trained on with "
+            "--prepared"
+        ) from None
+    if needs_of(model).batch or needs_of(model).last_sentence_only:
+        raise UserError(f"{sources.checkpoint}: {BESIDE}")
+    if not search.unkpen and saved["model"].get("first_output_word") == FIRST_WORD:
         search = replace(search, unkpen=NEVER)
     pair = settings["source_lang"], settings["target_lang"]
     with new_directory(Path(output)) as work:
@@ -81,78 +90,23 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
         copies |= {f"dict.{lang}.txt": sources.prepared / "bin" / f"dict.{lang}.txt" for lang in pair}
         for name, source in copies.items():
             shutil.copyfile(source, work / name)
-        for lang, side in zip(pair, ("encoder", "decoder"), strict=True):
-            check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], state, sources)
-        torch.save(state, work / CHECKPOINT)
-        return write_manifest(work, settings, search, sources.checkpoint, state["model"], origin)
+        return write_model(work, model, settings, search, {"checkpoint": sources.checkpoint.name, **origin})
 
 
-@contextmanager
-def new_directory(output: Path) -> Iterator[Path]:
-    """Give the folder to write a model directory in; it becomes ``output`` at the end, and is removed on an error.
-
-    Raises UserError if there is something at ``output`` already, but for an empty folder.
-    """
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise UserError(f"{output}: exists already; remove it or give another name")
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    work.mkdir(parents=True)
-    try:
-        yield work
-        os.replace(work, output)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
-
-
-def write_manifest(
-    work: Path,
-    settings: dict[str, Any],
-    search: SearchOptions,
-    checkpoint: Path,
-    parameters: Mapping[str, torch.Tensor],
-    origin: dict[str, Any],
-) -> dict[str, Any]:
-    """Write the manifest of a model directory and return it; ``checkpoint``: what the model was made of."""
-    manifest = {
-        "kind": MODEL_KIND,
-        "settings": settings,
-        "search": search.recorded(),
-        "checkpoint": checkpoint.name,
-        "parameters": sum({value.data_ptr(): value.numel() for value in parameters.values()}.values()),  # tied: once
-        **origin,
-    }
-    write_json(work / MANIFEST, manifest)
-    return manifest
-
-
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a fairseq checkpoint without what only training needs."""
-    from fairseq.checkpoint_utils import load_checkpoint_to_cpu
-
-    state = load_checkpoint_to_cpu(str(path))
-    state["last_optimizer_state"] = None
-    state["criterion"] = None
-    if state.get("cfg") is not None:
-        state["cfg"] = OmegaConf.to_container(state["cfg"])  # as fairseq stores it: plain data for the safe loader
-    return state
-
-
-def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
+def model_settings(sources: Sources, saved: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of the text steps, with the direction that the model was trained for.
 
     Raises UserError for a checkpoint of another task, and for a corpus of other languages.
     """
     settings = read_settings(sources.prepared)
     pair = settings["source_lang"], settings["target_lang"]
-    saved = settings_of(state)
     task = saved["task"]
     name = task.get("_name") or task.get("task")
     if name != "translation_doc":
         raise UserError(
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
-    limits = instance_limits(InstanceScheme.stored_in(task), saved["model"], sources.checkpoint)
+    limits = instance_limits(InstanceScheme.stored_in(task), sources.checkpoint)
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
@@ -167,39 +121,22 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         **{name: settings.get(name) for name in SETTINGS},
         "source_prefix": source_prefix,
         "target_prefix": target_prefix,
+        "sentence_rule": str(task.get("sentence_rule") or AUTO),
         **limits,
     }
 
 
-def instance_limits(scheme: InstanceScheme, model: dict[str, Any], checkpoint: Path) -> dict[str, int | bool | None]:
+def instance_limits(scheme: InstanceScheme, checkpoint: Path) -> dict[str, int | bool | None]:
     """Return the limits of a model's instances, where those of the corpus were regrouped for its training.
 
     Text is translated in disjoint instances of as many tokens or sentences as those of training have, or in parts of
     documents where these were trained on. Raises UserError for a model that reads sentences beside those it translates.
     """
-    needs = needs_of_saved(model)
-    if needs.batch or needs.last_sentence_only or scheme.is_unequal:
-        raise UserError(
-            f"{checkpoint}: reads other sentences beside those that it translates, which a model directory does not "
-            "provide; translate a prepared corpus with fairseq-generate or the stage generate instead"
-        )
+    if scheme.is_unequal:
+        raise UserError(f"{checkpoint}: {BESIDE}")
     if scheme.kind == STORED:
         return {}
     limits = {"max_instance_tokens": scheme.tokens, "max_sents": scheme.max_sentences}
     return limits | ({"parts": True} if scheme.kind == "parts" else {})
 
 
-def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:
-    """Raise UserError unless the model's ``side`` (encoder, decoder) has an embedding for each entry of the dictionary.
-
-    The symbols that the task adds where the file lacks them count, too.
-    """
-    words = dictionary_words(dictionary)
-    entries = len(RESERVED) + len({*words, *control_symbols(langs)})
-    table = state["model"].get(f"{side}.embed_tokens.weight")
-    if table is None or len(table) != entries:
-        found = "no embeddings" if table is None else f"{len(table)} embeddings"
-        raise UserError(
-            f"{sources.checkpoint}: has {found}, but {dictionary.name} of {sources.prepared} has {entries} entries; "
-            "name the corpus that the model was trained on with --prepared"
-        )

@@ -7,14 +7,13 @@ inspection.json.
 from __future__ import annotations
 
 import argparse
-import logging
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, write_json
 from gtransformer.preprocess.plain_text import input_lines
+from gtransformer.provenance import provenance
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options
 
@@ -54,8 +53,6 @@ def main(argv: list[str] | None = None) -> None:
     from gtransformer.models.common.model import needs_of
     from gtransformer.translation.api import GTransformer
 
-    for name in ("fairseq", "gtransformer.tasks"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("lab inspect", argv)
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None)
     if needs_of(model.engine.model).numbers:

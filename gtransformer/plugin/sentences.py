@@ -17,8 +17,8 @@ from torch import Tensor
 
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.data.instances import Instances, Ranges
-from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
+from gtransformer.plugin.stored import InstanceDataset
 
 
 class SideSentences:

@@ -1,0 +1,133 @@
+"""The systems in fairseq: their options on its command line, named sizes, and models that it can train.
+
+``--arch SYSTEM_{mini,compact,tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``. Each size is a
+separate fairseq model with its sizes as defaults of its configuration. fairseq-hydra-train has no architectures: it
+would fill a configuration of ``gtransformer`` with base sizes. A size means the same for every system, so that systems
+of one size can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import field, fields, make_dataclass
+from enum import Enum
+from typing import Any, Union, get_type_hints
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.tasks import FairseqTask
+from omegaconf import II, OmegaConf, open_dict
+
+from gtransformer.errors import UserError
+from gtransformer.models import SYSTEMS
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.model import DocumentModel, on_registration
+
+OF_TASK = ("doc_mode", "max_source_positions", "max_target_positions")  # options that fairseq's user gives to the task
+
+
+def both_sides(embed_dim: int, ffn_embed_dim: int, layers: int, heads: int) -> dict[str, int]:
+    """Return the same sizes for encoder and decoder, by option."""
+    sizes = {"embed_dim": embed_dim, "ffn_embed_dim": ffn_embed_dim, "layers": layers, "attention_heads": heads}
+    return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
+
+
+# tiny to large have the release's dimensions, layers and dropout; base, big and large are "Base Model", "Big Model" and
+# "Large Model" of Bao et al. (2021), section 2. mini and compact are our choice, for CPUs.
+SIZES: dict[str, dict[str, int | float]] = {
+    "mini": both_sides(128, 512, 3, 4),
+    "compact": both_sides(256, 1024, 4, 4),
+    "tiny": both_sides(256, 1024, 6, 4),
+    "small": both_sides(512, 1024, 6, 4),
+    "base": both_sides(512, 2048, 6, 8) | {"dropout": 0.3},
+    "big": both_sides(1024, 4096, 6, 16) | {"dropout": 0.3},
+    "large": both_sides(1024, 4096, 12, 16) | {"dropout": 0.3},
+}
+MBART_LARGE = "gtransformer_mbart_large"
+ARCHITECTURES = {f"gtransformer_{size}": sizes for size, sizes in SIZES.items()}
+ARCHITECTURES[MBART_LARGE] = both_sides(1024, 4096, 12, 16)
+
+# The fixed structure of mBART25 (Liu et al. 2020, section 2.2, and its checkpoint), without its sizes.
+MBART = {
+    "activation_fn": "gelu",
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "encoder_learned_pos": True,
+    "decoder_learned_pos": True,
+    "layernorm_embedding": True,
+    "share_all_embeddings": True,
+    "no_scale_embedding": False,
+    "no_token_positional_embeddings": False,
+}
+
+
+class InFairseq:
+    """A mixin for a system's class, with what fairseq calls.
+
+    ``structure`` are fixed options. They cannot be defaults: on the command line, a flag that is on by default would be
+    turned off by giving it.
+    """
+
+    structure: Mapping[str, Any] = {}
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> DocumentModel:
+        """Build a model from fairseq's options and a task with dictionaries. Raise UserError on a bad combination."""
+        check_task(task)
+        with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
+            for name, value in cls.structure.items():
+                setattr(cfg, name, value)
+        return cls.build(plain_options(cfg, cls.config_class), task.source_dictionary, task.target_dictionary)
+
+    def prepare_for_inference_(self, cfg: Any) -> None:
+        """Pack weights for decoding once (called by fairseq-generate and fairseq-interactive)."""
+        self.decoder.hold_weights()
+
+
+def check_task(task: object) -> None:
+    """Raise UserError for fairseq's own tasks, which would feed single sentences without boundary tokens."""
+    if isinstance(task, FairseqTask) and not hasattr(task, "sides"):
+        name = str(getattr(task.cfg, "_name", None) or getattr(task.cfg, "task", None) or type(task).__name__)
+        raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
+
+
+def plain_options(cfg: Any, kind: type[DocumentModelConfig]) -> DocumentModelConfig:
+    """Return fairseq's options of a model as the model's own dataclass."""
+    values = {one.name: getattr(cfg, one.name) for one in fields(kind)}
+    return kind(**{name: str(value) if isinstance(value, Enum) else value for name, value in values.items()})
+
+
+def fairseq_options(kind: type[DocumentModelConfig], sizes: Mapping[str, int | float]) -> type[FairseqDataclass]:
+    """Return a model's options as fairseq reads them from the command line; ``sizes`` are other defaults."""
+    types, found = get_type_hints(kind), []
+    for one in fields(kind):
+        of_type, choices = types[one.name], one.metadata.get("choices")
+        if choices:
+            of_type = ChoiceEnum(choices)
+        elif isinstance(of_type, type(int | None)):  # fairseq knows Optional alone
+            of_type = Union[of_type.__args__]  # noqa: UP007
+        default = II(f"task.{one.name}") if one.name in OF_TASK else sizes.get(one.name, one.default)
+        found.append((one.name, of_type, field(default=default, metadata={"help": one.metadata.get("help")})))
+    return make_dataclass(kind.__name__, found, bases=(FairseqDataclass,))
+
+
+def add_to_fairseq(model: type[DocumentModel]) -> None:
+    """Register a system with fairseq, alone and in its named sizes."""
+    names = {model.system: {}}
+    if model.has_sizes:
+        names |= {f"{model.system}_{size}": sizes for size, sizes in SIZES.items()}
+    for name, sizes in names.items():
+        _register(name, model, sizes)
+
+
+def _register(name: str, model: type[DocumentModel], sizes: Mapping[str, int | float], **more: Any) -> None:
+    bases = InFairseq, model, FairseqEncoderDecoderModel
+    made = type(model.__name__, bases, {"__module__": model.__module__, "__doc__": model.__doc__, **more})
+    register_model(name, dataclass=fairseq_options(model.config_class, sizes))(made)
+
+
+for system in SYSTEMS.values():
+    add_to_fairseq(system)
+_register(MBART_LARGE, SYSTEMS["gtransformer"], ARCHITECTURES[MBART_LARGE], structure=MBART)
+on_registration.append(add_to_fairseq)

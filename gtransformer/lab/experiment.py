@@ -12,6 +12,7 @@ import datetime
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.settings import read_settings
 
 DONE = "done.json"  # the record of a finished run
+BEGUN = "begun.json"  # which finished start model a run began with
 ALWAYS = {"train.log-format": "json", "train.tensorboard-logdir": None, "train.patience": None}
 EVERY = 20.0  # seconds between lines of progress
 
@@ -258,7 +260,10 @@ class Experiment:
         if record == record | wanted:
             print(f"| {run.name}: done before", flush=True)
             return
+        if read_record(run.folder / BEGUN).get("start") != start:
+            shutil.rmtree(run.folder, ignore_errors=True)  # what was trained from another model
         run.folder.mkdir(parents=True, exist_ok=True)
+        write_json(run.folder / BEGUN, {"start": start})
         (run.folder / DONE).unlink(missing_ok=True)
         began = time.monotonic()
         for command in commands:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests that need a GPU, then a few updates of several systems on it: scripts/gpu_check.sh [OUTPUT]
+# Tests that need a GPU, then a few updates of several systems on it: .ci/gpu_check.sh [OUTPUT]
 set -euo pipefail
-source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../scripts/common.sh"
 
 ensure_setup
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."

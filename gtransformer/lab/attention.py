@@ -115,10 +115,12 @@ def _watching(model: nn.Module) -> Iterator[list[Attention]]:
         for number, layer in enumerate(getattr(getattr(model, side, None), "layers", ()), 1):
             for block in getattr(layer, "blocks", ()):
                 part = side if block.memory is None else "cross"
-                for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+                for name, scopes in zip(block.modules, block.scopes, strict=True):
+                    module = getattr(layer, name)
                     if isinstance(module, MultiheadAttention):
                         handles.append(module.register_forward_hook(see(part, number, scopes)))
-                if (gate := layer.gate_of(block)) is not None:
+                if block.gate is not None:
+                    gate = getattr(layer, block.gate)
                     handles.append(gate.register_forward_hook(see_gate(part, number)))
     try:
         yield found
@@ -133,10 +135,8 @@ def _weights(
     """Return weights, seen keys and both sides' tags, as of ``Attention``."""
     with torch.autocast(x.device.type, enabled=False):
         dtype = module.q_proj.weight.dtype
-        queries, keys = (
-            module.queries(x.to(dtype), reach.queries),
-            module.keys(memory.to(dtype), reach.keys),
-        )
+        queries = module.project_queries(x.to(dtype), reach.queries.tag)
+        keys, _ = module.keys_and_values(memory.to(dtype), reach.keys.tag)
     first, last, order = (torch.as_tensor(one) for one in (reach.first, reach.last, reach.order))
     ranks = torch.arange(len(order))
     visible = (ranks >= first[:, None]) & (ranks < last[:, None])

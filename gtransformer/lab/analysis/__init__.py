@@ -1,0 +1,1 @@
+"""The dense engine, the reference of the packed one."""

@@ -1,7 +1,9 @@
 """What fairseq-generate prints and writes of a translation, as in the authors' release: BLEU by sentence and instance.
 
-The release keeps ``<s>`` and ``</s>`` in the text of an instance, joins subwords and detokenises the whole of it, and
-cuts it into sentences last. A final ``@@`` then does not join two sentences, and quotation marks are counted over the
+The release keeps ``<s>`` and ``</s>`` in the text of an instance, joins subwords and detokenises
+the whole of it, and
+cuts it into sentences last. A final ``@@`` then does not join two sentences, and quotation marks
+are counted over the
 instance.
 """
 
@@ -30,7 +32,15 @@ BUCKETS = 5  # the first positions in an instance, each of which has its own BLE
 class DocumentDictionary(Dictionary):
     """A dictionary whose text shows where sentences begin and end."""
 
-    def string(self, tensor, bpe_symbol=None, escape_unk=False, extra_symbols_to_ignore=None, unk_string=None, **_):
+    def string(
+        self,
+        tensor,
+        bpe_symbol=None,
+        escape_unk=False,
+        extra_symbols_to_ignore=None,
+        unk_string=None,
+        **_,
+    ):
         """Return the words of tokens (length,), with ``<s>`` and ``</s>``; arguments are fairseq's."""
         ignored = set(extra_symbols_to_ignore or ())
         unknown = unk_string or self.unk_string(escape_unk)
@@ -67,7 +77,8 @@ class DocumentScorerConfig(FairseqDataclass):
 class DocumentScorer:
     """BLEU over sentences, over instances, and over the sentences at each of the first positions in an instance."""
 
-    # The instances' numbers in the order of ``add_string``, to which fairseq does not pass them; the task adds them.
+    # The instances' numbers in the order of ``add_string``, to which fairseq does not pass them;
+    # the task adds them.
     numbers: ClassVar[list[int]] = []
 
     def __init__(self, cfg: DocumentScorerConfig):
@@ -82,19 +93,28 @@ class DocumentScorer:
     def result_string(self) -> str:
         """Log the release's lines, write its files, and return s-BLEU, or with ``--doc-mode full`` d-BLEU.
 
-        The release drops empty sentences, and stops if hypothesis and reference then differ in number. Here they count.
+        The release drops empty sentences, and stops if hypothesis and reference then differ in
+        number. Here they count.
         """
         in_order = sorted(zip(self.numbers, self.texts, strict=True))
         pairs = [tuple(map(sentences_of, texts)) for _, texts in in_order]
-        documents = [(" ".join(filter(None, hyp)), " ".join(filter(None, ref))) for hyp, ref in pairs]
+        documents = [
+            (" ".join(filter(None, hyp)), " ".join(filter(None, ref))) for hyp, ref in pairs
+        ]
         if not self.cfg.by_sentence:
             return self._level("document", documents)
         different = sum(len(hyp) != len(ref) for hyp, ref in pairs)
         if different:
-            logger.warning("%d translations have another number of sentences than their references", different)
+            logger.warning(
+                "%d translations have another number of sentences than their references", different
+            )
         if empty := sum(not sentence for pair in pairs for side in pair for sentence in side):
-            logger.info("%d empty sentences are scored, which the authors' release would leave out", empty)
-        aligned = [list(zip(align_sentences(hyp, len(ref)), ref, strict=True)) for hyp, ref in pairs]
+            logger.info(
+                "%d empty sentences are scored, which the authors' release would leave out", empty
+            )
+        aligned = [
+            list(zip(align_sentences(hyp, len(ref)), ref, strict=True)) for hyp, ref in pairs
+        ]
         result = self._level("sentence", [pair for instance in aligned for pair in instance])
         self._level("document", documents)
         for place in range(BUCKETS):

@@ -17,10 +17,10 @@ from itertools import chain
 import pytest
 import torch
 from fairseq import optim
+from fairseq.utils import apply_to_sample
 from omegaconf import OmegaConf
 
 from gtransformer.cli.translate import main as translate
-from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.modules import varlen
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.optimizers import FUSED as NAME
@@ -37,6 +37,7 @@ from tests.core.search import test_second_pass as second_pass
 from tests.core.search import test_sequential as sequential
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
+from tests.full_passes import use_caches
 from tests.support import pad_batch, random_document, tiny_model
 
 DEVICE = os.environ.get("GTRANSFORMER_TEST_DEVICE", "cuda")
@@ -51,7 +52,6 @@ ONLY_GPU = pytest.mark.skipif(not GPU, reason="for GPUs alone")
 CONVERTED = {"positions": "sentence", "sentence_marks": "end", "sinusoids": "marian", "output_bias": True}
 UNTIED = {"share_all_embeddings": False, "share_decoder_input_output_embed": True}
 OPTIONS = {
-    "dense": {"group_attention": "dense"},
     "global alone": {"context_attention": "global"},
     "all global": {"no_language_locality": True, "no_translation_locality": True},
     "converted": {**CONVERTED, **UNTIED},
@@ -114,7 +114,7 @@ def trained(dictionary, model, name: str, device: str, precision: str = "float32
         in_precision(model, precision)
     criterion = FusedLabelSmoothedCrossEntropy(Namespace(target_dictionary=dictionary), False, 0.1)
     with torch.autocast(device, torch.float16) if precision == "amp" else nullcontext():
-        loss, size, _ = criterion(model, to_device(batch_for(dictionary, name), device))
+        loss, size, _ = criterion(model, apply_to_sample(lambda one: one.to(device), batch_for(dictionary, name)))
     (loss * (scale / size)).backward()
     found = {key: one.grad.cpu().double() / scale for key, one in model.named_parameters() if one.grad is not None}
     return loss.item() / size, found
@@ -176,7 +176,7 @@ def whole(dictionary, model, sources, **more):
 
 
 def uncached(dictionary, model, sources, **more):
-    model.decoder.caches = False
+    use_caches(model, False)
     return whole(dictionary, model, sources, **more)
 
 

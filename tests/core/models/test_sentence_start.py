@@ -13,16 +13,15 @@ from fairseq.data import Dictionary
 from gtransformer.data.batch_fields import counted, with_counted_targets
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
-from gtransformer.lab.analysis.attention import inspect
+from gtransformer.lab.attention import inspect
 from gtransformer.models.common.config import BOTH_MARKS
-from gtransformer.models.common.decoder import STATE
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
+from tests.full_passes import step_by_step, use_caches
 from tests.support import pad_batch, relative_error, task_config, tiny_model
 
 pytestmark = pytest.mark.slow
@@ -187,15 +186,14 @@ def test_every_step_is_the_full_pass(tmp_path, layout, caches):
     for name, parameter in model.named_parameters():  # what is new has learned something
         if "numbers" in name:
             torch.nn.init.normal_(parameter, std=0.5)
-    model.decoder.caches = caches
+    use_caches(model, caches)
     tokens, targets = spread(model, target, pairs_of(source, target, sentences=(5,)))
     full, state = model(tokens, None, targets)[0][0], {}
-    memory = model.encoder(tokens)
+    memory = model.encoder(tokens)["memory"][0]
     for step in range(targets.shape[1]):
-        logits = model.decoder(targets[:, : step + 1], memory, state)[0][0, 0]
+        logits = step_by_step(model.decoder, targets[:, : step + 1], memory, state)[0]
         assert torch.isneginf(logits[len(target) :]).all() and len(logits) == len(target) + 3
         assert relative_error(logits[: len(target)], full[step, : len(target)]) < 1e-11
-    assert type(state[STATE]) is (CachedState if caches else PrefixState)
 
 
 @torch.no_grad()
@@ -210,9 +208,10 @@ def test_scores_of_sentences_and_what_they_looked_at(tmp_path):
     assert [one for own in scores for one in own] == pytest.approx(expected, rel=1e-6)
     tokens, targets = (side[0].tolist() for side in spread(model, target, documents[:1]))
     found = inspect(model, tokens, targets)
-    assert len(found.tags["encoder"]) == len(tokens) - len(documents[0]) and len(found.tags["cross"]) == len(targets)
-    assert found.drawn_from().sum(axis=1) == pytest.approx(1.0)
-    assert min(gate.tokens.min() for gate in found.gates) == 1.0
+    queries = {one.part: len(one.query_tags) for one in found}
+    assert queries["encoder"] == len(tokens) - len(documents[0]) and queries["cross"] == len(targets)
+    assert all(one.by_sentence().sum(dim=1).allclose(torch.ones(1, dtype=torch.float64)) for one in found)
+    assert min(float(one.gate.min()) for one in found if one.gate is not None) == 1.0
 
 
 def test_what_counts_in_the_loss(tmp_path):

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fairseq.utils import apply_to_sample
 
 from gtransformer.errors import UserError
-from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.plugin.generation import task_generator
 from gtransformer.search.generator import as_read
@@ -45,7 +45,8 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
-    sample = to_device(as_read(sample, *models), next(models[0].parameters()).device)
+    device = next(models[0].parameters()).device
+    sample = apply_to_sample(lambda one: one.to(device), as_read(sample, *models))
     return task.inference_step(generator, models, sample)
 
 

@@ -75,11 +75,6 @@ class TranslationDocConfig(TranslationConfig):
         "further prepared corpora with the same dictionary: DIR/bin, several separated by ':'. Their training sets are "
         "added to that of the data (DATA:DATA instead alternates between epochs)",
     )
-    training_weights: Optional[str] = option(  # noqa: UP045
-        None,
-        "how many times an epoch has the instances of the data and of each further corpus: 2,0.5 is the data twice "
-        "and a random half of the other corpus, another one in each epoch (default: once)",
-    )
     context_loss: ChoiceEnum(SWITCH) = option(
         "on", "--instances sliding and current: off leaves target sentences of the context out of the loss"
     )

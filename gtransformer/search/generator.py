@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gtransformer.data.batch_fields import FIRST_SENTENCE, TEXT_POSITION, with_input
+from gtransformer.data.batch_fields import FIRST_SENTENCE, with_input
 from gtransformer.data.batching import fill_batches
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import pad_context
@@ -15,13 +16,11 @@ from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.sides import Sides, never_text
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of, prefix_of
-from gtransformer.search.beam import BeamSearch, Beginnings, Scoring, decodes_stepwise
+from gtransformer.search.beam import BeamSearch, Scoring, begin
 from gtransformer.search.parallel import ParallelSearch
-from gtransformer.search.positions import available, longest_sentence, within_positions
+from gtransformer.search.positions import within_positions
 from gtransformer.search.rules import NO_LIMIT, FreeText, SentenceRule, sentence_length_limits
 from gtransformer.search.strategies import PARALLEL
-
-Positions = Sequence[tuple[int, int]]
 
 
 class DocumentGenerator:
@@ -58,19 +57,20 @@ class DocumentGenerator:
         self.rule, self.scoring, self.nbest, self.parallel = rule, scoring, nbest, parallel
         self.sentence_a, self.sentence_b = max_len_a, max_len_b
         for model in self.models:
-            if not decodes_stepwise(model):
-                raise UserError(f"{type(model).__name__} is no document model; translate with a model of this package")
             model.eval()
-        if parallel and (self.free or scoring.sampling or nbest > 1):
+        self.random = None
+        if scoring.sampling is not None:
+            device = next(self.models[0].parameters()).device
+            self.random = torch.Generator(device).manual_seed(scoring.seed)
+        if parallel and (self.free or scoring.sampling is not None or nbest > 1):
             raise UserError(
                 f"--strategy {PARALLEL} makes one translation by beam search under the sentence rule; leave --nbest, "
                 "sampling and --sentence-rule off out"
             )
         # Sinusoidal positions have no end; --max-target-positions does not limit translations.
-        self.positions = min(available(model.decoder) for model in self.models)
+        self.positions = min(model.decoder.positions() for model in self.models)
         # If they restart at each sentence, each sentence must fit them.
-        restarting = [longest_sentence(model) for model in self.models if getattr(model.decoder, "restarts", False)]
-        self.longest_sentence = min(restarting, default=None)
+        self.longest_sentence = min(model.decoder.sentence_positions() for model in self.models)
         # Tokens of a sentence that its limit does not count.
         self.given = BOUNDARY_TOKENS + (rule.prefix is not None)
         self.translates_last_sentence_only = any(needs_of(model).last_sentence_only for model in self.models)
@@ -95,12 +95,9 @@ class DocumentGenerator:
         words = self._words(tokens)
         limits, sentences = self._limits(tokens, words)
         limits = within_positions(limits, sentences, self.positions, self.given)
-        positions = sample.get(TEXT_POSITION)
         if self.free:
-            totals = self._document_limits(limits, sentences, words).unsqueeze(1)
-            return self._search(sample["net_input"], totals, sentences, positions=positions)
-        found = self._search(sample["net_input"], limits, sentences, positions=positions)
-        return with_limits(found, limits, torch.zeros_like(sentences), sentences)
+            limits = self._document_limits(limits, sentences, words).unsqueeze(1)
+        return self._search(sample["net_input"], limits, sentences)
 
     def _document_limits(self, limits: Tensor, sentences: Tensor, words: Tensor) -> Tensor:
         """Return the most tokens of each document, (documents,): those of its sentences, or fairseq's limit if larger.
@@ -112,7 +109,7 @@ class DocumentGenerator:
         return totals.maximum(whole.clamp(max=NO_LIMIT).long()).clamp(max=self.positions - 1)
 
     def continue_prefixes(
-        self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor, positions: Positions | None = None
+        self, net_input: dict, forced_prefixes: Sequence[Tensor], new: Tensor
     ) -> list[list[dict]]:
         """Translate the last sentences of every document after given translations of the earlier ones.
 
@@ -123,7 +120,6 @@ class DocumentGenerator:
             forced_prefixes: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or
                 none.
             new: (documents,) int64, how many sentences are to be translated.
-            positions: the batch's ``TEXT_POSITION``.
 
         Returns:
             as fairseq's generator; hypotheses hold the new sentences: ``words </s> <s> words </s> [de]``.
@@ -140,17 +136,13 @@ class DocumentGenerator:
         source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths, self.given)
-        beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
-        return with_limits(self._search(net_input, limits, given + new, beginnings, positions), limits, given, new)
+        return self._search(net_input, limits, given + new, forced_prefixes)
 
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
-        limits, sentences = sentence_length_limits(
-            src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b
-        )
-        return limits if self.longest_sentence is None else limits.clamp(
-            max=self.longest_sentence - self.given
-        ), sentences
+        bos, factors = self.tgt_dict.bos(), (self.sentence_a, self.sentence_b)
+        limits, sentences = sentence_length_limits(src_tokens, bos, words, *factors)
+        return limits.clamp(max=self.longest_sentence - self.given), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:
         """Return (batch, length) bool, True at words."""
@@ -161,25 +153,36 @@ class DocumentGenerator:
         net_input: dict,
         limits: Tensor,
         sentences: Tensor,
-        beginnings: Beginnings | None = None,
-        positions: Positions | None = None,
+        forced_prefixes: Sequence[Tensor] | None = None,
     ) -> list[list[dict]]:
         """Search token by token (beam.py), if possible all sentences at a time (parallel.py)."""
-        scoring, random = self.scoring, []
-        if scoring.sampling:
-            sources = [source[source.ne(self.tgt_dict.pad())] for source in net_input["src_tokens"]]
-            random = list(map(scoring.sampling.generator, sources, positions or [()] * len(sources)))
+        scoring, device = self.scoring, net_input["src_tokens"].device
         inputs = {name: value for name, value in net_input.items() if name != "prev_output_tokens"}
         memories = [model.encoder(**inputs)["memory"][0] for model in self.models]
-        searched = self.rule, scoring, [model.decoder for model in self.models], memories
-        if beginnings is not None:
-            return BeamSearch(*searched, limits, sentences, beginnings=beginnings, random=random).run()
-        greedy = scoring.beam == 1 and not scoring.sampling and not self.free
-        if self.parallel or (greedy and int(sentences.max()) > 1):
-            search = ParallelSearch(*searched, limits, sentences, self.positions - self.given)
-            if self.parallel or search.independent:
-                return search.run()
-        return BeamSearch(*searched, limits, sentences, random=random).run()
+        decoders, rule = [model.decoder for model in self.models], self.rule.on(device)
+        most, counts = limits.cpu().numpy(), sentences.cpu().numpy()
+        greedy = scoring.beam == 1 and scoring.sampling is None and not self.free and len(most) < counts.sum()
+        search = None
+        if self.parallel or (greedy and not forced_prefixes):
+            search = ParallelSearch(rule, scoring, decoders, memories, most, counts, self.positions - self.given)
+        complete = np.zeros_like(counts)
+        if search is None or not (self.parallel or search.independent):
+            states = begin(decoders, memories, np.arange(len(most)), scoring.beam)
+            if forced_prefixes:
+                complete = np.array([int(prefix.eq(rule.eos).sum()) for prefix in forced_prefixes])
+                if any(map(len, forced_prefixes)):
+                    for state in states:
+                        state.force(forced_prefixes)
+            start = rule.start(len(most), scoring.beam, complete)
+            search = BeamSearch(rule, scoring, states, most, counts, start, self.random)
+        found = search.run()
+        if self.free:
+            return found
+        rows = zip(found, most.tolist(), complete, counts, strict=True)
+        return [[one | {LIMITS: row[first:last]} for one in nbest] for nbest, row, first, last in rows]
+
+
+LIMITS = "limits"  # key of a hypothesis: the most words of each of its sentences, under the rule
 
 
 def make_generator(
@@ -226,7 +229,7 @@ def in_batches(
     sources: Sequence[Tensor],
     costs: Sequence[int],
     max_tokens: int,
-    positions: Positions | None = None,
+    first_sentences: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, list[dict]]]:
     """Yield the number of every source (length,) int64 and fairseq's hypotheses for it, in any order.
 
@@ -234,7 +237,7 @@ def in_batches(
         generator: of documents, or one of ``search.sequential``.
         costs: tokens that each source counts in a batch.
         max_tokens: tokens of a batch.
-        positions: of each source its ``TEXT_POSITION``; None: not known.
+        first_sentences: the number of each source's first sentence in its document, from 1; None: not known.
     """
     # Longest first: lack of memory shows at once, and documents of a batch end at about the same time.
     order = sorted(range(len(sources)), key=lambda number: (-len(sources[number]), number))
@@ -245,24 +248,11 @@ def in_batches(
         rows = [sources[number] for number in chosen]
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding).to(device)
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(padding).sum(dim=1)}}
-        if positions is not None:
-            sample[TEXT_POSITION] = [positions[number] for number in chosen]
-            sample[FIRST_SENTENCE] = torch.tensor([sentence for _, sentence in sample[TEXT_POSITION]], device=device)
+        if first_sentences is not None:
+            sample[FIRST_SENTENCE] = torch.tensor([first_sentences[number] for number in chosen], device=device)
         yield from zip(chosen, generator.generate(models, as_read(sample, *models)), strict=True)
 
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
     """Return a batch with the numbers of its sentences as an input if any of the models reads them."""
     return with_input(sample, FIRST_SENTENCE, any(needs_of(model).numbers for model in models))
-
-
-LIMITS = "limits"  # key of a hypothesis
-
-
-def with_limits(found: list[list[dict]], limits: Tensor, first: Tensor, count: Tensor) -> list[list[dict]]:
-    """Return the hypotheses of documents with ``LIMITS``: the most words of each of their sentences.
-
-    ``first``, ``count``: (documents,) int64, which columns of ``limits`` these are.
-    """
-    rows = zip(found, limits.tolist(), first.tolist(), count.tolist(), strict=True)
-    return [[one | {LIMITS: row[begin : begin + number]} for one in nbest] for nbest, row, begin, number in rows]

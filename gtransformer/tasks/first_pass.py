@@ -22,7 +22,6 @@ from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
 from gtransformer.files import CHECKPOINT_ENDING
 from gtransformer.plugin.document_dataset import DocumentPairDataset
-from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.generator import in_batches
 from gtransformer.search.strategies import ON
 from gtransformer.tasks.checkpoints import read_settings
@@ -130,8 +129,7 @@ class SentenceModel:
             **AS_GIVEN,
         )
         self.model: nn.Module = model.to(like)
-        if decodes_stepwise(model):
-            model.decoder.hold_weights()
+        model.decoder.hold_weights()
 
     @torch.no_grad()
     def translate(self, sources: Sequence[Tensor], args: Namespace) -> list[Tensor]:
@@ -142,9 +140,8 @@ class SentenceModel:
         generator, lengths = self.task.build_generator([self.model], args), [len(one) for one in sources]
         found: list[Tensor] = [torch.zeros(0, dtype=torch.int64)] * len(sources)
         for number, nbest in in_batches(generator, sources, lengths, MAX_TOKENS):
-            if nbest:
-                tokens = nbest[0]["tokens"].cpu()
-                found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]
+            tokens = nbest[0]["tokens"].cpu()
+            found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]
         return found
 
 

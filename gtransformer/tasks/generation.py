@@ -22,7 +22,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.sentences import SentenceSpan
-from gtransformer.search.beam import Sampling, Scoring
+from gtransformer.search.beam import Scoring
 from gtransformer.search.generator import DocumentGenerator, make_generator
 from gtransformer.search.strategies import PARALLEL
 from gtransformer.tasks.options import Options, option_of
@@ -127,9 +127,16 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
     if task.datasets or not last_alone:  # without datasets, the caller gives instances in the form that is needed
         for model in models:
             options.check_instances(model)
-    sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed) if given.sampling else None
-    normalise, unk = not given.unnormalized, task.target_dictionary.unk()
-    scoring = Scoring(given.beam, unk, given.lenpen, given.unkpen, given.temperature, normalise, sampling)
+    scoring = Scoring(
+        given.beam,
+        task.target_dictionary.unk(),
+        given.lenpen,
+        given.unkpen,
+        given.temperature,
+        normalise=not given.unnormalized,
+        sampling=max(0, given.sampling_topk) if given.sampling else None,
+        seed=task.cfg.doc_seed,
+    )
     return make_generator(
         models,
         task.sides,

@@ -24,7 +24,6 @@ from gtransformer.models.common.model import needs_of, prefix_of
 from gtransformer.plugin.document_dataset import DocumentPairDataset
 from gtransformer.plugin.entropy import measured
 from gtransformer.search.generator import as_read
-from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 from gtransformer.tasks.batches import batch_iterator
 from gtransformer.tasks.config import TranslationDocConfig
@@ -164,7 +163,7 @@ class TranslationDocTask(FairseqTask):
         model = super().build_model(cfg, from_checkpoint)
         self.sides.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
-        sides = available(model.encoder), available(model.decoder)
+        sides = model.encoder.positions(), model.decoder.positions()
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
             self.options.check_instances(model)
@@ -191,7 +190,7 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.first_pass is not None:
             return SecondPass(made, open_first_pass(self, models, args))
         if any(needs_of(model).targets for model in models):
-            return SecondPass(made, None, "a decoder that reads its batch")
+            return SecondPass(made, None)
         return SequentialGenerator(made, self.options.strategy) if self.options.by_window else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):

@@ -54,7 +54,7 @@ def test_group_attention_without_the_rule(dictionary, documents):
     """Translations may have more sentences than their source, and fewer."""
     draw, model = random.Random(17), tiny_model(dictionary, 5).double()
     batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
-    both_ways(dictionary, [model], batch, {"beam": 4, "sentence_rule": "off", "max_len_b": 20})
+    both_ways(dictionary, [model], batch, {"beam": 4, "max_len_b": 6}, sentence_rule="off")
 
 
 @torch.no_grad()
@@ -69,9 +69,9 @@ def test_models_of_the_ablations(dictionary, documents, switch):
     both_ways(dictionary, [model], batch, {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
 
 
-def both_ways(dictionary, models, batch, options, mode="partial"):
+def both_ways(dictionary, models, batch, options, mode="partial", **task):
     """Our search against fairseq's loop."""
-    translate = Translator(dictionary, models, {"doc_mode": mode}, **options)
+    translate = Translator(dictionary, models, {"doc_mode": mode, **task}, **options)
     found = translate(batch)
     assert_same(found, translate.fairseqs(batch))
     return found

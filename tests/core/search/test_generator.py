@@ -8,7 +8,7 @@ import torch
 from gtransformer.errors import UserError
 from tests.core.search.conftest import Translator
 from tests.core.search.test_beam import assert_same
-from tests.support import fairseqs_model, tiny_model
+from tests.support import tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -31,11 +31,6 @@ def test_a_batch_leaves_no_trace(dictionary, documents, mode):
         assert_same(translate(batch), expected)
     for batch, expected in zip(batches, found, strict=True):  # each by a generator of its own
         assert_same(translator(dictionary, mode)(batch), expected)
-
-
-def test_other_models(dictionary):
-    with pytest.raises(UserError, match="TransformerModelBase is no document model"):
-        Translator(dictionary, [tiny_model(dictionary), fairseqs_model(dictionary)], beam=3)
 
 
 @pytest.mark.parametrize(

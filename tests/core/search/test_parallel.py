@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.search import parallel
-from gtransformer.search.beam import BeamSearch, Beginnings, Scoring
+from gtransformer.search.beam import BeamSearch, Scoring, begin
 from gtransformer.search.strategies import PARALLEL
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
@@ -131,15 +131,15 @@ def beams_after(context, model, dictionary, generator, document, shape, beam):
     """Each sentence with a beam of its own after the context's sentences before it, without caches and alone."""
     use_caches(model, False)
     memory, (bos, eos) = model.encoder(torch.tensor([document]))["memory"][0], (dictionary.bos(), dictionary.eos())
-    limits, found = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
+    limits, found, rule = np.array([[int(1.2 * n + 2) for n in shape]]), [], generator.rule
     read = torch.tensor([bos, *context[:-1]])  # without the language symbol
     ends, scores = [0, *(read.eq(eos).nonzero().flatten() + 1).tolist()], []
     for sentence, end in enumerate(ends[:-1]):
-        one = np.array([end]), np.array([sentence])
-        search = BeamSearch(
-            generator.rule, Scoring(beam, dictionary.unk()), [model.decoder], [memory], limits,
-            torch.tensor([sentence + 1]), beginnings=Beginnings([read[:end]], np.zeros(1, dtype=np.int64), *one),
-        )  # fmt: skip
+        states = begin([model.decoder], [memory], np.arange(1), beam)
+        if end:
+            states[0].force([read[:end]])
+        start, scoring = rule.start(1, beam, [sentence]), Scoring(beam, dictionary.unk())
+        search = BeamSearch(rule, scoring, states, limits, np.array([sentence + 1]), start)
         best = search.run()[0][0]
         found += [bos, *best["tokens"].tolist()[:-1]]
         scores += [0.0, *best["positional_scores"].tolist()[:-1]]
@@ -175,7 +175,12 @@ def test_drafts_within_learned_positions(dictionary, documents):
     assert_same(at_once(dictionary, [model], batch, beam=1), expected)
 
 
-@pytest.mark.parametrize("options", [{"sampling": True, "beam": 1}, {"nbest": 2}, {"sentence_rule": "off"}])
+def test_the_rule_is_needed(dictionary):
+    with pytest.raises(UserError, match="--sentence-rule off: --strategy"):
+        Translator(dictionary, [], {"strategy": PARALLEL, "sentence_rule": "off"})
+
+
+@pytest.mark.parametrize("options", [{"sampling": True, "beam": 1}, {"nbest": 2}])
 def test_searches_that_cannot_be(dictionary, options):
     with pytest.raises(UserError, match="--strategy parallel"):
         at_once(dictionary, [tiny_model(dictionary)], [], **{"beam": 2, **options})

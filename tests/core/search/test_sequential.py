@@ -152,6 +152,3 @@ def test_one_window_is_the_full_document(dictionary, documents, name):
 def test_searches_that_cannot_be(dictionary):
     with pytest.raises(UserError, match="--strategy sequential makes one translation"):
         translated(dictionary, [tiny_model(dictionary)], Strategy(SEQUENTIAL), [], nbest=2)
-    with pytest.raises(UserError, match="--sentence-rule off"):
-        free = tiny_model(dictionary, doc_mode="full")
-        translated(dictionary, [free], Strategy(SEQUENTIAL), [])

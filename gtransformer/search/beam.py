@@ -33,7 +33,7 @@ class Scoring:
     ``unkpen`` is subtracted from the log probability of ``unk``.
 
     With ``sampling`` every word is drawn at random from the ``sampling`` most probable ones by their probabilities (0:
-    from all), never ``unk``; ``beam`` is then 1. What is drawn depends on ``seed`` and on all batches before.
+    from all), never ``unk``; ``beam`` is then 1. What is drawn depends on ``seed`` and on the batch.
     """
 
     beam: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -58,10 +59,6 @@ class DocumentGenerator:
         self.sentence_a, self.sentence_b = max_len_a, max_len_b
         for model in self.models:
             model.eval()
-        self.random = None
-        if scoring.sampling is not None:
-            device = next(self.models[0].parameters()).device
-            self.random = torch.Generator(device).manual_seed(scoring.seed)
         if parallel and (self.free or scoring.sampling is not None or nbest > 1):
             raise UserError(
                 f"--strategy {PARALLEL} makes one translation by beam search under the sentence rule; leave --nbest, "
@@ -174,7 +171,11 @@ class DocumentGenerator:
                     for state in states:
                         state.force(forced_prefixes)
             start = rule.start(len(most), scoring.beam, complete)
-            search = BeamSearch(rule, scoring, states, most, counts, start, self.random)
+            random = None
+            if scoring.sampling is not None:  # other batches draw other words
+                checksum = zlib.crc32(net_input["src_tokens"].cpu().numpy().tobytes())
+                random = torch.Generator(device).manual_seed(scoring.seed ^ checksum)
+            search = BeamSearch(rule, scoring, states, most, counts, start, random)
         found = search.run()
         if self.free:
             return found

@@ -26,7 +26,7 @@ from gtransformer.lab.studies.one_run import CONTRASTIVE, ORDER, RESULT, remove_
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
-from gtransformer.modules.processor import trains_faster_in_bfloat16
+from gtransformer.lab.processor import trains_faster_in_bfloat16
 from gtransformer.provenance import device_name, provenance
 from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file

@@ -74,15 +74,12 @@ class Int8Linear:
         weight = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = None if bias is None else bias.detach()
         self.levels = 127 if has_vnni() else 63
-        zero, engine = torch.zeros(len(weight), dtype=torch.int64), torch.backends.quantized.engine
+        zero = torch.zeros(len(weight), dtype=torch.int64)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*deprecated")
             weight = torch._make_per_channel_quantized_tensor(weight, scale.double(), zero, 0)
-        try:
-            torch.backends.quantized.engine = "fbgemm"
-            self.packed = torch.ops.quantized.linear_prepack(weight, None)
-        finally:
-            torch.backends.quantized.engine = engine
+        torch.backends.quantized.engine = "fbgemm"  # for all products in 8 bits from now on
+        self.packed = torch.ops.quantized.linear_prepack(weight, None)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""

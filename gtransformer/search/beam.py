@@ -249,11 +249,7 @@ class BeamSearch:
 
 
 def joined(
-    sentences: Sequence[np.ndarray],
-    scores: Sequence[np.ndarray],
-    rule: SentenceRule,
-    scoring: Scoring,
-    device: torch.device,
+    sentences: Sequence[np.ndarray], scores: Sequence[np.ndarray], rule: SentenceRule, scoring: Scoring
 ) -> dict[str, Tensor]:
     """Return fairseq's hypothesis of a document from its sentences, ``words </s>`` each, and their tokens' scores.
 
@@ -261,4 +257,4 @@ def joined(
     """
     tokens = [token for one in sentences for token in (rule.bos, *one)]
     each = [score for one in scores for score in (0.0, *one)]
-    return scoring.hypothesis([*tokens[1:], rule.language], np.array([*each[1:], 0.0]), device)
+    return scoring.hypothesis([*tokens[1:], rule.language], np.array([*each[1:], 0.0]), rule.forbidden.device)

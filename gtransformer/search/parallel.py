@@ -71,6 +71,7 @@ class ParallelSearch:
             decoder.independent_sentences(memory) for decoder, memory in zip(decoders, memories, strict=True)
         )
         self.document, self.sentence = np.nonzero(np.arange(limits.shape[1]) < sentences[:, None])
+        self.given = int(rule.prefix is not None)  # tokens of a sentence that are given after <s>
         self.chosen: list[np.ndarray]
         self.scores: list[np.ndarray]
 
@@ -86,10 +87,10 @@ class ParallelSearch:
                 final, rounds = self._search_again(greedy, final), rounds + 1
             if self.scoring.beam > 1:
                 self._search_with_beam()
-        device, found = self.memories[0].states.device, []
+        found = []
         for first, count in zip(np.cumsum(self.sentences) - self.sentences, self.sentences, strict=True):
             own = slice(first, first + count)
-            found.append([joined(self.chosen[own], self.scores[own], self.rule, self.scoring, device)])
+            found.append([joined(self.chosen[own], self.scores[own], self.rule, self.scoring)])
         return found
 
     def _draft(self, scoring: Scoring) -> None:
@@ -132,14 +133,9 @@ class ParallelSearch:
             lengths = np.array([len(self.chosen[one]) for one in unended])
             for state in states:
                 state.begin_at(np.searchsorted(active, self.document[unended]), begins[unended] + lengths)
-            start = newest, self.sentence[unended], lengths - self._given
+            start = newest, self.sentence[unended], lengths - self.given
             self._search(scoring, states, unended, SentenceState(*(one[:, None] for one in start)))
         return final
-
-    @property
-    def _given(self) -> int:
-        """Tokens of a sentence that are given after ``<s>``."""
-        return int(self.rule.prefix is not None)
 
     def _search(
         self, scoring: Scoring, states: list[CachedState], which: np.ndarray, start: SentenceState | None = None
@@ -190,9 +186,9 @@ class ParallelSearch:
         tokens = np.concatenate([[self.rule.bos, *self.chosen[one]] for one in parts])
         part, within = np.repeat(parts, lengths), np.concatenate([np.arange(length) for length in lengths])
         document, sentence = self.document[part], self.sentence[part]
-        predicts = (sentence >= final[document]) & (tokens != self.rule.eos) & (within >= self._given)
+        predicts = (sentence >= final[document]) & (tokens != self.rule.eos) & (within >= self.given)
         rows = np.flatnonzero(predicts)
-        document, sentence, words = (one[rows] for one in (document, sentence, within - self._given))
+        document, sentence, words = (one[rows] for one in (document, sentence, within - self.given))
         state = SentenceState(tokens[rows], sentence[:, None], words[:, None])
         short, full = (one[:, 0] for one in self.rule.length_bounds(state, self.limits[document]))
         index = on_device(rows, features[0].device)
@@ -201,7 +197,7 @@ class ParallelSearch:
         changed = []
         for one in np.unique(part[rows]):
             own = part[rows] == one
-            given = self.chosen[one][: self._given]
+            given = self.chosen[one][: self.given]
             new, scores = np.append(given, found[own]), np.append(np.zeros(len(given)), best[own])
             differs = new != self.chosen[one]
             if differs.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
@@ -40,19 +41,14 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor,
     """
     free = positions - given * sentences
     wanted = limits.sum(dim=1)
-    if bool((wanted <= free).all()):
+    if (wanted <= free).all():
         return limits
     crowded = (free < sentences).nonzero().flatten()
-    if len(crowded) and isinstance(positions, Tensor):
-        raise UserError(
-            f"{int(positions[crowded[0]])} of the model's positions are left after the translations of the "
-            f"context, too few for {int(sentences[crowded[0]])} sentences: give a smaller --context-sentences or "
-            "--window-tokens"
-        )
     if len(crowded):
+        left = int(torch.as_tensor(positions).expand(len(sentences))[crowded[0]])
         raise UserError(
-            f"a document of {int(sentences[crowded[0]])} sentences does not fit the model's {positions} positions: "
-            "prepare it with a smaller --max-instance-tokens"
+            f"{int(sentences[crowded[0]])} sentences do not fit the {left} positions that the model has for them: "
+            "prepare with a smaller --max-instance-tokens, or give a smaller --context-sentences or --window-tokens"
         )
     # One word for each, the rest in proportion: rounded down, the sum stays within the limit.
     real = limits.gt(0)

@@ -82,22 +82,19 @@ class SequentialGenerator(ForcedPrefixGenerator):
     @torch.no_grad()
     def generate(self, models, sample: dict, **unused) -> list[list[dict]]:
         """Return fairseq's hypotheses of every document of the batch: one."""
-        tokens, begins = sample["net_input"]["src_tokens"], sample["net_input"].get(FIRST_SENTENCE)
+        tokens = sample["net_input"]["src_tokens"]
+        begins = sample["net_input"].get(FIRST_SENTENCE, tokens.new_ones(len(tokens)))
         documents = []
-        for row, (source, begin) in enumerate(
-            zip(tokens, [1] * len(tokens) if begins is None else begins.tolist(), strict=True)
-        ):
+        for source, begin in zip(tokens, begins.tolist(), strict=True):
             source = source[source.ne(self.generator.tgt_dict.pad())]
             starts = source.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
             sentences = [source[first:last] for first, last in pairwise([*starts, len(source)])]
-            windows = self.strategy.windows([len(sentence) for sentence in sentences], row)
+            windows = self.strategy.windows([len(sentence) for sentence in sentences])
             documents.append(DocumentProgress(sentences, begin, deque(windows)))
         while active := [document for document in documents if document.windows]:
-            self._advance(active, numbered=begins is not None)
+            self._advance(active, FIRST_SENTENCE in sample["net_input"])
         rule, scoring = self.generator.rule, self.generator.scoring
-        return [
-            [joined(one.chosen, one.scores, rule, scoring, tokens.device) | {LIMITS: one.limits}] for one in documents
-        ]
+        return [[joined(one.chosen, one.scores, rule, scoring) | {LIMITS: one.limits}] for one in documents]
 
     def _advance(self, active: Sequence[DocumentProgress], numbered: bool) -> None:
         """Search the next window of every document."""

@@ -23,7 +23,7 @@ from gtransformer.files import atomic_write
 from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.sentences import SentenceSpan
 from gtransformer.search.beam import Scoring
-from gtransformer.search.generator import DocumentGenerator, make_generator
+from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.strategies import PARALLEL
 from gtransformer.tasks.options import Options, option_of
 
@@ -137,7 +137,7 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
         sampling=max(0, given.sampling_topk) if given.sampling else None,
         seed=task.cfg.doc_seed,
     )
-    return make_generator(
+    return DocumentGenerator(
         models,
         task.sides,
         scoring,

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.translations import align_sentences, split_sentences
-from gtransformer.errors import UserError
 from gtransformer.models.common.model import prefix_of
 from gtransformer.models.saved import load
 from gtransformer.search.beam import Scoring
-from gtransformer.search.generator import LIMITS, in_batches, make_generator
+from gtransformer.search.generator import LIMITS, DocumentGenerator, in_batches
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
@@ -126,7 +125,7 @@ class Engine:
                 sampling=options.sampling_topk,
                 seed=1 if options.seed is None else options.seed,
             )
-            generator = make_generator(
+            generator = DocumentGenerator(
                 [self.model],
                 self.sides,
                 scoring,

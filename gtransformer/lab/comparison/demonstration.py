@@ -19,8 +19,8 @@ from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_c
 from gtransformer.lab.demo.shipped import DOCUMENTS, ITEMS, TEST_DOCUMENTS, unpack
 from gtransformer.lab.pipeline import Stage, print_done
 from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure, refuse_own
-from gtransformer.lab.progress import print_status, spoken
 from gtransformer.lab.processor import trains_faster_in_bfloat16
+from gtransformer.lab.progress import print_status, spoken
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.provenance import device_name, provenance

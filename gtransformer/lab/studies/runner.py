@@ -19,6 +19,7 @@ from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
 from gtransformer.lab.pipeline import Program, Stage, shares
 from gtransformer.lab.planner import batch_status, training_status
+from gtransformer.lab.processor import trains_faster_in_bfloat16
 from gtransformer.lab.progress import print_status, spoken
 from gtransformer.lab.records import REFERENCE, Translations, pack
 from gtransformer.lab.studies.data import DEMO, Corpora
@@ -26,7 +27,6 @@ from gtransformer.lab.studies.one_run import CONTRASTIVE, ORDER, RESULT, remove_
 from gtransformer.lab.studies.plan import ALL_INSTANCES, check_changes, load_study
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
-from gtransformer.lab.processor import trains_faster_in_bfloat16
 from gtransformer.provenance import device_name, provenance
 from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file

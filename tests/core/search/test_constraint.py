@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from gtransformer.search.rules import sentence_length_limits
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.support import random_lengths, tiny_model
@@ -55,47 +56,6 @@ def test_results_do_not_depend_on_batch_composition(dictionary, documents, beam,
                 assert found["score"].item() == pytest.approx(expected["score"].item(), rel=1e-4)
 
 
-@torch.no_grad()
-def test_forced_tokens_are_free_and_a_forced_end_is_not(dictionary, documents):
-    """<s> and the final language symbol cost exactly 0; </s> at the limit has the model's own score."""
-    model = tiny_model(dictionary, 3).double()
-    (document,) = documents(random.Random(5), [[2, 1, 2]])
-    translate = Translator(dictionary, [model], beam=3, max_len_a=0, max_len_b=2, min_len=2, lenpen=1.0)
-    for hypothesis in translate([document])[0]:
-        tokens = hypothesis["tokens"].tolist()
-        prefix = torch.tensor([[dictionary.bos(), *tokens[:-1]]])
-        expected = model(torch.tensor([document]), None, prefix)[0][0].log_softmax(dim=-1)
-        costs = hypothesis["positional_scores"].tolist()
-        for position, (token, cost) in enumerate(zip(tokens, costs, strict=True)):
-            if token == dictionary.bos() or token == dictionary.index("[de]"):
-                assert cost == 0.0
-            else:  # words, and </s>, here always forced, since both limits are 2
-                assert cost == pytest.approx(expected[position, token].item(), abs=1e-5)
-                assert cost < -1e-3
-        assert hypothesis["score"].item() == pytest.approx(sum(costs) / len(tokens), rel=1e-6)
-
-
-@torch.no_grad()
-def test_ensemble_averages_probabilities(dictionary, documents):
-    batch = documents(random.Random(7), [[2, 3], [1]])
-    models = [tiny_model(dictionary, seed).double() for seed in (5, 6)]
-    translate = Translator(dictionary, models, beam=3, max_len_a=1, max_len_b=2)
-    for document, hypotheses in zip(batch, translate(batch), strict=True):
-        tokens = hypotheses[0]["tokens"].tolist()
-        prefix = torch.tensor([[dictionary.bos(), *tokens[:-1]]])
-        both = [model(torch.tensor([document]), None, prefix)[0][0].softmax(dim=-1) for model in models]
-        expected = (sum(both) / 2).log()
-        for position, token in enumerate(tokens):
-            if token not in (dictionary.bos(), dictionary.index("[de]")):
-                assert hypotheses[0]["positional_scores"][position].item() == pytest.approx(
-                    expected[position, token].item(), abs=1e-5
-                )
-    same = Translator(dictionary, [models[0]] * 2, beam=3, max_len_a=1, max_len_b=2)(batch)
-    single = Translator(dictionary, models[:1], beam=3, max_len_a=1, max_len_b=2)(batch)
-    for one, other in zip(same, single, strict=True):
-        assert torch.equal(one[0]["tokens"], other[0]["tokens"])
-
-
 @pytest.mark.parametrize("name", SYSTEMS)
 @torch.no_grad()
 def test_the_sentence_rule_is_an_option(dictionary, documents, name):
@@ -110,6 +70,14 @@ def test_the_sentence_rule_is_an_option(dictionary, documents, name):
     assert found["auto"] == found["on"] and found["on"] != found["off"]
     assert [tokens.count(dictionary.eos()) for tokens in found["on"]] == [3, 1, 4]
     assert [tokens.count(dictionary.eos()) for tokens in found["off"]] != [3, 1, 4]
+
+
+def test_limits_count_words_only():
+    """0 is <s>, 1 padding, 2 </s>."""
+    source = torch.tensor([[1, 1, 1, 0, 4, 2, 0, 4, 5, 4, 2], [0, 2, 0, 4, 4, 4, 4, 4, 2, 0, 2]])
+    limits, sentences = sentence_length_limits(source, 0, source.ge(3), 1.2, 10)
+    assert sentences.tolist() == [2, 3]
+    assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]
 
 
 def test_an_ensemble_keeps_to_the_sentences_if_a_member_needs_it(dictionary):

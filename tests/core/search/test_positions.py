@@ -30,7 +30,7 @@ def test_documents_that_do_not_fit_are_shrunk_in_proportion(positions):
 
 
 def test_too_many_sentences():
-    with pytest.raises(UserError, match="a document of 3 sentences does not fit the model's 8 positions"):
+    with pytest.raises(UserError, match="3 sentences do not fit the 8 positions"):
         within_positions(LIMITS, SENTENCES, 8)
 
 

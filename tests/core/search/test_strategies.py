@@ -51,21 +51,16 @@ def test_every_sentence_is_new_once(kind, seed):
 
 def test_a_sentence_longer_than_a_window():
     with pytest.raises(UserError, match="sentence 2 of document 4 has 8 source tokens .* --window-tokens 7: give 8"):
-        Strategy(SLIDING, tokens=7).windows([7, 8, 2], document=3)
+        Strategy(SLIDING, tokens=7).check_sentence(8, 4, 2)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "iterative"}, "--strategy iterative is unknown; choose one of full, sequential, sliding"),
         ({"kind": FULL, "tokens": 5}, "--window-tokens 5 has no effect with --strategy full"),
         ({"kind": FULL, "context": 2}, "--context-sentences 2 has no effect with --strategy full"),
         ({"kind": SLIDING}, "--strategy sliding needs --window-tokens W"),
-        ({"kind": SLIDING, "tokens": 0}, "--window-tokens 0: give at least 1"),
         ({"kind": SLIDING, "tokens": 9, "context": 2}, "--context-sentences 2 has no effect with --strategy sliding"),
-        ({"kind": SEQUENTIAL, "context": 0}, "--context-sentences 0: --strategy sequential"),
-        ({"kind": SEQUENTIAL, "context": 1, "target_context": 0}, "--target-context-sentences 0: --strategy"),
-        ({"kind": SEQUENTIAL, "context": 1, "tokens": 9}, "takes --context-sentences or --window-tokens, not both"),
     ],
 )
 def test_values_that_cannot_be(options, message):

@@ -93,7 +93,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
             documents.append(DocumentProgress(sentences, begin, deque(windows)))
         while active := [document for document in documents if document.windows]:
             self._advance(active, FIRST_SENTENCE in sample["net_input"])
-        rule, scoring = self.generator.rule, self.generator.scoring
+        rule, scoring = self.generator.rule.on(tokens.device), self.generator.scoring
         return [[joined(one.chosen, one.scores, rule, scoring) | {LIMITS: one.limits}] for one in documents]
 
     def _advance(self, active: Sequence[DocumentProgress], numbered: bool) -> None:

@@ -9,7 +9,7 @@ from gtransformer.errors import UserError
 from gtransformer.search.beam import BeamSearch
 from tests.core.search.conftest import Translator
 from tests.core.search.written_out import assert_same, beam_search, limits_of
-from tests.support import random_lengths, tiny_model
+from tests.support import random_document, random_lengths, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +59,17 @@ def test_finds_what_the_search_written_out_finds(dictionary, documents, mode, na
 def test_an_ensemble(dictionary, documents):
     models = [tiny_model(dictionary, seed, **options).double() for seed, options in enumerate(MODELS.values())][:2]
     both_ways(dictionary, models, documents(random.Random(12), [[3, 2], [1], [4, 4, 1]]), {"beam": 4, "unkpen": 0.5})
+
+
+@torch.no_grad()
+def test_fewer_hypotheses_than_beams(two_words):
+    """w0, w1 and <unk>, or an empty sentence alone."""
+    draw = random.Random(4)
+    batch = [random_document(draw, two_words, lengths) for lengths in ([1], [3, 3, 2], [0])]
+    _, found = both_ways(
+        two_words, [tiny_model(two_words).double()], batch, {"beam": 8, "max_len_a": 1, "max_len_b": 0}
+    )
+    assert [len(nbest) for nbest in found] == [3, 8, 1]
 
 
 @torch.no_grad()

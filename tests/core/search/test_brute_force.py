@@ -56,20 +56,3 @@ def test_wide_beam_finds_the_best_of_all(two_words, mode, lenpen, min_len):
         for hypothesis, (score, tokens) in list(zip(found, expected, strict=True))[:5]:
             assert hypothesis["tokens"].tolist() == tokens
             assert hypothesis["score"].item() == pytest.approx(score, rel=1e-5)
-
-
-@torch.no_grad()
-def test_fewer_hypotheses_than_beams_in_a_batch(two_words):
-    """A document that allows fewer hypotheses than the beam is wide is done when they are all there."""
-    model = tiny_model(two_words).double()
-    draw = random.Random(4)
-    short, long = (random_document(draw, two_words, lengths) for lengths in ([1], [3, 3, 2]))
-    translate = Translator(two_words, [model], beam=8, max_len_a=1, max_len_b=0, min_len=1)
-    alone, together = translate([short])[0], translate([short, long])[0]
-    assert len(alone) == len(together) == 3  # w0, w1, <unk>
-    for a, b in zip(alone, together, strict=True):
-        assert torch.equal(a["tokens"], b["tokens"])
-    empty = random_document(draw, two_words, [0])
-    (only,), others = translate([empty, long])
-    assert only["tokens"].tolist() == [two_words.eos(), two_words.index("[de]")]
-    assert len(others) == 8

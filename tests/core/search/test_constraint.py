@@ -1,59 +1,15 @@
-"""What holds for every translation: sentence count, limits, free tokens, independence of the batch."""
+"""When translations have as many sentences as their source."""
 
 import random
 
 import pytest
 import torch
 
-from gtransformer.search.rules import sentence_length_limits
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
-from tests.support import random_lengths, tiny_model
+from tests.support import tiny_model
 
 pytestmark = pytest.mark.slow
-
-SEARCHES = {
-    "beam": {"beam": 4},
-    "wide beam": {"beam": 12},
-    "top k": {"beam": 1, "sampling": True, "sampling_topk": 5},
-}
-SHAPES = [[3, 1, 4, 2, 5], [2], [1, 1, 1], [6, 0, 2]]
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", SEARCHES)
-def test_as_many_sentences_as_the_source_within_their_limits(dictionary, documents, name):
-    draw, model = random.Random(2), tiny_model(dictionary)
-    for a, b, min_len in [(1.2, 10, 1), (0.5, 3, 2), (0, 1, 0)]:
-        translate = Translator(dictionary, [model], **SEARCHES[name], max_len_a=a, max_len_b=b, min_len=min_len)
-        for shape, hypotheses in zip(SHAPES, translate(documents(draw, SHAPES)), strict=True):
-            assert 1 <= len(hypotheses) <= SEARCHES[name]["beam"]
-            scores = [hypothesis["score"].item() for hypothesis in hypotheses]
-            assert scores == sorted(scores, reverse=True)
-            for hypothesis in hypotheses:
-                words = translate.sentences(hypothesis)
-                assert len(words) == len(shape)
-                for sentence, source_words in zip(words, shape, strict=True):
-                    limit = int(a * source_words + b)
-                    assert min(min_len, limit) <= len(sentence) <= limit
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("doc_mode", ["partial", "full"])
-@pytest.mark.parametrize("beam", [1, 4])
-def test_results_do_not_depend_on_batch_composition(dictionary, documents, beam, doc_mode):
-    draw = random.Random(4)
-    model = tiny_model(dictionary, 2, doc_mode=doc_mode)
-    task_options = {"doc_mode": doc_mode, "doc_constraint": True}
-    translate = Translator(dictionary, [model], task_options, beam=beam, max_len_a=1.2, max_len_b=4)
-    batch = documents(draw, [random_lengths(draw, n, 5) for n in (1, 9, 3, 3, 5)])
-    together = translate(batch)
-    for order in ([4, 2, 0], [1], [3, 1], [0], [2], [4]):
-        for number, hypotheses in zip(order, translate([batch[i] for i in order]), strict=True):
-            assert len(hypotheses) == len(together[number]) == beam
-            for found, expected in zip(hypotheses, together[number], strict=True):
-                assert torch.equal(found["tokens"], expected["tokens"])
-                assert found["score"].item() == pytest.approx(expected["score"].item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -70,14 +26,6 @@ def test_the_sentence_rule_is_an_option(dictionary, documents, name):
     assert found["auto"] == found["on"] and found["on"] != found["off"]
     assert [tokens.count(dictionary.eos()) for tokens in found["on"]] == [3, 1, 4]
     assert [tokens.count(dictionary.eos()) for tokens in found["off"]] != [3, 1, 4]
-
-
-def test_limits_count_words_only():
-    """0 is <s>, 1 padding, 2 </s>."""
-    source = torch.tensor([[1, 1, 1, 0, 4, 2, 0, 4, 5, 4, 2], [0, 2, 0, 4, 4, 4, 4, 4, 2, 0, 2]])
-    limits, sentences = sentence_length_limits(source, 0, source.ge(3), 1.2, 10)
-    assert sentences.tolist() == [2, 3]
-    assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]
 
 
 def test_an_ensemble_keeps_to_the_sentences_if_a_member_needs_it(dictionary):

@@ -25,7 +25,7 @@ def log_probabilities(model, source: Sequence[int], prefixes: Sequence[Sequence[
 
 def word_indices(dictionary) -> list[int]:
     """What may stand inside a sentence: words and <unk>."""
-    return [i for i in range(len(dictionary)) if dictionary[i].startswith("w") or i == dictionary.unk()]
+    return [i for i in range(len(dictionary)) if dictionary[i][0] not in "[<" or i == dictionary.unk()]
 
 
 def sentences_of(dictionary, tokens: Sequence[int]) -> list[list[int]]:

@@ -12,6 +12,7 @@ import torch
 from gtransformer.search.beam import Scoring, best_words
 from gtransformer.search.rules import FreeText
 from tests.core.search.conftest import Translator
+from tests.core.search.written_out import log_probabilities
 from tests.support import tiny_model
 
 SHAPES = [[3, 1], [2], [1, 4, 2]]
@@ -59,13 +60,10 @@ def test_sentences_and_limits_are_kept_and_scores_are_the_models(dictionary, doc
     translate = sampler(dictionary, [model], max_len_b=1)
     for source, shape, (hypothesis,) in zip(batch, SHAPES, translate(batch), strict=True):
         sentences = translate.sentences(hypothesis)
-        assert len(sentences) == len(shape)
         assert all(1 <= len(words) <= most + 1 for words, most in zip(sentences, shape, strict=True))
         target = hypothesis["tokens"]
-        previous = torch.cat([target.new_tensor([dictionary.bos()]), target[:-1]])
-        net_input = {"src_tokens": torch.tensor([source]), "src_lengths": torch.tensor([len(source)])}
-        logits, _ = model(**net_input, prev_output_tokens=previous.unsqueeze(0))
-        lprobs = logits[0].log_softmax(1).gather(1, target.unsqueeze(1)).squeeze(1)
+        read = [dictionary.bos(), *target[:-1].tolist()]
+        lprobs = log_probabilities(model, source, [read])[0].gather(1, target.unsqueeze(1)).squeeze(1)
         chosen = target.ne(dictionary.bos()) & target.ne(dictionary.index("[de]"))
         expected = lprobs.where(chosen, torch.zeros(()).double())
         torch.testing.assert_close(hypothesis["positional_scores"].double(), expected, atol=1e-5, rtol=1e-5)

@@ -61,7 +61,7 @@ def convert(
         shutil.copyfile(model.source.pieces, folder / SENTENCEPIECE_FILE)
         if model.source.pieces.read_bytes() != model.target.pieces.read_bytes():
             shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
-        kept = {"converted_from": model.kind, "checkpoint": model.files[0].name, "dropout": model.structure["dropout"]}
+        kept = {"converted_from": model.kind, "checkpoint": model.file, "dropout": model.structure["dropout"]}
         return write_model(folder, built, settings, options, kept | origin)
 
 

@@ -112,7 +112,7 @@ def watching(
             if isinstance(module, Ssru):
                 continue
             handles.append(module.register_forward_hook(attention_hook(part, number, scopes)))
-        gate = block.residual_gate if part in CONTEXT_PARTS else block.gate
+        gate = block.gate
         if gate is not None and see_gate is not None:
             handles.append(getattr(layer, gate).register_forward_hook(gate_hook(part, number)))
     for part, across in across_batch(model):

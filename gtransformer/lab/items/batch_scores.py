@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows
 from gtransformer.plugin.load_model import load_model, load_scorer
 from gtransformer.tasks.options import BATCH, wants_document
@@ -33,8 +33,7 @@ class BatchRequest(Request):
 class BatchScorer(SentenceScorer):
     """Scorer that makes each request a batch: the previous instances with their given targets, then the request.
 
-    Only modules in front of the layers read the batch, so the layers compute the last row only. ``together``: most
-    sentences of a batch, including the scored one.
+    ``together``: most sentences of a batch, including the scored one.
     """
 
     def __init__(self, model: torch.nn.Module, source: Dictionary, target: Dictionary, together: int) -> None:
@@ -54,28 +53,14 @@ class BatchScorer(SentenceScorer):
         encoder_out = encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),
-            last_instances=True,
-            **{
-                FIRST_SENTENCE: torch.tensor([one.number for one in rows], device=device),
-                DOCUMENT_INDEX: torch.zeros(len(rows), dtype=torch.long, device=device),
-            },
+            **{FIRST_SENTENCE: torch.tensor([one.number for one in rows], device=device)},
         )
-        order = torch.zeros(len(requests), dtype=torch.long, device=device)
-        encoder_out = encoder.reorder_encoder_out(encoder_out, order)
-        if not self.model.needs.targets:
-            return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)
-        targets, numbers, of = [], [], []
-        for i, (request, own) in enumerate(zip(requests, read, strict=True)):
-            targets += [*(after.target(one.target)[0] for one in request.before), own]
-            numbers += [one.number for one in rows]
-            of += [i] * len(rows)
-        states = decoder.last_instances(
-            pad_rows(targets, self.target.pad(), device),
-            torch.tensor(numbers, device=device),
-            torch.tensor(of, device=device),
-            encoder_out["memory"][0],
-        )
-        return states, {"attn": [None]}
+        states = []
+        for request, own in zip(requests, read, strict=True):
+            targets = [*(after.target(one.target)[0] for one in request.before), own]
+            targets = pad_rows(targets, self.target.pad(), device)
+            states.append(decoder(targets, encoder_out=encoder_out, features_only=True)[0][-1])
+        return torch.nn.utils.rnn.pad_sequence(states, batch_first=True), {"attn": [None]}
 
 
 def load_item_scorer(

@@ -132,7 +132,6 @@ def score_items(
     texts = list(dict.fromkeys(text for item in items for text in (item.correct, *item.wrong)))
     encoded = dict(zip(texts, encode(texts), strict=True))
     together = scorer.together if isinstance(scorer, BatchScorer) else 1
-    depends_on_length = getattr(scorer.model.decoder, "depends_on_length", False)
 
     @cache
     def instance(number: int, name: str, others: tuple[int, ...] = ()) -> BatchRequest:
@@ -144,7 +143,7 @@ def score_items(
         number, offset = current[item.document, item.sentence]
         given = instance(number, item.name, instances_before(item.document, item.sentence, current, together))
         check_right_translation(item, item.correct if encoded[item.correct] == given.target[offset] else None)
-        rest = given.target[offset + 1 :] if depends_on_length else []
+        rest = given.target[offset + 1 :]
         for text in (item.correct, *item.wrong):
             target = [*given.target[:offset], encoded[text], *rest]
             requests.append(replace(given, target=target, scored=(offset,)))

@@ -70,7 +70,7 @@ class SentenceModel:
             where it is the decoder's.
         bias: (words,) of the output layer; None: it has none.
         first_output: how many of ``SPECIAL``, from the first on, are not among the words that it predicts.
-        files: those that were read.
+        file: name of the main file that was read.
         search: options of search that go with the model.
     """
 
@@ -82,7 +82,7 @@ class SentenceModel:
     tables: tuple[Tensor, Tensor, Tensor | None]
     bias: Tensor | None
     first_output: int
-    files: list[Path] = field(default_factory=list)
+    file: str
     search: dict[str, float] = field(default_factory=dict)
 
     def state(self) -> dict[str, Tensor]:

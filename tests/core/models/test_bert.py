@@ -102,8 +102,6 @@ def test_document_in_full_mode_is_berts(folder, source):
     ("options", "message"),
     [
         ({"encoder_layers": 3}, "--encoder-layers 2"),
-        ({"max_source_positions": 1000}, "--max-source-positions 512"),
-        ({"share_all_embeddings": True}, "--share-all-embeddings"),
     ],
 )
 def test_options_that_do_not_fit(folder, source, options, message):

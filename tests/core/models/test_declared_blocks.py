@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.models.common import layer as layer_module
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
@@ -58,7 +57,7 @@ def declared_model(dictionary, own, cross, relative=None, **options) -> Document
     cfg = tiny_config(**options)
     source = target = make_embedding(dictionary, cfg.encoder_embed_dim)
     inner = [(AttentionBlock("self_attn", own, relative=relative),)] * 2
-    first = AttentionBlock("self_attn", own, causal=True, relative=relative)
+    first = AttentionBlock("self_attn", own, relative=relative)
     outer = [(first, AttentionBlock("encoder_attn", cross, memory="source"))] * 2
     encoder = DocumentEncoder(cfg, dictionary, source, inner)
     model = DocumentModel(cfg, encoder, DocumentDecoder(cfg, dictionary, target, outer))
@@ -136,14 +135,14 @@ class Restless(Layer):
         return super().add(x, found) + 0.5 * x
 
 
-OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),), causal=True), AttentionBlock("cross", ((DOCUMENT,),), "source")
+OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),)), AttentionBlock("cross", ((DOCUMENT,),), "source")
 MORE = {
     "nothing": (DocumentDecoder, Layer, (OWN, CROSS)),
     "residual": (DocumentDecoder, Restless, (OWN, CROSS)),
     "output layer": (Scaled, Layer, (OWN, CROSS)),
     "a state before the words": (Preceded, Layer, (OWN, CROSS)),
     "layer": (DocumentDecoder, Doubled, (OWN, CROSS)),
-    "causal cross-attention": (DocumentDecoder, Layer, (OWN, replace(CROSS, causal=True))),
+    "causal cross-attention": (DocumentDecoder, Layer, (OWN, replace(CROSS))),
 }
 
 
@@ -199,19 +198,3 @@ def test_a_decoder_that_does_more(dictionary, monkeypatch, name):
     for length in (1, 4, target.shape[1]):
         found = step_by_step(decoder, target[:, :length], encoder_out["memory"][0], {})[0]
         assert relative_error(found, full[length - 1]) < TOLERANCE
-
-
-def decoder_of(dictionary, blocks, kind=DocumentDecoder) -> DocumentDecoder:
-    cfg = tiny_config()
-    return kind(cfg, dictionary, make_embedding(dictionary, cfg.decoder_embed_dim), blocks)
-
-
-def test_a_decoder_that_sees_what_it_is_to_predict_is_refused(dictionary):
-    with pytest.raises(UserError, match="layer 2, self_attn: .*causal=True"):
-        decoder_of(dictionary, [(OWN, CROSS), (replace(OWN, causal=False), CROSS)])
-
-
-def test_a_decoder_whose_forward_nobody_calls_is_refused(dictionary):
-    kind = type("Numbered", (DocumentDecoder,), {"forward": lambda self, *given, **more: None})
-    with pytest.raises(UserError, match="Numbered overrides forward.*embed_batch"):
-        decoder_of(dictionary, [(OWN, CROSS)], kind)

@@ -7,7 +7,6 @@ import torch
 from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import is_transformers
 from tests.core.models import fairseq_models
 from tests.support import relative_error, tiny_dictionary, tiny_task
@@ -67,18 +66,3 @@ def test_flags_of_the_usual_command_do_no_harm(dictionary, mbart):
     flags = [f"--{key.replace('_', '-')}" for key in MBART]
     model = build(dictionary, *flags, "--encoder-learned-pos", "--decoder-learned-pos", "--share-all-embeddings")
     model.load_state_dict(dict(mbart.state_dict()))
-
-
-@pytest.mark.parametrize(
-    ("teacher", "words"),
-    [
-        ({**MBART, "encoder_normalize_before": False}, "lacks encoder.layer_norm.weight and 1 more"),
-        ({**MBART, "max_source_positions": 512}, "encoder.embed_positions.weight is 514 x 16, not 1026 x 16"),
-        ({**MBART, "decoder_layers": 4}, "this model has no decoder.layers.3.self_attn_local.k_proj.weight"),
-    ],
-)
-def test_another_structure_is_refused(dictionary, teacher, words):
-    state = fairseq_models.build(dictionary, "mbart_large", **teacher).state_dict()
-    with pytest.raises(UserError) as error:
-        build(dictionary).load_state_dict(dict(state))
-    assert words in str(error.value)

@@ -103,19 +103,16 @@ def bad(state: dict, change: str) -> dict:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("missing", ["lacks encoder.layers.1.fc1.bias and 1 more"]),
-        ("unexpected", ["no encoder.layer_norm.weight and 1 more"]),
-        ("shape", ["encoder.layers.1.fc1.weight", "30 x 16", "24 x 16"]),
-        ("untied", ["decoder.embed_tokens.weight", "encoder.embed_tokens.weight"]),
+        ("missing", "it lacks encoder.layers.1.fc1.bias"),
+        ("unexpected", "its encoder.layer_norm.weight is (16,), this model's None (differences: 2)"),
+        ("shape", "its encoder.layers.1.fc1.weight is (30, 16), this model's (24, 16)"),
+        ("dictionary", "its encoder.embed_tokens.weight is (16, 16), this model's (19, 16)"),
+        ("untied", "decoder.embed_tokens.weight"),
     ],
 )
 def test_what_does_not_fit_is_named(dictionary, sentence_model, change, words):
+    if change == "dictionary":
+        sentence_model = fairseq_models.build(tiny_dictionary(9), **SHARED)
     with pytest.raises(UserError) as error:
         loaded(dictionary, bad(sentence_model.state_dict(), change))
-    assert all(word in str(error.value) for word in words), error.value
-
-
-def test_another_dictionary_is_named(dictionary):
-    other = fairseq_models.build(tiny_dictionary(9), **SHARED)
-    with pytest.raises(UserError, match="dictionary has 16 entries, this data's 19 .*needs the same dictionary"):
-        loaded(dictionary, other.state_dict())
+    assert words in str(error.value)

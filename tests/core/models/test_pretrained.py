@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 import torch
 
@@ -68,23 +66,6 @@ def test_full_mode_takes_fairseqs_transformer_whole(dictionary, sentence_model, 
         found = model(pairs.source, None, pairs.previous)[0]
     real = pairs.previous.ne(dictionary.pad())
     assert relative_error(found[real], expected[real]) < 1e-5
-
-
-def test_own_checkpoint_is_taken_whole(dictionary, caplog):
-    """Resuming a fine-tuning, whose checkpoint has everything: nothing is fresh."""
-    trained = tiny_model(dictionary, seed=7)
-    with caplog.at_level(logging.INFO):
-        model = loaded(dictionary, trained.state_dict())
-    assert all(torch.equal(value, model.state_dict()[name]) for name, value in trained.state_dict().items())
-    assert "initialised" not in caplog.text
-
-
-def test_output_layer_that_is_stored_once(dictionary, sentence_model):
-    """fairseq before 0.10 did not store a shared output layer."""
-    state = dict(sentence_model.state_dict())
-    del state["decoder.output_projection.weight"]
-    model = loaded(dictionary, state)
-    assert torch.equal(model.decoder.output_projection.weight, state["encoder.embed_tokens.weight"])
 
 
 def bad(state: dict, change: str) -> dict:

@@ -8,13 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.model_convert import main as model_convert
 from gtransformer.errors import UserError
-from gtransformer.models.saved import read_parameters
-from gtransformer.translation.api import GTransformer
 from gtransformer.translation.convert import convert
 from tests.core.models.from_sentence_model.hf_folders import (
     Folder,
@@ -37,18 +34,12 @@ def retokenised(folder: Path, **values) -> None:
     write_json(path, (json.loads(path.read_text()) if path.is_file() else {}) | values)
 
 
-def more_words(folder: Path) -> None:
-    words = json.loads((folder / "vocab.json").read_text())
-    write_json(folder / "vocab.json", words | {f"more{number}": len(words) + number for number in range(200)})
-
-
 FAULTS = {
     "another kind": ("m2m", lambda f: changed(f, model_type="t5"), "a model of type 't5'"),
     "another start": ("m2m", lambda f: changed(f, decoder_start_token_id=0), "its decoder begins with token 0"),
     "activation": ("marian", lambda f: changed(f, activation_function="mish"), "activation mish"),
     "more layers": ("m2m", lambda f: changed(f, encoder_layers=3), "parameters are not those of its config.json"),
     "fewer layers": ("m2m", lambda f: changed(f, decoder_layers=1), "parameters are not those of its config.json"),
-    "more words": ("marian", more_words, "embeddings"),
     "another tokeniser": ("m2m", lambda f: retokenised(f, tokenizer_class="SMALL100Tokenizer"), "is SMALL100Tokenizer"),
     "language last": ("nllb", lambda f: retokenised(f, legacy_behaviour=True), "legacy_behaviour"),
     "other direction": ("marian", lambda f: retokenised(f, source_lang="deu", target_lang="en"), "deu to en; swap"),
@@ -109,24 +100,3 @@ def test_a_piece_that_looks_like_a_language_is_text(pieces: Path, tmp_path: Path
         assert model.engine.source.unk() not in [*map(model.engine.source.index, ("ab_Cd", "__x"))]
         with pytest.raises(UserError, match="--source-lang"):
             convert(folder.path, tmp_path / "other", "ab_Cd", folder.pair[1], {}, {})
-
-
-def test_sentences_of_a_line_are_joined_as_the_language_is_written(whole, tmp_path: Path):
-    """Those of zho_Hans without blanks."""
-    text = "Anna sees the garden."
-    convert(whole["nllb"].path, tmp_path / "model", "eng_Latn", "zho_Hans", {"max_len_a": 0, "max_len_b": 4}, {})
-    model = GTransformer.from_pretrained(tmp_path / "model", device="cpu")
-    (alone,) = model.translate([text])
-    ((joined,),) = model.translate_lines([f"{text}|{text}"], split=lambda line: line.split("|"))
-    assert alone and joined.translations[0].text == alone * 2
-
-
-def test_converting_twice_is_the_same(whole, tmp_path: Path):
-    """The rows of symbols that no file has are not drawn anew."""
-    states = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        convert(whole["m2m"].path, tmp_path / str(seed), "en", "de", {}, {})
-        states.append(read_parameters(tmp_path / str(seed)))
-        assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))  # and draws nothing
-    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())

@@ -32,7 +32,10 @@ def read_hugging_face(
 ) -> SentenceModel:
     """Read a folder with config.json, parameters and tokeniser; arguments and errors as of ``read_sentence_model``."""
     transformers = import_transformers()
-    kind = read_json(folder / "config.json").get("model_type")
+    given = read_json(folder / "config.json")
+    if "quantization_config" in given:
+        raise UserError(f"{folder}: its weights are quantised (bitsandbytes); give the model in float32 or float16")
+    kind = given.get("model_type")
     if kind not in (MARIAN, M2M, MBART):
         raise UserError(
             f"{folder}: a model of type '{kind}'; models of types marian, m2m_100 (M2M-100, NLLB-200) and mbart "

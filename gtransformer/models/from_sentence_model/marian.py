@@ -18,7 +18,6 @@ import torch
 import yaml
 from torch import Tensor
 
-from gtransformer.data.dictionaries import NEVER
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import ZERO, ModelVocabulary, SentenceModel
 
@@ -84,9 +83,7 @@ def read_marian(
     sides = read_vocabularies(path, pieces_of, vocabulary, (len(encoder), len(decoder)), target_lang)
     if (shared or both_inputs) and sides[0].words != sides[1].words:
         raise UserError(f"{path}: shares its embeddings, but its two vocabularies differ; give one with --vocab")
-    return SentenceModel(
-        "Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, path.name, {"unkpen": NEVER}
-    )
+    return SentenceModel("Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, path.name)
 
 
 def read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,6 @@ class SentenceModel:
         bias: (words,) of the output layer; None: it has none.
         first_output: how many of ``SPECIAL``, from the first on, are not among the words that it predicts.
         file: name of the main file that was read.
-        search: options of search that go with the model.
     """
 
     kind: str
@@ -83,7 +82,6 @@ class SentenceModel:
     bias: Tensor | None
     first_output: int
     file: str
-    search: dict[str, float] = field(default_factory=dict)
 
     def state(self) -> dict[str, Tensor]:
         """Return all parameters, the tables in this package's order, without the symbols that it appends."""

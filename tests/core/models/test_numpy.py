@@ -76,7 +76,6 @@ SYSTEMS = {
     "context": context(),
     "context, encoder": context(context_in="encoder"),
     "context, decoder": context(context_in="decoder", context_of_first="itself"),
-    "context, residual": context(context_join="residual", context_layers=2),
     "context, prenorm": context(**NORMS, context_layers=2),
     "context, prenorm residual decoder": context(**NORMS, context_join="residual", context_in="decoder"),
     "context, wider encoder": context(
@@ -84,7 +83,6 @@ SYSTEMS = {
     ),
     "flat": flat(encoder_layers=3),
     "flat, prenorm": flat(current_layers=1, **NORMS),
-    "flat, all": flat(current_layers=2),
     "flat, none": flat(current_layers=0),
 }
 DENSE = ("G-Transformer", "SSRU", "LST", "window 4 linear relative", "context", "flat")

@@ -130,6 +130,7 @@ def test_text_that_the_model_cannot_read(model, recwarn):
     [
         ({"max_sents": 1}, {"strategy": "sequential"}, "was trained on single sentences"),
         ({"max_sents": 1}, {"strategy": "parallel"}, "was trained on single sentences"),
+        ({"max_sents": 1}, {"strategy": "sliding"}, "was trained on single sentences"),
         ({"max_instance_tokens": None}, {"strategy": "sliding"}, "give --window-tokens W"),
         ({}, {"strategy": "sliding", "window_tokens": 10_000_000}, "the model takes"),
     ],

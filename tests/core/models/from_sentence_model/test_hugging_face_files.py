@@ -35,11 +35,12 @@ def retokenised(folder: Path, **values) -> None:
 
 
 FAULTS = {
+    "adapter": ("m2m", lambda f: write_json(f / "adapter_config.json", {}), "a LoRA adapter"),
+    "CTranslate2": ("m2m", lambda f: write_json(f / "shared_vocabulary.json", []), "CTranslate2"),
+    "8 bits": ("m2m", lambda f: changed(f, quantization_config={"load_in_8bit": True}), "quantised"),
     "another kind": ("m2m", lambda f: changed(f, model_type="t5"), "a model of type 't5'"),
     "another start": ("m2m", lambda f: changed(f, decoder_start_token_id=0), "its decoder begins with token 0"),
-    "activation": ("marian", lambda f: changed(f, activation_function="mish"), "activation mish"),
     "more layers": ("m2m", lambda f: changed(f, encoder_layers=3), "parameters are not those of its config.json"),
-    "fewer layers": ("m2m", lambda f: changed(f, decoder_layers=1), "parameters are not those of its config.json"),
     "another tokeniser": ("m2m", lambda f: retokenised(f, tokenizer_class="SMALL100Tokenizer"), "is SMALL100Tokenizer"),
     "language last": ("nllb", lambda f: retokenised(f, legacy_behaviour=True), "legacy_behaviour"),
     "other direction": ("marian", lambda f: retokenised(f, source_lang="deu", target_lang="en"), "deu to en; swap"),

@@ -15,9 +15,6 @@ FIRST_SENTENCE = "first_sentence"
 # A list of pairs: the number of each instance's document in the text, and of its first sentence in the document. When
 # plain text is translated: sampling draws other words at another position.
 TEXT_POSITION = "text_position"
-# (batch,) int64, ascending from 0, the document of each instance, for scoring several documents at once: a model that
-# reads its batch reads the instances of each document as a batch.
-DOCUMENT_INDEX = "document_index"
 # (batch,) int64, the number of context tokens of each decoder input, which do not count in the loss; their sum, an int.
 CONTEXT, CONTEXT_TOTAL = "context_tokens", "context_total"
 MASKED = "masked_targets"  # in a batch for the criterion: there is padding among the targets

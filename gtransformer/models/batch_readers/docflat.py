@@ -92,7 +92,7 @@ class FlatBatchAttention(nn.Module):
         if layout.batch_keys is not None:  # a step of decoding
             return self.merged(x, self.attention(x, x, layout.batch_keys))
         chosen = current_tokens(layout)
-        flat = end_to_end(layout.doc[chosen], layout.device)
+        flat = Ragged.of_tags(layout.doc[None, chosen], layout.device)
         index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
         found = self.attention(own, own, engine(by_document(flat, flat, causal)))
@@ -124,7 +124,7 @@ class AttentionBetweenInstances(nn.Module):
         A mean contains all of an instance's tokens, so in the decoder each token sees later ones.
         """
         means = mean_by_document(x, layout)
-        flat = end_to_end(np.arange(layout.batch), layout.device)
+        flat = Ragged.of_tags(np.arange(layout.batch)[None], layout.device)
         found = self.attention(means, means, engine(by_document(flat, flat)))
         return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
 
@@ -140,11 +140,6 @@ def current_tokens(layout: Ragged) -> np.ndarray:
     last = np.zeros(layout.batch, dtype=layout.tag.dtype)
     np.maximum.at(last, layout.doc, layout.tag)
     return np.flatnonzero(layout.tag == last[layout.doc])
-
-
-def end_to_end(tags: np.ndarray, device: torch.device) -> Ragged:
-    """Return the layout of (n,) tokens as one document; ``tags`` (n,) int64 of each token."""
-    return Ragged.of_tags(tags[None], device)
 
 
 def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:

@@ -154,9 +154,10 @@ class StepView:
         if batch_keys is not None:
             batch_keys.advance(self.newest)
         # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for all of these.
-        rows = np.column_stack([doc, tags])
-        _, chosen, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        self.inverse = inverse.ravel()
+        firsts: dict[tuple[int, bytes], int] = {}
+        rows = enumerate(zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True))
+        places = [firsts.setdefault(row, place) for place, row in rows]
+        chosen, self.inverse = np.unique(places, return_inverse=True)
         self.layout = Ragged.of_tags(tags[chosen], prefixes.device)
         self.shifted = copy(self.layout)  # by what is skipped: positions in the document
         skipped = prefixes.skipped.repeat(prefixes.beam)[chosen]

@@ -50,38 +50,29 @@ class DocumentModelConfig:
     decoder_normalize_before: bool = option(False, "layer norm before each decoder block")
     decoder_learned_pos: bool = option(False, "learned position embeddings in the decoder")
     share_decoder_input_output_embed: bool = option(False, "share decoder input and output embeddings")
-    share_all_embeddings: bool = option(
-        False, "share encoder input, decoder input and output embeddings (needs a joined dictionary)"
-    )
+    share_all_embeddings: bool = option(False, "share all embeddings (needs a joined dictionary)")
     no_token_positional_embeddings: bool = option(False, "no position embeddings")
     no_scale_embedding: bool = option(False, "do not scale token embeddings by the root of the model dimension")
     layernorm_embedding: bool = option(False, "layer norm on the embeddings")
     layer_norm_eps: float = option(1e-5, "epsilon of the layer norms; Marian's is 1e-6")
-    sinusoids: str = option(
-        FAIRSEQ,
-        "which sinusoidal positions: fairseq's, from 2; Marian's, from 0; or those that Hugging Face has for Marian",
-        SINUSOIDS,
-    )
+    sinusoids: str = option(FAIRSEQ, "sinusoidal positions as in fairseq, Marian, or Hugging Face's Marian", SINUSOIDS)
     output_bias: bool = option(False, "the output layer has a bias, as Marian's has")
     checkpoint_activations: bool = option(False, "recompute activations in the backward pass to save memory")
     autocast: str = option(
         "none",
-        "compute matrix products in this precision; parameters and residual states stay in float32 (CPU and GPU; "
-        "fairseq's --bf16 is for TPUs); bfloat16 is faster on CPUs with AVX512-BF16 or AMX; float16 is for translation "
-        "only: training in it needs the loss scaling of fairseq's --fp16",
+        "compute matrix products in this precision; parameters and residual states stay in float32; float16 is for "
+        "translation only: training in it needs the loss scaling of fairseq's --fp16",
         AUTOCAST,
     )
     load_partial: bool = option(
         False,
-        "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
-        "--doc-mode full, mBART): its attention becomes that of this model (of G-Transformer group attention); its "
-        "missing parameters, such as global attention and gates, start from random values",
+        "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's: its attention becomes "
+        "the first of this model, such as group attention; what it lacks starts from random values",
     )
     marks_loss: str = option(
         ON,
-        "off: <s> between sentences and the language symbol do not count in the loss. They have no alternative in "
-        "translations with the source's sentences (--sentence-rule). A sentence model has never predicted <s>: "
-        "learning this would dominate the first updates (set by --sentence-model)",
+        "off: <s> between sentences and the language symbol do not count in the loss: a sentence model has never "
+        "predicted them, and learning this would dominate the first updates (set by --sentence-model)",
         SWITCH,
     )
     # In fairseq these are options of the task.

@@ -37,8 +37,7 @@ class GTransformerConfig(DocumentModelConfig):
     cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
     context_attention: str = option(
         "combined",
-        "on the top layers that --*-ctxlayers count: group and global attention, gated (combined), or global attention "
-        "alone (Table 6)",
+        "on the top layers that --*-ctxlayers count: group and global attention, or global alone (Table 6)",
         CONTEXT_ATTENTION,
     )
     no_language_locality: bool = option(
@@ -49,8 +48,7 @@ class GTransformerConfig(DocumentModelConfig):
     )
     positions: str = option(
         DOCUMENT,
-        "document: positions run through the instance, as in the paper; sentence: they restart at each sentence, "
-        "and global attention receives the sentences' numbers, which it learns to use",
+        "document: as in the paper; sentence: they restart there, and global attention receives sentence numbers",
         POSITION_KINDS,
     )
     gate_bias: float | None = option(
@@ -58,50 +56,42 @@ class GTransformerConfig(DocumentModelConfig):
     )
     neutral_gates: bool = option(
         False,
-        "with --load-partial, identity-initialised gates, which change nothing at first: global attention starts at "
-        "zero, and group attention is scaled up by the inverse of the gate (with --gate-bias 0 unless given)",
+        "with --load-partial, identity-initialised gates, which change nothing at first",
     )
     sentence_model: str | None = option(
         None,
         "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
-        "equal outputs at first: its structure, boundary tokens and vocabulary are used, with --positions sentence "
-        "and, unless --gate-bias is given, --neutral-gates (with --doc-mode full, neither, and outputs differ); the "
-        "data must have its dictionary",
+        "equal outputs at first (not with --doc-mode full); the data must have its dictionary",
     )
     sentence_marks: str = option(
         BOTH_MARKS,
-        "which boundary tokens layers see around each sentence. both: <s> and </s>; end: as in fairseq's task "
-        "translation, only </s> on the source side, and </s> instead of <s> before a target sentence; start: as in "
-        "Marian, only </s> on the source side, and <s> before a target sentence (set by --sentence-model)",
+        "boundary tokens that layers see. both: <s> and </s>; end: </s> behind a source and around a target sentence, "
+        "as in fairseq's task translation; start: no <s> on the source side, as in Marian (set by --sentence-model)",
         SENTENCE_MARKS,
     )
     output_words: int | None = option(
         None,
-        "only the first N entries of the dictionary can be predicted: the later ones were added to the sentence "
-        "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
+        "only the first N entries of the dictionary can be predicted, the sentence model's (set by --sentence-model)",
     )
     first_output_word: int | None = option(
         None, "what is in front of this entry of the dictionary cannot be predicted (set by --sentence-model)"
     )
     decoder_unit: str = option(
         ATTENTION,
-        "what is in decoder layers for the words of a sentence so far: attention; ssru: the recurrent unit of Marian's "
-        "small models (set by --sentence-model)",
+        "attention, or ssru, the recurrent unit of Marian's small models (set by --sentence-model)",
         DECODER_UNITS,
     )
     target_prefix: str | None = option(
         None,
-        "the word that every target sentence begins with, the language's of models for many languages; it is given, as "
-        "<s> is (set by --sentence-model)",
+        "the given word that every target sentence begins with, a language's (set by --sentence-model)",
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
     trained_parameters: str = option(
         ALL_PARAMETERS,
-        "what fine-tuning trains; the rest keeps its values, with dropout still on. new: parameters that the "
-        "pretrained model does not have: global attention, gates and maps of sentence numbers; top: all of the layers "
-        "with new parameters",
+        "what fine-tuning trains. new: what the pretrained model does not have; top: all of the layers with new "
+        "parameters",
         TRAINED_PARAMETERS,
     )
 
@@ -145,9 +135,7 @@ class GTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
-        """Raise UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
-        if cfg.doc_mode not in DOC_MODES:
-            raise UserError(f"--doc-mode {cfg.doc_mode} is unknown; choose one of {', '.join(DOC_MODES)}")
+        """Raise UserError for more combined layers than there are layers."""
         depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")
@@ -162,9 +150,9 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
         """Return self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
-        of_self = {"causal": True, "recurrent": cfg.decoder_unit == SSRU}
+        recurrent = cfg.decoder_unit == SSRU
         return [
-            (_block(cfg, "self_attn", own, **of_self), _block(cfg, "encoder_attn", cross, memory="source"))
+            (_block(cfg, "self_attn", own, recurrent=recurrent), _block(cfg, "encoder_attn", cross, memory="source"))
             for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
         ]
 

@@ -91,14 +91,6 @@ def run_here(module: str, *arguments) -> tuple[int, str]:
     return status, output.getvalue()
 
 
-def run_logged_here(command: list[str], log: Path) -> tuple[int, int]:
-    """Take the place of ``run.stage.run_logged``: no new process, and no peak of memory."""
-    status, output = run_here(*command[2:])
-    with open(log, "a", encoding="utf-8") as stream:
-        stream.write(output)
-    return status, 0
-
-
 def run(command: str, *arguments, status: int = 0) -> str:
     """Run ``fairseq-{command}`` in this process; its output, after checking the exit status."""
     found, output = run_here(f"fairseq_cli.{command}", *arguments)

@@ -51,7 +51,7 @@ def test_copies_every_test_document_exactly(generate):
     output, _ = generate("--batch-size=7")
     assert "BLEU4 = 100.00" in output and "Translated 60 sentences" in output
     output, _ = generate("--tokenizer=moses", "--remove-bpe", "--sacrebleu")
-    assert re.search(r"^Generate test with beam=3: BLEU = 100\.00 .*hyp_len = ", output, re.MULTILINE)
+    assert "Generate test with beam=3: BLEU = 100.00" in output
     assert "BLEU" not in generate("--scoring=none")[0].replace("--sacrebleu", "")
 
 

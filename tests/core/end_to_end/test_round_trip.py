@@ -12,7 +12,6 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesTokenizer, MosesTruecaser
 
-from gtransformer.cli.convert import main as convert
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.score import score_translations
@@ -190,19 +189,6 @@ def test_what_moses_rules_lose(moses, tmp_path):
     assert sum(one == other for one, other in zip(lines, back, strict=True)) < 12
     score = score_translations(moses, "test", perfect(moses, tmp_path / "p.jsonl")).scores["raw"]
     assert score.values["s_bleu"].score == pytest.approx(BLEU().corpus_score(back, [lines]).score)
-
-
-def test_variants_of_a_language_are_two_languages(tmp_path):
-    """From conversion to the table of counts and binaries, which fairseq finds by the same codes."""
-    for name, lines in (("pt", ["Autocarro.", "Comboio."]), ("br", ["Ônibus.", "Trem."])):
-        (tmp_path / name).write_text("\n\n".join(lines * 20), encoding="utf-8")
-    pair, corpus = ["-s=pt_PT", "-t=pt_BR"], str(tmp_path / "raw")
-    files = [f"{tmp_path}/pt", f"{tmp_path}/br"]
-    assert convert(["files", corpus, "--split=train", *pair, "--input", *files]) == 0
-    manifest = prepare(tmp_path / "raw", tmp_path / "out", *pair, "--vocabulary-size=400")
-    assert manifest["splits"]["train"]["tokens"].keys() == {"pt_PT", "pt_BR"}
-    assert list(read_lines(tmp_path / "out" / "text" / "train.pt_BR"))[:2] == ["<d>", "Ônibus."]
-    assert (tmp_path / "out" / "bin" / "train.pt_PT-pt_BR.pt_BR.bin").is_file()
 
 
 def test_each_side_by_a_given_model(raw, pieces, tmp_path):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
-from gtransformer.cli.score import main
 from gtransformer.data.instance_index import InstanceIndex
 from gtransformer.evaluation.references import cut_when_detokenised, reference_option
 from gtransformer.evaluation.score import score_translations
@@ -115,10 +112,3 @@ def test_sentencepiece(prepared, tmp_path, helpers):
     assert scores.segments.text[0][:2] == scores.segments.sentences.references[:2] == expected
 
 
-def test_by_the_command(prepared, hypotheses, capsys):
-    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference=release"]) == 0
-    result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
-    assert list(result["scores"]) == ["release"]
-    assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == "das Haus ist neu."
-    printed = capsys.readouterr().out
-    assert all(score["signature"] in printed for score in result["scores"]["release"].values())

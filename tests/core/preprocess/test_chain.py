@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from gtransformer.plugin.load_model import sentence_encoder
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.errors import UserError
+from gtransformer.plugin.load_model import sentence_encoder
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.moses import Moses, learn_truecaser
 

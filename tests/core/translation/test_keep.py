@@ -10,7 +10,7 @@ from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer, Translation, join
 from gtransformer.translation.engine import Engine, Hypothesis
-from gtransformer.translation.keep import NOTHING, PLACEHOLDERS, USUAL, Keep
+from gtransformer.translation.keep import USUAL, Keep
 from gtransformer.translation.lines import LIST_MARK, read_text
 
 KEPT = {
@@ -29,17 +29,6 @@ def test_usual_spans(text):
     replaced, spans = keep.replace(text)
     assert spans == KEPT[text] and keep.restore(replaced, spans) == text
     assert not any(span in replaced for span in spans) and keep.has_words(text)
-
-
-def test_the_first_placeholder_that_survives():
-    for number, candidate in enumerate(PLACEHOLDERS):
-        begin = candidate[0]
-        keep = Keep(["%s"], lambda probe, begin=begin: probe[0] == begin)
-        assert keep.replace("a %s b %s")[0] == f"a {candidate.format(10)} b {candidate.format(11)}", number
-    asked = []
-    keep = Keep(["%s"], lambda probe: asked.append(probe))
-    assert keep.replace("a %s")[1] == ["%s"] and not keep.passes and not keep.passes
-    assert len(asked) == len(PLACEHOLDERS), "it is chosen once"
 
 
 def test_in_pieces():
@@ -68,13 +57,6 @@ def test_what_is_lost_or_doubled_is_not_restored():
     assert Keep(["q*"], lambda probe: True).replace("abc") == ("abc", [])
     with pytest.raises(UserError, match="--keep"):
         Keep(["("], lambda probe: True)
-
-
-def test_lines_without_words():
-    keep = Keep(USUAL, lambda probe: True)
-    for line in ("|---|---|", "a@b.de, c@d.de", r"C:\a\b.txt", "# 1.", "3,5", "🙂", "`x = y`"):
-        assert not keep.has_words(line) and keep.has_words(f"{line} word")
-    assert NOTHING.has_words("`x`") and not NOTHING.has_words("12")
 
 
 MANUAL = [

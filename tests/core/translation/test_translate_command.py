@@ -138,14 +138,6 @@ def test_running_text_is_split_and_put_together(translate, text, saved_model):
     assert output[4] != whole[4] and output[:3] == whole[:3]
 
 
-def test_a_broken_line_leaves_nothing(translate, tmp_path):
-    path = tmp_path / "broken.txt"
-    path.write_bytes(b"The dog.\n\nThe h\xffuse.\n")
-    output, errors = translate(path, "-o", tmp_path / "out.txt", status=1)
-    assert output == [] and errors.startswith(f"error: {path}, line 3: ")
-    assert [one.name for one in tmp_path.iterdir()] == ["broken.txt"]
-
-
 def test_an_interrupt_leaves_nothing(translate, text, tmp_path, monkeypatch):
     """An unfinished translation must not be taken for a result; an older one stays until the new one is whole."""
     source, output = text([*TEXT, *TEXT]), tmp_path / "out.txt"
@@ -169,16 +161,3 @@ def test_an_interrupt_leaves_nothing(translate, text, tmp_path, monkeypatch):
     assert output.read_text(encoding="utf-8").split("\n")[:-1] == expected
 
 
-def test_a_strategy_line_for_line(translate, text, saved_model):
-    lines = ["The old dog sleeps.", "Mary finds her book.", "", "The house.", "<d>", "The river."]
-    found, _ = translate(text(lines), "--strategy=sequential", "--context-sentences=1")
-    model = GTransformer.from_pretrained(saved_model, device="cpu")
-    documents = [lines[:2], lines[3:4], lines[5:]]
-    first, second, third = model.translate(documents, strategy="sequential", context_sentences=1)
-    assert found == [*first, "", *second, "<d>", *third]
-
-
-def test_the_input_is_not_replaced(translate, text):
-    path = text(TEXT)
-    translate(path, "-o", path, status=1)
-    assert path.read_text(encoding="utf-8").split("\n")[:-1] == TEXT

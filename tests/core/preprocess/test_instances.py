@@ -52,11 +52,6 @@ def test_greedy_rule(source, target, limit, expected):
     assert whole(source, target, limit) == expected
 
 
-def test_unequal_sides_are_refused():
-    with pytest.raises(ValueError):
-        whole([1, 2], [1], 10)
-
-
 def test_dropped_sentence_closes_the_instance():
     # Longer than 10 is dropped, 10 itself is not.
     cuts, dropped = document_instances([1, 2, 11, 3, 10], [1, 2, 1, 3, 1], 100, max_sentence_tokens=10)

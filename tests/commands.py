@@ -12,7 +12,6 @@ import sys
 import traceback
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
 
@@ -35,20 +34,6 @@ TRAINING = (
     "--log-interval 1 --num-workers 0 --seed 1"
 ).split()
 GENERATION = "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu --beam 3".split()
-
-
-@dataclass
-class Copier:
-    """A trained model: its corpus (text files, ``bin``), its checkpoint, and what training printed."""
-
-    corpus: Path
-    checkpoint: Path
-    log: str
-
-    def sentences(self, split: str = "test") -> list[list[str]]:
-        """The sentences of every instance."""
-        text = (self.corpus / f"{split}.de").read_text(encoding="utf-8")
-        return [[part.strip().removesuffix(" </s>") for part in line.split("<s>")[1:]] for line in text.splitlines()]
 
 
 def environment(**extra: str) -> dict[str, str]:

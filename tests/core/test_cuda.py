@@ -6,7 +6,6 @@ GTRANSFORMER_TEST_DEVICE=cpu rehearses without a GPU: then nothing differs but w
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import random
 import re
@@ -26,8 +25,8 @@ from gtransformer.modules import varlen
 from gtransformer.optim.fused_adam import NAME
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.api import GTransformer
-from tests import in_process
-from tests.commands import SMALL, TRAINING, binarise, line, losses, write_copy_corpus
+from tests import commands
+from tests.commands import GENERATION, SMALL, TRAINING, binarise, losses, write_copy_corpus
 from tests.core.models import test_docflat as docflat
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_document_transformer import beside_model, pairs
@@ -277,22 +276,10 @@ def corpus(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def run(tmp_path, caplog):
-    """run(command, *arguments): fairseq's in this process, where CUDA has begun, without --cpu; what it says."""
-
-    def run(command: str, *arguments) -> str:
-        log = tmp_path / f"{command}.log"
-        log.unlink(missing_ok=True)
-        caplog.clear()
-        words = [*(word for word in map(str, arguments) if word != "--cpu"), *([] if GPU else ["--cpu"])]
-        with caplog.at_level(logging.INFO), caplog.at_level(logging.INFO, logger="fairseq"):
-            status, _ = in_process.run_module(line(command, *words), log)
-        said = log.read_text(encoding="utf-8")
-        assert status == 0, said[-3000:]
-        return said + caplog.text
-
-    return run
+def run(command: str, *arguments) -> str:
+    """fairseq's command in this process, where CUDA has begun, without --cpu."""
+    words = [word for word in map(str, arguments) if word != "--cpu"]
+    return commands.run(command, *words, *([] if GPU else ["--cpu"]))
 
 
 PRECISIONS = {"float32": [], "bfloat16": ["--autocast=bfloat16"], "fp16": ["--fp16"], "amp": ["--amp"]}
@@ -301,7 +288,7 @@ PRECISIONS["fp16, memory"] = ["--memory-efficient-fp16"]
 
 @pytest.mark.parametrize("optimiser", ["adam", NAME])
 @pytest.mark.parametrize("precision", PRECISIONS if GPU else ["float32", "bfloat16"])
-def test_training_resumed_then_generating(corpus, run, tmp_path, precision, optimiser):
+def test_training_resumed_then_generating(corpus, tmp_path, precision, optimiser):
     """Losses fall, validation measures all it can, a resumed run goes on, and its checkpoint translates."""
     half = (
         ["--fp16-init-scale=128"] if {"--fp16", "--amp", "--memory-efficient-fp16"} & {*PRECISIONS[precision]} else []
@@ -318,8 +305,7 @@ def test_training_resumed_then_generating(corpus, run, tmp_path, precision, opti
     assert list(first) == [*range(1, 7)] and list(second) == [*range(7, 13)]
     assert second[12] < first[1] and re.search(r"\bbleu [\d.]+", said) and "entropy" in said
     generated = run(
-        "generate", corpus / "bin", "--task=translation_doc", "--source-lang=en",
-        "--target-lang=de", "--langs=en,de", "--beam=3", f"--path={tmp_path / 'checkpoint_last.pt'}", "--max-len-b=5",
+        "generate", corpus / "bin", *GENERATION, f"--path={tmp_path / 'checkpoint_last.pt'}", "--max-len-b=5",
         *(["--fp16"] if precision.startswith("fp16") else []),
     )  # fmt: skip
     scores = [float(score) for score in re.findall(r"^H-\d+\t(\S+)", generated, re.MULTILINE)]

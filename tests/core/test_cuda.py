@@ -11,14 +11,11 @@ import random
 import re
 from argparse import Namespace
 from contextlib import nullcontext
-from itertools import chain
+from itertools import chain, product
 
 import pytest
 import torch
-from fairseq import optim
-from omegaconf import OmegaConf
 
-from gtransformer.cli.translate import main as translate
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.modules import varlen
@@ -31,7 +28,6 @@ from tests.core.models import test_docflat as docflat
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.core.models.test_flat_transformer import flat_model
-from tests.core.optim.test_fused_adam import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search import test_sequential as sequential
 from tests.core.search.conftest import Translator
@@ -149,27 +145,6 @@ def test_the_kernel_for_unequal_lengths_is_in_use(dtype):
     assert varlen.is_usable(torch.zeros(1, 2, 8, dtype=dtype, device=DEVICE), 0.0)
 
 
-@pytest.mark.parametrize("name", ["adam", NAME])
-def test_steps_of_adam(name):
-    """The same gradients, several steps, clipped."""
-    results = []
-    for device in ("cpu", DEVICE):
-        draw = torch.Generator().manual_seed(1)
-        parameters = [torch.nn.Parameter(torch.randn(shape, generator=draw).to(device)) for shape in SHAPES]
-        optimiser = optim.build_optimizer(OmegaConf.create(options(name)), parameters)
-        norms = []
-        for number in range(8):
-            optimiser.zero_grad()
-            for parameter in parameters:
-                parameter.grad = (10.0**-number * torch.randn(parameter.shape, generator=draw)).to(device)
-            optimiser.multiply_grads(1 / 7)
-            norms.append(float(optimiser.clip_grad_norm(0.05)))
-            optimiser.step()
-        results.append((norms, [parameter.detach().cpu() for parameter in parameters]))
-    assert results[1][0] == pytest.approx(results[0][0], rel=1e-5)
-    assert_alike(results[1][1], results[0][1], 1e-5)
-
-
 def whole(dictionary, model, sources, **more):
     return Translator(dictionary, [model], **SEARCH, **more)(sources)
 
@@ -210,20 +185,17 @@ def check_search(model, find):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [*product(DOCUMENTS, WAYS), *product(BESIDE, ["whole", "uncached"])],
+)
 def test_search(dictionary, name, way):
     draw = random.Random(31)
     sources = [random_document(draw, dictionary, shape) for shape in SHAPES_OF]
-    check_search(DOCUMENTS[name](dictionary), lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("way", ["whole", "fairseq's loop", "uncached"])
-@pytest.mark.parametrize("name", BESIDE)
-def test_search_of_a_sentence_beside_others(dictionary, name, way):
-    sources = [source for source, _ in pairs(dictionary)]
-    check_search(BESIDE[name](dictionary), lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
+    if name in BESIDE:
+        sources = [source for source, _ in pairs(dictionary)]
+    model = (DOCUMENTS | BESIDE)[name](dictionary)
+    check_search(model, lambda model, beam: WAYS[way](dictionary, model, sources, beam=beam))
 
 
 @torch.no_grad()
@@ -238,21 +210,6 @@ def test_second_pass(dictionary, name):
 
 
 TEXT = "The old dog sleeps.\nMary finds her book under two trees.\nThe river sleeps near a house.\n" * 2
-STRATEGIES = [[], ["--strategy=sequential", "--context-sentences=1"], ["--strategy=sliding", "--window-tokens=40"]]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["full", "sequential", "sliding"])
-def test_translate_command_and_python(saved_model, tmp_path, capfd, strategy):
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-
-    def output(*arguments) -> str:
-        assert not translate(["--model", str(saved_model), str(tmp_path / "text"), *strategy, *arguments])
-        return capfd.readouterr().out
-
-    expected = output("--cpu")
-    assert output("--precision", "float32") == output() == expected and len(set(expected.splitlines())) > 1
-    for precision in ("float16", "bfloat16") if GPU else ():
-        assert output("--precision", precision).count("\n") == expected.count("\n")
 
 
 @pytest.mark.parametrize("precision", ["float32", *(["float16", "bfloat16"] if GPU else [])])

@@ -9,7 +9,6 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from gtransformer.cli.prepare import main
-from gtransformer.cli.score import main as score
 from gtransformer.data.instance_index import InstanceIndex, join
 from gtransformer.files import sha256
 from gtransformer.preprocess import pipeline
@@ -80,37 +79,6 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
                     assert (bpe is None) == ((number, position) in dropped)
                     if bpe is not None and "<unk>" not in bpe:
                         assert processor.decode([bpe]) == [plain[position]]
-
-
-def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
-    """What has no source is in no instance, and has an empty line in the translation."""
-    output = tmp_path / "out"
-    run(raw, output)
-    err = capfd.readouterr().err
-    for lang in ("en", "de"):
-        path = raw / f"concatenated_en2de_test_{lang}.txt"
-        given, text = lines(path), lines(output / "text" / f"test.{lang}")
-        empty = [number for number, line in enumerate(given, 1) if not line.strip(" \u200b")]
-        assert len(text) == len(given) and [number for number, line in enumerate(text, 1) if not line] == empty
-        assert f"warning: {path}: 2 sentences without text" in err
-        assert "concatenated_en2de_train" not in err
-    instance_index, target = (
-        InstanceIndex.load(output / "bin" / "test.en-de.instances.json"),
-        documents(output / "text" / "test.de"),
-    )
-    with open(tmp_path / "gen.jsonl", "w") as stream:
-        for number, (document, first, count) in enumerate(instance_index.instances):
-            sentences = [f"{document} {position}" for position in range(first, first + count)]
-            place = {"id": number, "document": document, "first_sentence": first, "sentences": count}
-            stream.write(json.dumps(place | {"hypotheses": [{"score": -1.0, "sentences": sentences}]}) + "\n")
-    assert score([str(output), "--hypotheses", str(tmp_path / "gen.jsonl"), "--metrics", "bleu"]) == 0
-    assert "2 sentences are in no instance" in capfd.readouterr().out
-    assert documents(tmp_path / "gen.txt") == [
-        ["" if (number, at) in instance_index.dropped else f"{number} {at}" for at in range(len(document))]
-        for number, document in enumerate(target)
-    ]
-
-
 
 
 def snapshot(folder: Path) -> dict[Path, bytes]:

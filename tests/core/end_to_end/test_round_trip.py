@@ -9,7 +9,6 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from sacrebleu.metrics import BLEU
 from sacremoses import MosesTokenizer, MosesTruecaser
 
 from gtransformer.cli.prepare import main
@@ -178,17 +177,6 @@ def ask(command: list[str], text: str) -> str:
     line = [sys.executable, "-m", f"subword_nmt.{command[0]}", *command[1:]]
     done = subprocess.run(line, input=text, capture_output=True, check=True, encoding="utf-8")
     return done.stdout
-
-
-def test_what_moses_rules_lose(moses, tmp_path):
-    lines = [
-        line for line in (moses / "text" / "test.de").read_text().splitlines() if line != "<d>"
-    ]
-    text = open_text(moses, "de")
-    back = text.decode(text.encode(lines))
-    assert sum(one == other for one, other in zip(lines, back, strict=True)) < 12
-    score = score_translations(moses, "test", perfect(moses, tmp_path / "p.jsonl")).scores["raw"]
-    assert score.values["s_bleu"].score == pytest.approx(BLEU().corpus_score(back, [lines]).score)
 
 
 def test_each_side_by_a_given_model(raw, pieces, tmp_path):

@@ -7,7 +7,7 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.data.instance_index import InstanceIndex
-from gtransformer.evaluation.references import cut_when_detokenised, reference_option
+from gtransformer.evaluation.references import reference_option
 from gtransformer.evaluation.score import score_translations
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
@@ -83,14 +83,6 @@ def test_unknown_words_of_the_reference_match_nothing(instances):
     assert scores.segments.sentences.references[2] == "Hausboote sind <<unk>>."
     assert scores.segments.sentences.hypotheses[2] == "Hausboote sind <unk>."
     assert scores.values["s_bleu"].score < 99
-
-
-def test_sentences_that_hold_the_mark():
-    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end. Escapes are undone."""
-    detokenise = MosesDetokenizer("de").detokenize
-    sentences = ["vor </s> nach", "&lt;/s&gt; und x</s1>y", "", "„ so"]
-    assert cut_when_detokenised(sentences, detokenise) == ["vor </s> nach", "</s> und x</s1>y", "", "„so"]
-    assert cut_when_detokenised([], detokenise) == []
 
 
 def test_sentencepiece(prepared, tmp_path, helpers):

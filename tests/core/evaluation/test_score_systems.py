@@ -47,18 +47,6 @@ def run(tmp_path, capsys, monkeypatch):
 PLAIN = "--reference-file ref.de --hypotheses"
 
 
-def test_documents_separated_by_blank_lines(plain, run):
-    """With what an editor of another system adds: the scores of the same text with <d>, and what was understood."""
-    printed, marked = run(f"{PLAIN} one.txt", "one.txt.scores.json")
-    assert "5 sentences in 2 documents, opened by <d>" in printed
-    for path in (plain / "ref.de", plain / "one.txt"):
-        text = path.read_text(encoding="utf-8").removeprefix("<d>\n").replace("<d>", "").replace("\n", "\r\n")
-        path.write_text("\ufeff" + text, encoding="utf-8", newline="")
-    printed, blank = run(f"{PLAIN} one.txt", "one.txt.scores.json")
-    assert blank["scores"] == marked["scores"] and blank["counts"] == marked["counts"]
-    assert "5 sentences in 2 documents, separated by blank lines" in printed
-
-
 @pytest.mark.parametrize(
     ("reference", "hypothesis", "tokenizer"),
     [

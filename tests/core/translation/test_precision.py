@@ -73,23 +73,6 @@ def test_bfloat16_rounds_products_alone(saved_model, monkeypatch):
         assert one.score != other.score and one.score == pytest.approx(other.score, rel=0.05)
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=needs_bfloat16)])
-def test_weights_are_laid_out_once(saved_model, precision, monkeypatch):
-    """The second batch packs nothing, and gets what a fresh model gives it."""
-    model = load(saved_model, precision)
-    first = best(model)
-    made = []
-    real = PackedLinear.__init__
-
-    def init(self, *modules, **options):
-        made.append(modules)
-        real(self, *modules, **options)
-
-    monkeypatch.setattr(PackedLinear, "__init__", init)
-    assert best(model) == first and not made
-    assert best(load(saved_model, precision)) == first and made
-
-
 @needs_int8
 def test_int8_is_close_and_depends_on_no_batch(saved_model):
     """All linear layers, of encoder and decoder, in a pass over everything and word by word."""

@@ -1,5 +1,5 @@
 # An image with all commands (docs/install.md): docker build -t gtransformer .
-# scripts/check_docker.sh tries what is written here without Docker's engine.
+# .ci/check_docker.sh tries what is written here without Docker's engine.
 #
 # fairseq-fixed comes compiled for Python 3.12 on x86-64, so that the slim image, which has no compiler, is enough; on
 # other processors begin with python:3.12.

@@ -9,6 +9,11 @@ VENV="${VENV%/}"
 WANTED_PYTHON="${PYTHON:-}"
 PYTHON="$VENV/bin/python"
 
+PRINT=""
+for word in "$@"; do
+    [[ "$word" != --print ]] || PRINT=--print
+done
+
 say() { printf '%s\n' "$*"; }
 
 fail() {
@@ -38,15 +43,14 @@ run_python() {
     PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
 }
 
-# A recipe on a benchmark corpus: run_benchmark CORPUS [RECIPE] [STAGE] [options of gtransformer run].
-run_benchmark() {
-    local corpus="$1" recipe=base stage=all
-    shift
-    [[ $# -eq 0 || "$1" == -* ]] || { recipe="$1" && shift; }
-    [[ $# -eq 0 || "$1" == -* ]] || { stage="$1" && shift; }
-    ensure_setup
-    run_python -m gtransformer run "$recipe" "$corpus" "$stage" "$@"
+# A step of a script: a command line, which is printed where the script was given --print, and otherwise run.
+run() {
+    say "$1"
+    [[ -n "$PRINT" ]] || eval "$1"
 }
+
+# Threads that wait for one another sleep: spinning slows a training down many times beside any other busy program.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-PASSIVE}"
 
 # Keep freed memory instead of returning it to the system and page-faulting it in again at every training step.
 export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_:-8589934592}" MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_:-8589934592}"

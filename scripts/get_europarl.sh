@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Download dev and test set of Europarl v7, English to German, as Maruf et al. (2019) split it, and add the training set.
 # Its training set is too large for the authors' repository; ask them for it (see its data/Europarl7/readme.txt).
-# scripts/get_europarl.sh TRAIN_EN TRAIN_DE writes data/europarl, or $DATA/europarl. Then: scripts/europarl.sh RECIPE STAGE
+# scripts/get_europarl.sh TRAIN_EN TRAIN_DE writes data/europarl, or $DATA/europarl. Then: scripts/run_randinit.sh
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Download News Commentary v11, English to German, with newstest2015 (dev) and newstest2016 (test), as in Maruf et al. (2019).
-# scripts/get_news.sh writes data/news, or $DATA/news. Then: scripts/news.sh RECIPE STAGE
+# scripts/get_news.sh writes data/news, or $DATA/news. Then: scripts/run_randinit.sh news
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Download the TED talks of IWSLT 2017, English to German, as Maruf et al. (2019) split them; test: tst2016-2017.
-# scripts/get_ted.sh writes data/ted, or $DATA/ted. Then: scripts/ted.sh RECIPE STAGE
+# scripts/get_ted.sh writes data/ted, or $DATA/ted. Then: scripts/run_randinit.sh ted
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 

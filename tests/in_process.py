@@ -11,9 +11,9 @@ from pathlib import Path
 from fairseq import checkpoint_utils
 
 
-def run_module(command: list[str], log: Path) -> tuple[int, int]:
+def run_module(command: list[str], log: Path) -> int:
     """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; takes the place of
-    ``run.stage.run_logged``, and returns the exit status and no peak of memory.
+    ``run.stage.run_logged``, and returns the exit status.
     """
     assert command[1] == "-m"
     # fairseq keeps the best validation loss here; in a process of its own a training begins without.
@@ -25,10 +25,10 @@ def run_module(command: list[str], log: Path) -> tuple[int, int]:
             try:
                 runpy.run_module(command[2], run_name="__main__")
             except SystemExit as end:
-                return (end.code if isinstance(end.code, int) else int(end.code is not None)), 0
+                return end.code if isinstance(end.code, int) else int(end.code is not None)
             except Exception:
                 traceback.print_exc()
-                return 1, 0
+                return 1
             finally:
                 sys.argv = before
-    return 0, 0
+    return 0

@@ -1,4 +1,4 @@
-"""What scripts/check_package.sh tries in an environment that has the wheel: ``python -I tests/installed.py``.
+"""What .ci/check_package.sh tries in an environment that has the wheel: ``python -I tests/installed.py``.
 
 No test module: it runs in the environment's own Python, without pytest, in an empty folder, and nothing of the checkout
 is imported.

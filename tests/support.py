@@ -14,15 +14,19 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from gtransformer.lab.analysis.dense import DensePattern
 from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.modules.attention import Pattern, make_pattern
+from gtransformer.modules.attention import Pattern
+from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import by_document, by_sentence
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
+ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 ROOT = Path(__file__).resolve().parents[1]
 # What all figures of the smallest study share: common.yaml of a folder of studies.
 SMALLEST_STUDY = """
@@ -164,8 +168,9 @@ def encoded(model: GTransformerModel, tokens: torch.Tensor) -> torch.Tensor:
 
 def with_engine(model: GTransformerModel, engine: str) -> GTransformerModel:
     """The same model, attending with another engine."""
-    for part in (model, model.encoder, model.decoder):
-        part.cfg.group_attention = engine
+    for part in model.modules():
+        if isinstance(part, LayerStack):
+            part.engine = ENGINES[engine]
     return model
 
 
@@ -182,7 +187,7 @@ def ragged(tags: list[list[int]], left: bool = False) -> Ragged:
 
 def make_local_or_global(engine: str, queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Pattern:
     """Group attention (``local``) or global attention between two layouts."""
-    return make_pattern(engine, (by_sentence if local else by_document)(queries, keys, causal))
+    return ENGINES[engine]((by_sentence if local else by_document)(queries, keys, causal))
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:

@@ -40,7 +40,7 @@ train() {
   local system=${1:0:1} checkpoint=$1/checkpoint_last.pt
   local depth=${layers[$system]:-0} kind="partial --gate-bias 0 --neutral-gates --positions sentence --instances disjoint"
   [[ $system == [cd] ]] && kind="full --instances sliding"
-  OMP_NUM_THREADS=1 fairseq-train "$4/bin" --more-training-data "$5" --user-dir "$package" --task translation_doc -s en -t pt \
+  OMP_NUM_THREADS=1 fairseq-train "$4" --more-training-data "$5" --user-dir "$package" --task translation_doc -s en -t pt \
     --langs en,pt --arch gtransformer --sentence-model "$3" --encoder-ctxlayers $depth --decoder-ctxlayers $depth \
     --cross-ctxlayers $depth --doc-mode $kind --context-sentences "${before[$system]:-0}" \
     --autocast bfloat16 --cpu --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 1e-3 \

@@ -31,7 +31,6 @@ from gtransformer.files import digest, read_record, write_json
 from gtransformer.lab.progress import Progress, print_status, spoken
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.paths import CHECKPOINTS
-from gtransformer.run.stage import UNBUFFERED
 
 
 def shares(jobs: int | None = None) -> tuple[int, int | None]:
@@ -53,7 +52,7 @@ def start_program(command: list[str], log: Path, threads: int | None, alone: boo
         threads: number of threads; None: its own choice.
         alone: no other program runs at the same time.
     """
-    environment = os.environ | UNBUFFERED
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     if threads:
         environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         if not alone:

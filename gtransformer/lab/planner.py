@@ -17,9 +17,10 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.lab.pipeline import Pipeline, Program, Stage
+from gtransformer.lab.recipes import call_command, run_command
 from gtransformer.modules.processor import processor_fields
 from gtransformer.provenance import device_name
-from gtransformer.run.commands import call_command, python_command, run_command
+from gtransformer.run.commands import python_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.settings import dashed

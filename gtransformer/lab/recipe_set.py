@@ -8,8 +8,9 @@ from pathlib import Path
 from gtransformer.data.languages import two_letters
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
+from gtransformer.lab.recipes import FILES, recipe_name
 from gtransformer.preprocess.corpus import find_splits
-from gtransformer.run.recipe import FILES, Options, Recipe, beside, find_recipe, load_recipe
+from gtransformer.run.recipe import Options, Recipe, find_recipe, load_recipe
 
 RAW = {"train": "train", "valid": "dev", "test": "test"}  # the name of a split in a prepared directory -> its raw name
 
@@ -55,8 +56,6 @@ class RecipeSet:
 
     def _prepare(self, name: str) -> None:
         if name not in self.corpora:
-            if lender := self.lender(name):
-                self._prepare(lender)
             self.corpora[name] = self._recipe(name)
 
     def _recipe(self, name: str) -> Recipe:
@@ -64,17 +63,18 @@ class RecipeSet:
 
     def _named_by(self, name: str, other: str) -> str:
         """Return the name of the recipe that recipe ``name`` calls ``other``, as ``gtransformer run`` finds it."""
-        argument = beside(self.arguments[name], other)
-        found = load_recipe(argument, self.changes)
-        known = self.arguments.setdefault(found.name, argument)
-        if find_recipe(known) != find_recipe(argument):
-            raise UserError(f"recipes {known} and {argument} have the same name; rename one of the files")
+        found = load_recipe(other, self.changes)
+        known = self.arguments.setdefault(found.name, other)
+        if find_recipe(known).resolve() != find_recipe(other).resolve():
+            raise UserError(f"recipes {known} and {other} have the same name; rename one of the files")
         return found.name
 
     @staticmethod
     def start(recipe: Recipe) -> str | None:
         """Return the recipe whose model this one starts from; None if there is none or it names a checkpoint."""
-        return None if "finetune-from-model" in recipe.sections["train"] else recipe.pretrained_from
+        if "finetune-from-model" in recipe.sections["train"] or recipe.pretrained_from is None:
+            return None
+        return recipe_name(recipe.pretrained_from)
 
     @property
     def starts(self) -> set[str]:
@@ -91,13 +91,6 @@ class RecipeSet:
         """Return the recipe by which the corpus of recipe ``name`` is prepared."""
         recipe = self._recipe(name)
         return self.preparer(self._named_by(name, recipe.prepared_from)) if recipe.prepared_from else recipe.name
-
-    def lender(self, name: str) -> str | None:
-        """Return the preparing recipe whose corpus has the vocabulary for that of ``name``."""
-        recipe = self._recipe(name)
-        if recipe.vocabulary_from is None or "vocabulary" in recipe.sections["prepare"]:
-            return None
-        return self.preparer(self._named_by(name, recipe.vocabulary_from))
 
 
 def split_files(directory: Path, pair: tuple[str, str], split: str) -> tuple[Path, Path]:

@@ -50,7 +50,7 @@ class FlatEncoder(DocumentEncoder):
         with self.autocast():
             segments = self.embed_segments(whole.pack(last.long()))
             x = self.add_positions(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
-            x = dropout(x, self.cfg.dropout, self.training)
+            x = dropout(x, self.cfg.dropout) if self.training else x
             x = self.run_some(self.layers[:bottom], x, self.view(whole))
             x = x[whole.pack(last)]
             x = self.run_some(self.layers[bottom:], x, self.view(layout))

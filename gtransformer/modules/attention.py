@@ -14,16 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gtransformer.modules.banded import BandedPattern, slides
-from gtransformer.modules.dense import DensePattern
 from gtransformer.modules.kernels import Linear
-from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Ragged, on_device
-from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import relative_table
-
-ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPattern}
 
 
 class Pattern(Protocol):
@@ -41,16 +35,6 @@ class Pattern(Protocol):
         ``relative`` (2c + 1, dim): vectors of relative positions (``relative.py``).
         """
         ...
-
-
-def make_pattern(engine: str, reach: Reach) -> Pattern:
-    """Make the pattern of a reach; all engines give the same result.
-
-    ``engine`` is "dense" (masks, Eq. 6-7), "packed" or "banded". "packed" becomes "banded" where intervals slide.
-    """
-    if engine == "packed" and reach.overlaps and slides(reach):
-        engine = "banded"
-    return ENGINES[engine](reach)
 
 
 class MultiheadAttention(nn.Module):
@@ -79,13 +63,13 @@ class MultiheadAttention(nn.Module):
         numbered: bool = False,
     ):
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.dim, self.dropout = heads, channels // heads, dropout
         memory_channels = memory_channels or channels
         self.k_proj = Linear(memory_channels, channels)
         self.v_proj = Linear(memory_channels, channels)
         self.q_proj = Linear(channels, channels)
         self.out_proj = Linear(scopes * channels, channels)
-        self.relative = relative_table(relative, channels // heads) if relative is not None else None
+        self.relative = relative_table(relative, self.dim) if relative is not None else None
         self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
         # Glorot, scaled as if the three input projections were one matrix (as in fairseq's Transformer if sizes are
         # equal).
@@ -97,35 +81,30 @@ class MultiheadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
         """Attend: x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
-        q = self.queries(x, patterns[0].queries)
+        q = self.project_queries(x, patterns[0].queries.tag)
         k, v = patterns[0].keys_and_values(self, memory)
         dropout = self.dropout if self.training else 0.0
         relative = None if self.relative is None else self.relative.weight
+        if len(patterns) == 1:
+            return self.out_proj(patterns[0].attend(q, k, v, dropout, relative))
         found = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
-        return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))
+        return self.out_proj(torch.cat(found, dim=-1))
 
-    def queries(self, x: Tensor, layout: Ragged) -> Tensor:
-        """Project x (Nq, channels) -> (Nq, heads, dim)."""
-        return self.add_sentence_embedding(self.split(self.q_proj(x)), self.query_numbers, layout.tag)
+    def project_queries(self, x: Tensor, tags: np.ndarray) -> Tensor:
+        """Project x (Nq, channels) -> (Nq, heads, dim); ``tags`` (Nq,) int64, the sentence of each token."""
+        q = self.q_proj(x).view(-1, self.heads, self.dim)
+        return q if self.query_numbers is None else q + self._embedded(self.query_numbers, tags, q)
 
-    def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
-        """Project memory (Nk, memory_channels) -> (Nk, heads, dim)."""
-        return self.add_sentence_embedding(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
+    def keys_and_values(self, memory: Tensor, tags: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim); ``tags`` (Nk,) int64."""
+        k = self.k_proj(memory).view(-1, self.heads, self.dim)
+        v = self.v_proj(memory).view(-1, self.heads, self.dim)
+        return k if self.key_numbers is None else k + self._embedded(self.key_numbers, tags, k), v
 
-    def keys_and_values(self, memory: Tensor, layout: Ragged) -> list[Tensor]:
-        """Project memory (Nk, memory_channels) -> two of (Nk, heads, dim)."""
-        return [self.keys(memory, layout), self.split(self.v_proj(memory))]
-
-    def split(self, x: Tensor) -> Tensor:
-        """Split (..., channels) -> (..., heads, dim)."""
-        return x.view(*x.shape[:-1], self.heads, x.shape[-1] // self.heads)
-
-    def add_sentence_embedding(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
-        """Add embedded sentence numbers, tags (n,) int64, to queries or keys (n, heads, dim), if ``numbers`` exist."""
-        if numbers is None:
-            return side
-        distinct, inverse = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
-        return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, inverse))
+    def _embedded(self, numbers: SentenceNumbers, tags: np.ndarray, like: Tensor) -> Tensor:
+        """Embed tags (n,) int64 as queries or keys, (n, heads, dim) in the type of ``like``."""
+        distinct, inverse = (on_device(one, like.device) for one in np.unique(tags, return_inverse=True))
+        return numbers(distinct, like.dtype).to(like.dtype).index_select(0, inverse).view_as(like)
 
 
 class Gate(nn.Sequential):

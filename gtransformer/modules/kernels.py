@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from gtransformer.modules.processor import has_vnni, onednn_is_faster
 
+_onednn = torch.ops.mkldnn._linear_pointwise  # of float32 and bfloat16, without gradient
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
 SEARCHED = 64  # columns of a block of ``largest``
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
@@ -42,40 +43,36 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
 class Linear(nn.Linear):
     """torch.nn.Linear with the same parameters and result; on the CPU by the faster library.
 
-    After ``quantise``, or in a ``decoding_copy``, it multiplies by its ``product``, which has no gradient.
+    After ``quantise``, or in a ``decoding_copy``, its ``forward`` is an ``Int8Linear`` or a ``PackedLinear``.
     """
-
-    product: Int8Linear | PackedLinear | None = None
 
     def quantise(self) -> None:
         """Multiply in int8 from now on; the weights leave memory unless another module has them."""
-        self.product = Int8Linear.rounded(self.weight.detach(), self.bias)
+        self.forward = Int8Linear(self)
         # NaN, so that a use of the weights would not go unnoticed. Their shape, type and device remain.
         self.weight = nn.Parameter(self.weight.new_full((), torch.nan).expand_as(self.weight), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
-        if self.product is not None:
-            if x.dim() == 2:
-                return self.product(x)
-            return self.product(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], self.out_features)
-        if not _goes_to_onednn(x):
+        plain = x.dtype != torch.float32 or x.device.type != "cpu" or torch.is_autocast_enabled("cpu")
+        if plain or x.numel() == 0 or not onednn_is_faster():
             return functional.linear(x, self.weight, self.bias)
-        return _ByOneDNN.apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
+        return _ByOneDNN.apply(x, self.weight, self.bias)
 
 
 class Int8Linear:
-    """A linear layer with weights in int8, for float32 inputs on the CPU, by PyTorch's FBGEMM.
+    """A linear layer with weights rounded to int8, for float32 inputs on the CPU, by PyTorch's FBGEMM.
 
     Inputs have 8 bits where the processor has AVX512-VNNI, else 7: products are then added up in 16 bits, where two of
     8 bits would overflow.
 
-    Args:
-        weight: (out, in) int8; scale: (out,), of each output; bias: (out,), or None.
+    It has no gradient.
     """
 
-    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None):
-        self.scale, self.out_features = scale, len(weight)
+    def __init__(self, layer: nn.Linear):
+        weight, bias = layer.weight.detach(), layer.bias
+        scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
+        weight = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = None if bias is None else bias.detach()
         self.levels = 127 if has_vnni() else 63
         zero, engine = torch.zeros(len(weight), dtype=torch.int64), torch.backends.quantized.engine
@@ -88,15 +85,9 @@ class Int8Linear:
         finally:
             torch.backends.quantized.engine = engine
 
-    @classmethod
-    def rounded(cls, weight: Tensor, bias: Tensor | None) -> Int8Linear:
-        """Return the layer with weights (out, in) rounded to int8."""
-        scale = weight.abs().amax(dim=1).clamp(min=TINY) / LARGEST
-        return cls((weight / scale.unsqueeze(1)).round().to(torch.int8), scale, bias)
-
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply the layer, x (rows, in) -> (rows, out)."""
-        largest = x.abs().amax(dim=1, keepdim=True).clamp_(min=TINY)
+        """Apply the layer, (..., in) -> (..., out)."""
+        largest = x.abs().amax(dim=-1, keepdim=True).clamp_(min=TINY)
         multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
         found = multiply(x / largest, 1 / self.levels, self.levels + 1, self.packed)
         return found.mul_(largest) if self.bias is None else torch.addcmul(self.bias, found, largest)
@@ -113,7 +104,8 @@ def quantise(module: nn.Module) -> int:
 def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None, int8: bool = False) -> nn.Module:
     """Return a module that shares all parameters, buffers and hooks with ``module``, but multiplies without gradient.
 
-    Linear layers become ``PackedLinear`` with products in ``dtype``, or ``Int8Linear``; those with a product keep it.
+    Linear layers multiply as a ``PackedLinear`` in ``dtype``, or as an ``Int8Linear``; those with a ``forward`` of
+    their own keep it.
     """
     copies: dict[nn.Module, nn.Module] = {}
 
@@ -121,8 +113,8 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None, int8: boo
         if one not in copies:
             copies[one] = new = copy.copy(one)
             new._modules = {name: child and copied(child) for name, child in one._modules.items()}
-            if isinstance(one, Linear) and one.product is None:
-                new.product = Int8Linear.rounded(one.weight.detach(), one.bias) if int8 else PackedLinear(one, dtype)
+            if getattr(one.forward, "__func__", None) is Linear.forward:
+                new.forward = Int8Linear(one) if int8 else PackedLinear(one, dtype)
         return copies[one]
 
     return copied(module)
@@ -140,31 +132,32 @@ class PackedLinear:
     """
 
     def __init__(self, layer: nn.Linear, dtype: torch.dtype | None = None):
-        weight, bias = layer.weight.detach(), layer.bias
-        self.dtype = dtype or weight.dtype
-        weight, self.shape = weight.to(self.dtype), weight.shape
-        self.bias = None if bias is None else bias.detach().to(self.dtype)
-        packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self.dtype, self.shape = dtype or layer.weight.dtype, layer.weight.shape
+        weight, self.bias = (
+            None if one is None else one.detach().to(self.dtype) for one in (layer.weight, layer.bias)
+        )
+        self.packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         if self.dtype == torch.bfloat16:
-            packs = packs and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+            self.packs = self.packs and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         else:
-            packs = packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if packs else None
-        self.weight = None if packs else weight
+            self.packs = self.packs and self.dtype == torch.float32 and onednn_is_faster(packed=True)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, FEW_ROWS) if self.packs else weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, x (rows, in) -> (rows, out)."""
-        own = x if x.dtype == self.dtype else x.to(self.dtype)
-        if self.packed is not None:
-            y = torch.ops.mkldnn._linear_pointwise(own, self.packed, self.bias, "none", [], "")
+        own = x.to(self.dtype)
+        if self.packs:
+            y = _onednn(own, self.weight, self.bias, "none", [], "")
         else:
             y = functional.linear(own, self.weight, self.bias)
-        return y if y.dtype == x.dtype else y.to(x.dtype)
+        return y.to(x.dtype)
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """Return x (N, in) times weight (out, in) transposed -> (N, out). It has no gradient."""
-    return _onednn(x, weight, None) if _goes_to_onednn(x) else functional.linear(x, weight)
+    """Return x (N, in) times weight (out, in) transposed -> (N, out). It has no gradient, and ignores autocast."""
+    if x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0 and onednn_is_faster():
+        return _onednn(x, weight, None, "none", [], "")
+    return functional.linear(x, weight)
 
 
 def rows_at_once(x: Tensor, columns: int | None = None) -> int:
@@ -204,33 +197,19 @@ def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
     return values, columns.gather(1, found)
 
 
-def _goes_to_onednn(x: Tensor) -> bool:
-    """Return whether oneDNN computes products with this operand: float32 on the CPU, not in autocast, not empty."""
-    return (
-        x.dtype == torch.float32
-        and x.device.type == "cpu"
-        and x.numel() > 0
-        and not torch.is_autocast_enabled("cpu")
-        and onednn_is_faster()
-    )
-
-
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-
 class _ByOneDNN(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _onednn(x, weight, bias)
+        return _onednn(x, weight, bias, "none", [], "")
 
     @staticmethod
     def backward(ctx, grad: Tensor):
         x, weight = ctx.saved_tensors
         for_x, for_weight, for_bias = ctx.needs_input_grad
+        rows = grad.flatten(0, -2)
         return (
-            product(grad, weight.t()) if for_x else None,
-            product(grad.t(), x.t()) if for_weight else None,
-            grad.sum(dim=0) if for_bias else None,
+            _onednn(grad, weight.t(), None, "none", [], "") if for_x else None,
+            _onednn(rows.t(), x.flatten(0, -2).t(), None, "none", [], "") if for_weight else None,
+            rows.sum(dim=0) if for_bias else None,
         )

@@ -1,242 +1,211 @@
-"""The packed engine: attention per segment (sentence or document), linear in the number of sentences.
+"""The packed engine: attention per segment (sentence, document or block), linear in the number of segments.
 
-A segment is a set of queries with the same interval of keys. Segments of similar length are padded a little and
-attended together in one bucket. For group attention no tensor of size length x length of the whole document is made
-(Bao et al. 2021, section 4.1, "Complexity"). The banded engine attends its blocks in buckets, too.
+A segment is a set of queries whose intervals of keys begin at the same key. Where every query has an interval of its
+own, as in window attention, a segment is a block of queries with all keys that any of them sees. Segments of similar
+length are padded a little and attended together in one bucket. No tensor of size length x length of the whole document
+is made (Bao et al. 2021, section 4.1, "Complexity").
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from gtransformer.modules import varlen
 from gtransformer.modules.ragged import on_device
-from gtransformer.modules.reach import Reach, ReachPattern
-from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
+from gtransformer.modules.reach import Reach
+from gtransformer.modules.relative import clipped_distance, relative_scores
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 LONG = 128  # above it, length classes are finer, because attention on padding grows quadratically
+BLOCK = 64  # queries of a block; smaller ones are slower, and gather keys more often
+FEW = 8  # queries that share an interval, on average; if intervals overlap, with fewer blocks cost less
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
 # slower for documents, too (docs/lab/performance.md). Above these lengths the fused one needs less memory.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
-# Which keys of its segment a query sees: all; query i those up to i (as many queries as keys); or the first ones, as a
-# mask tells.
+# What the queries of a segment see: all its keys, query i those up to i (as many queries as keys), or an interval.
 EVERY_KEY, CAUSAL_KEYS, SOME_KEYS = range(3)
-NOTHING = np.zeros(0, dtype=np.int64)
-
-
-@dataclass
-class HostBucket:
-    """A ``Bucket`` as arrays on the host; ``query_real`` (segments, Lq) is False at padding.
-
-    Padding repeats a real query or key.
-    """
-
-    query_index: np.ndarray
-    query_real: np.ndarray
-    key_index: np.ndarray
-    mask: np.ndarray | None
-    causal: bool = False
-    diagonal: tuple[int, int] | None = None
 
 
 @dataclass
 class Bucket:
-    """Segments attended in one kernel call.
+    """Segments that are attended in one kernel call.
 
-    ``query_index`` (segments, Lq) and ``key_index`` (segments, Lk) int64 point into the packed tokens. ``mask`` is None
-    or bool, broadcastable to (segments, 1, Lq, Lk), True where a key is visible. ``causal`` lets query i see keys up to
-    i. ``diagonal`` (n, f): row i and column j of all segments are at the distance j - i + n, and no visible pair is
-    further apart than f. ``rows``, by size of the table of relative positions: the table row of each pair.
+    Attributes:
+        queries, keys: (segments, Lq) and (segments, Lk) int64, tokens; padding repeats a real one.
+        real: (segments, Lq) bool, False at padding.
+        mask: (segments, 1, 1 or Lq, Lk) bool on the device, the keys that queries see; None: all, or if ``causal``
+            query i those up to i.
     """
 
-    query_index: Tensor
-    key_index: Tensor
+    queries: np.ndarray
+    real: np.ndarray
+    keys: np.ndarray
     mask: Tensor | None
     causal: bool
-    diagonal: tuple[int, int] | None
-    rows: dict[int, Tensor] = field(default_factory=dict)
-
-
-class BucketPlan:
-    """Buckets on the device, and the position of each query's result among their outputs, ``position`` (Nq,) int64.
-
-    Args:
-        before: queries whose results precede those of the buckets and are passed to ``attend``.
-    """
-
-    def __init__(self, reach: Reach, buckets: Sequence[HostBucket], before: np.ndarray = NOTHING):
-        self.reach = reach
-        position = np.full(len(reach.first), -1)
-        position[before] = np.arange(len(before))
-        filled = len(before)
-        for bucket in buckets:
-            position[bucket.query_index[bucket.query_real]] = filled + np.flatnonzero(bucket.query_real)
-            filled += bucket.query_index.size
-        position[position < 0] = filled  # a query with no key reads the row of zeros after the buckets
-        # One copy to the device and one look-up for all buckets.
-        queries, keys = [one.query_index for one in buckets], [one.key_index for one in buckets]
-        flat = [np.concatenate([NOTHING, *map(np.ravel, side)]) for side in (queries, keys)]
-        masks = [one.mask for one in buckets if one.mask is not None]
-        upload = partial(on_device, device=reach.queries.device)
-        self.position, self.query_index, self.key_index, *masks = map(upload, (position, *flat, *masks))
-        self.query_shapes, self.key_shapes = [one.shape for one in queries], [one.shape for one in keys]
-        sides = _cut(self.query_index, self.query_shapes), _cut(self.key_index, self.key_shapes)
-        self.buckets = []
-        for host, query, key in zip(buckets, *sides, strict=True):
-            mask = None if host.mask is None else masks.pop(0).unsqueeze(1)
-            self.buckets.append(Bucket(query, key, mask, host.causal, host.diagonal))
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None, before: tuple = ()
+        self, q: Tensor, k: Tensor, v: Tensor, drop: float, relative: Tensor | None, rows: Tensor | None
     ) -> Tensor:
-        """See ``Pattern.attend``; ``before``: results of the queries ``before``, (n, heads * dim)."""
-        outputs, channels = list(before), q.shape[1] * q.shape[2]
-        if not (outputs or self.buckets):  # zeros, but with gradients for all inputs
-            return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
-        if self.buckets:
-            if relative is not None:  # its gradient is a sum over buckets and clipped distances
-                relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
-            queries = _cut(q.index_select(0, self.query_index), self.query_shapes)
-            keys, values = (_cut(x.index_select(0, self.key_index), self.key_shapes) for x in (k, v))
-            for bucket, *sides in zip(self.buckets, queries, keys, values, strict=True):
-                bias = None if relative is None else partial(self._relative_scores, bucket, relative)
-                found = segment_attention(*sides, bucket.mask, bucket.causal, dropout, bias)
-                outputs.append(found.reshape(-1, channels))
-        outputs.append(q.new_zeros(1, channels))
-        return torch.cat(outputs).index_select(0, self.position)
+        """Attend within the segments, by the kernel that is fastest for their length.
 
-    def _relative_scores(self, bucket: Bucket, table: Tensor, q: Tensor) -> Tensor:
-        if bucket.diagonal is not None:
-            return skewed_scores(q, table, *bucket.diagonal)
-        size = table.shape[0]
-        if size not in bucket.rows:
-            queries, keys = self.reach.queries.offset, self.reach.keys.offset
-            bucket.rows[size] = clipped_distance(queries[bucket.query_index], keys[bucket.key_index], table)
-        return relative_scores(q, table, bucket.rows[size])
+        Args:
+            q, k, v: (tokens of all segments, heads, dim), gathered.
+            drop: probability of dropping a weight.
+            relative: (2c + 1, dim), vectors of relative positions; rows: (segments, Lq, Lk) int64, that of each pair.
+
+        Returns:
+            (queries of all segments, heads * dim).
+        """
+        heads = q.shape[1:]
+        q = q.view(*self.queries.shape, *heads).transpose(1, 2)
+        k = k.view(*self.keys.shape, *heads).transpose(1, 2)
+        v = v.view(*self.keys.shape, *heads).transpose(1, 2)
+        longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
+        if relative is None and k.shape[2] > longest:
+            found = functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=self.mask, dropout_p=drop, is_causal=self.causal
+            )
+            return found.transpose(1, 2).reshape(-1, heads.numel())
+        # No derivative needs the scores themselves, so they are changed in place.
+        q = q * (1.0 / math.sqrt(q.shape[-1]))
+        scores = torch.matmul(q, k.transpose(2, 3))
+        if relative is not None:  # both terms are rounded: in half precision, sum and softmax are in float32
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            scores += relative_scores(q, relative, rows)
+        if self.causal:
+            future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
+            scores = scores.masked_fill_(future, -torch.inf)
+        elif self.mask is not None:
+            scores = scores.masked_fill_(~self.mask, -torch.inf)
+        weights = functional.dropout(torch.softmax(scores, dim=-1), drop).to(v.dtype)
+        return torch.matmul(weights, v).transpose(1, 2).reshape(-1, heads.numel())
 
 
-def segment_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    drop: float,
-    bias: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
-    """Attend within independent segments, by the kernel that is fastest for their length.
+class PackedPattern:
+    """Who sees whom in one pass over whole documents, computed once for all layers and heads.
 
-    Args:
-        q, k, v: (segments, length, heads, dim).
-        mask: bool, broadcastable to (segments, 1, Lq, Lk), True at visible keys, at least one a query.
-        drop: probability of dropping a weight.
-        bias: computes from q / sqrt(dim), (segments, heads, Lq, dim), a term (segments, heads, Lq, Lk) that is added to
-            q . k / sqrt(dim).
-
-    Returns:
-        (segments, Lq, heads, dim).
+    Attributes:
+        order: (queries that see a key,) int64, segment by segment.
+        segments: (segments, 4) int64: first query in ``order``, number of queries, first key in ``reach.order``, number
+            of keys.
+        kinds: (segments,), EVERY_KEY, CAUSAL_KEYS or SOME_KEYS.
+        stored: where keys and values are stored by module, for decoding; None: nowhere.
     """
-    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-    longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
-    if bias is None and k.shape[2] > longest:
-        return functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal
-        ).transpose(1, 2)
-    # No derivative needs the scores themselves, so they are changed in place.
-    q = q * (1.0 / math.sqrt(q.shape[-1]))
-    scores = torch.matmul(q, k.transpose(2, 3))
-    if bias is not None:  # both terms are rounded: in half precision, sum and softmax are in float32
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias(q))
-    if causal:
-        future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill_(future, -torch.inf)
-    elif mask is not None:
-        scores = scores.masked_fill_(~mask, -torch.inf)
-    weights = functional.dropout(torch.softmax(scores, dim=-1), drop).to(v.dtype)
-    return torch.matmul(weights, v).transpose(1, 2)
 
-
-def _cut(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Split tensors of all buckets, end to end (n, ...), into one (segments, length, ...) for each bucket."""
-    parts = flat.split([math.prod(shape) for shape in shapes])
-    return [part.view(*shape, *flat.shape[1:]) for part, shape in zip(parts, shapes, strict=True)]
-
-
-class PackedPattern(ReachPattern):
-    """Who sees whom, as a list of buckets of independent segments: queries of equal (first, end)."""
+    stored: dict[nn.Module, tuple[Tensor, Tensor]] | None = None
 
     def __init__(self, reach: Reach):
-        super().__init__(reach)
-        found = reach.intervals
-        order, starts, lengths = found.queries, found.starts, found.lengths
-        self._queries = order
-        # For each segment: first query (in ``_queries``), their number, first key (in the order of keys), their number.
-        self._segments = np.stack([starts, lengths, found.first, found.end - found.first], axis=1)
-        # How many keys of its segment, from the first on, a query sees; and the kind of the segment.
-        self._visible = reach.last[order] - reach.first[order]
-        self._kinds = np.full(len(starts), EVERY_KEY)
-        if len(starts) and (reach.last < reach.end).any():
-            keys, column = self._segments[:, 3], np.arange(len(order)) - np.repeat(starts, lengths)
-            everything = np.minimum.reduceat(self._visible, starts) == keys
-            triangle = (lengths == keys) & np.logical_and.reduceat(self._visible == column + 1, starts)
-            self._kinds = np.where(triangle, CAUSAL_KEYS, np.where(everything, EVERY_KEY, SOME_KEYS))
+        self.reach, self.queries, self.keys = reach, reach.queries, reach.keys
+        self.rows: dict[int, list[Tensor]] = {}  # by size of the table of relative positions
+        order = np.flatnonzero(reach.last > reach.first)
+        if (np.diff(reach.first[order]) < 0).any():
+            order = order[np.argsort(reach.first[order], kind="stable")]
+        first, last = reach.first[order], reach.last[order]
+        starts = np.flatnonzero(np.diff(first, prepend=-1))
+        ends = np.maximum.reduceat(last, starts)
+        if (ends[:-1] > first[starts[1:]]).any() and len(order) < FEW * len(starts):
+            starts = np.arange(0, len(order), BLOCK)
+            ends = np.maximum.reduceat(last, starts)
+        lengths = np.diff(starts, append=len(order))
+        self.order, self.segments = order, np.stack([starts, lengths, first[starts], ends - first[starts]], axis=1)
+        segment = np.repeat(np.arange(len(starts)), lengths)
+        # The keys of its segment that a query sees.
+        self._first, self._last = first - first[starts][segment], last - first[starts][segment]
+        row = np.arange(len(order)) - starts[segment]
+        everything = (self._first == 0) & (self._last == self.segments[segment, 3])
+        triangle = (self._first == 0) & (self._last == row + 1) & (lengths == self.segments[:, 3])[segment]
+        everything, triangle = np.logical_and.reduceat(everything, starts), np.logical_and.reduceat(triangle, starts)
+        self.kinds = np.where(triangle, CAUSAL_KEYS, np.where(everything, EVERY_KEY, SOME_KEYS))
 
     @cached_property
-    def bucketed(self) -> BucketPlan:
+    def buckets(self) -> list[Bucket]:
         """All segments in buckets of similar length."""
-        return BucketPlan(self.reach, self._buckets())
+        classes = _length_class(self.segments[:, [1, 3]].max(axis=1, initial=0))
+        return [
+            self._bucket(self.segments[(self.kinds == kind) & (classes == value)], kind)
+            for kind, value in sorted(set(zip(self.kinds.tolist(), classes.tolist(), strict=True)))
+        ]
+
+    def _bucket(self, segments: np.ndarray, kind: int) -> Bucket:
+        start, length, first, width = segments.T
+        place, real = _slices(start, length)
+        key_place, key_real = _slices(first, width)
+        # In a triangle, padding follows every real query and needs no mask.
+        seen = None if kind == CAUSAL_KEYS or key_real.all() else key_real[:, None]
+        if kind == SOME_KEYS:
+            column = np.arange(width.max())
+            seen = (self._first[place][:, :, None] <= column) & (column < self._last[place][:, :, None])
+        mask = None if seen is None else on_device(seen[:, None], self.queries.device)
+        return Bucket(self.order[place], real, self.reach.order[key_place], mask, kind == CAUSAL_KEYS)
 
     @cached_property
-    def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan | None] | None:
-        """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom.
+    def gathered(self) -> tuple[Tensor, list[int], Tensor, list[int], Tensor]:
+        """The queries of all buckets, how many each has, the same for the keys, and where results are among them."""
+        parts = [(one.queries.ravel(), one.keys.ravel(), one.real.ravel()) for one in self.buckets]
+        queries, keys, real = map(np.concatenate, zip(*parts, strict=True))
+        real = np.flatnonzero(real)
+        position = np.full(self.queries.total, len(queries))  # a query with no key reads a row of zeros
+        position[queries[real]] = real
+        sizes, key_sizes = [len(one[0]) for one in parts], [len(one[1]) for one in parts]
+        queries, keys, position = [on_device(one, self.queries.device) for one in (queries, keys, position)]
+        return queries, sizes, keys, key_sizes, position
 
-        The plan restores the order of the queries; it is None if they are in order.
-        """
-        if len(set(self._kinds.tolist())) != 1 or self._kinds[0] == SOME_KEYS:
+    @cached_property
+    def unpadded(self) -> varlen.VarlenSegments | None:
+        """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom."""
+        if len(set(self.kinds.tolist())) != 1 or self.kinds[0] == SOME_KEYS:
             return None
-        causal, device = self._kinds[0] == CAUSAL_KEYS, self.reach.queries.device
-        tokens = self.reach.queries.total, self.reach.keys.total
-        segments = varlen.VarlenSegments(self._queries, self.reach.order, self._segments, tokens, causal, device)
-        return segments, None if segments.query is None else BucketPlan(self.reach, [], segments.query_index)
+        tokens, causal = (self.queries.total, self.keys.total), self.kinds[0] == CAUSAL_KEYS
+        return varlen.VarlenSegments(self.order, self.reach.order, self.segments, tokens, causal, self.queries.device)
+
+    def keys_and_values(self, module: nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
+        """See ``Pattern.keys_and_values``."""
+        sides = module.keys_and_values(states, self.keys.tag)
+        if self.stored is not None:
+            self.stored[module] = sides
+        return sides
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
         """See ``Pattern.attend``."""
         if relative is None and q.is_cuda and varlen.is_usable(q, dropout) and self.unpadded is not None:
-            segments, plan = self.unpadded
-            found = segments.attend(q, k, v).flatten(1)
-            return found if plan is None else plan.attend(q, k, v, dropout, before=(found,))
-        return self.bucketed.attend(q, k, v, dropout, relative)
+            return self.unpadded.attend(q, k, v)
+        if not self.buckets:  # zeros, but with gradients for all inputs
+            return q.new_zeros(len(q), q.shape[1] * q.shape[2]) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
+        rows = [None] * len(self.buckets)
+        if relative is not None:  # its gradient is a sum over buckets and clipped distances
+            relative = relative.to(torch.promote_types(relative.dtype, torch.float32))
+            rows = self._relative_rows(relative)
+        index, sizes, key_index, key_sizes, position = self.gathered
+        queries = q.index_select(0, index).split(sizes)
+        keys, values = k.index_select(0, key_index).split(key_sizes), v.index_select(0, key_index).split(key_sizes)
+        outputs = []
+        for bucket, *sides, own in zip(self.buckets, queries, keys, values, rows, strict=True):
+            outputs.append(bucket.attend(*sides, dropout, relative, own))
+        outputs.append(outputs[0].new_zeros(1, outputs[0].shape[1]))
+        return torch.cat(outputs).index_select(0, position)
 
-    def _buckets(self) -> list[HostBucket]:
-        classes = _length_class(np.maximum(self._segments[:, 1], self._segments[:, 3]))
-        buckets = []
-        for kind, value in sorted(set(zip(self._kinds.tolist(), classes.tolist(), strict=True))):
-            start, length, first, width = self._segments[(self._kinds == kind) & (classes == value)].T
-            query_index, query_real = _slices(self._queries, start, length, length.max())
-            key_index, key_real = _slices(self.reach.order, first, width, width.max())
-            # In a triangle, padding follows every real query and needs no mask.
-            mask = None if kind == CAUSAL_KEYS or key_real.all() else key_real[:, None, :]
-            if kind == SOME_KEYS:
-                visible, _ = _slices(self._visible, start, length, length.max())
-                mask = np.arange(width.max()) < visible[:, :, None]
-            buckets.append(HostBucket(query_index, query_real, key_index, mask, kind == CAUSAL_KEYS))
-        return buckets
+    def _relative_rows(self, table: Tensor) -> list[Tensor]:
+        """Return the table row of each pair of a bucket, (segments, Lq, Lk) int64."""
+        if len(table) not in self.rows:
+            own, other = self.queries.position, self.keys.position
+            sides = [(own[one.queries], other[one.keys]) for one in self.buckets]
+            sides = [[on_device(side, table.device) for side in pair] for pair in sides]
+            self.rows[len(table)] = [clipped_distance(*pair, table) for pair in sides]
+        return self.rows[len(table)]
 
 
-def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (segments, columns): slices of ``order``, padded by their first element; and which elements are real."""
-    column = np.arange(columns)
+def _slices(start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (segments, longest): the numbers from ``start`` on, padded by the first; and which are real."""
+    column = np.arange(length.max())
     real = column < length[:, None]
-    return order[np.where(real, start[:, None] + column, start[:, None])], real
+    return start[:, None] + np.where(real, column, 0), real
 
 
 def _length_class(lengths: np.ndarray) -> np.ndarray:

@@ -61,6 +61,7 @@ class Ragged:
         self.batch, self.length = tags.shape
         real = tags != ABSENT
         self.doc, self.column = np.nonzero(real)
+        self.total = len(self.doc)  # N, the number of real tokens
         self.tag = tags[self.doc, self.column]
         self.doc_lengths = real.sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
@@ -71,11 +72,6 @@ class Ragged:
         if self.batches is None:
             return np.array([self.batch - 1])
         return np.flatnonzero(np.diff(self.batches, append=self.batches[-1] + 1))
-
-    @property
-    def total(self) -> int:
-        """N, the number of real tokens."""
-        return len(self.doc)
 
     @cached_property
     def index(self) -> Tensor:

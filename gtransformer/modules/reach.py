@@ -7,27 +7,10 @@ this form; the engines compute it. Causality only cuts the interval's end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from torch import Tensor, nn
 
 from gtransformer.modules.ragged import Ragged
-
-
-@dataclass
-class Intervals:
-    """Sets of queries with the same interval [first, end) of the keys, as slices of ``queries``.
-
-    ``queries``: (queries that see a key,) indices. ``starts``, ``lengths``, ``first`` and ``end``: (intervals,),
-    ascending in (first, end). All are int64.
-    """
-
-    queries: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    first: np.ndarray
-    end: np.ndarray
 
 
 @dataclass
@@ -38,7 +21,6 @@ class Reach:
         queries, keys: layouts of the two sides (the same object in self-attention).
         order: (at most Nk,) int64, different indices of keys.
         first, last: (Nq,) int64, positions in ``order``; an interval never leaves the query's document.
-        end: (Nq,) int64, the interval's end before causality cut it; equal to ``last`` if nothing was cut.
     """
 
     queries: Ragged
@@ -46,36 +28,6 @@ class Reach:
     order: np.ndarray
     first: np.ndarray
     last: np.ndarray
-    end: np.ndarray
-
-    @cached_property
-    def intervals(self) -> Intervals:
-        """The queries by common interval; queries that see nothing are left out."""
-        queries = np.flatnonzero(self.last > self.first)
-        number = (self.first[queries] << 32) + self.end[queries]
-        if (number[1:] < number[:-1]).any():
-            ascending = np.argsort(number, kind="stable")
-            queries, number = queries[ascending], number[ascending]
-        starts = _starts(number)
-        one = queries[starts]
-        return Intervals(queries, starts, np.diff(starts, append=len(queries)), self.first[one], self.end[one])
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether any two of these intervals have a key in common."""
-        return bool((self.intervals.end[:-1] > self.intervals.first[1:]).any())
-
-
-class ReachPattern:
-    """The base of the engines' patterns: who sees whom in one pass over whole documents."""
-
-    def __init__(self, reach: Reach):
-        self.reach = reach
-        self.queries, self.keys = reach.queries, reach.keys
-
-    def keys_and_values(self, module: nn.Module, states: Tensor) -> list[Tensor]:
-        """See ``Pattern.keys_and_values``."""
-        return module.keys_and_values(states, self.keys)
 
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
@@ -93,14 +45,13 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     order = np.argsort(group, kind="stable")
     group = group[order]
     wanted = _group(queries)
-    first, end = (np.searchsorted(group, wanted, side) for side in ("left", "right"))
-    last = end
+    first, end = np.searchsorted(group, wanted, "left"), np.searchsorted(group, wanted, "right")
     if causal:
         # Keys sorted by (begin of their group, index); one search finds each query's cut.
         begins, base = np.searchsorted(group, group), keys.total + 1
         own = np.minimum(_own_key(queries, keys), keys.total)
-        last = np.clip(np.searchsorted(begins * base + order, first * base + own, "right"), first, end)
-    return Reach(queries, keys, order, first, last, end)
+        end = np.clip(np.searchsorted(begins * base + order, first * base + own, "right"), first, end)
+    return Reach(queries, keys, order, first, end)
 
 
 def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, causal: bool = False) -> Reach:
@@ -124,17 +75,12 @@ def in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.n
     ``first``, ``end`` (Nq,) int64, within the query's document; ``causal`` cuts at the query's own position.
     """
     last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
-    return Reach(queries, keys, np.arange(keys.total), first, last, end)
+    return Reach(queries, keys, np.arange(keys.total), first, last)
 
 
 def _group(tokens: Ragged) -> np.ndarray:
     """Return (N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
     return (tokens.doc.astype(np.int64) << 32) + tokens.tag
-
-
-def _starts(ascending: np.ndarray) -> np.ndarray:
-    """Return where each value of a sorted array occurs first."""
-    return np.flatnonzero(np.diff(ascending, prepend=-1))
 
 
 def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:

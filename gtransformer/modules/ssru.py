@@ -46,14 +46,22 @@ class Recurrence:
     Args:
         first: (N,) bool, the tokens before which the state is zero.
         longest: most tokens from one of these to the next.
+
+    Attributes:
+        stored: where states are stored by module, for decoding; None: nowhere.
     """
+
+    stored: dict[Ssru, Tensor] | None = None
 
     def __init__(self, first: Tensor, longest: int):
         self.first, self.longest = first, longest
 
     def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
         """Return c = f * c + new of all tokens, (N, channels)."""
-        return linear_recurrence(forget.masked_fill(self.first.unsqueeze(1), 0.0), new, self.longest)
+        states = linear_recurrence(forget.masked_fill(self.first.unsqueeze(1), 0.0), new, self.longest)
+        if self.stored is not None:
+            self.stored[module] = states
+        return states
 
 
 def linear_recurrence(a: Tensor, b: Tensor, longest: int) -> Tensor:

@@ -47,12 +47,12 @@ class VarlenSegments:
         device: torch.device,
     ):
         query_start, query_length, key_start, key_length = segments.T
-        self.query_index = _indices(query_order, query_start, query_length)
-        self.query, self.key = (
+        queries, keys = _indices(query_order, query_start, query_length), _indices(key_order, key_start, key_length)
+        position = np.full(tokens[0], len(queries))  # a query in no segment reads a row of zeros
+        position[queries] = np.arange(len(queries))
+        self.query, self.key, self.position = (
             None if np.array_equal(index, np.arange(number)) else on_device(index, device)
-            for index, number in zip(
-                (self.query_index, _indices(key_order, key_start, key_length)), tokens, strict=True
-            )
+            for index, number in ((queries, tokens[0]), (keys, tokens[1]), (position, tokens[0]))
         )
         self.bounds = [
             on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
@@ -62,12 +62,15 @@ class VarlenSegments:
         self.window = (-1, 0) if causal else (-1, -1)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (queries of all segments, heads, dim)."""
+        """Attend: q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim)."""
         gathered = [
             side if index is None else side.index_select(0, index)
             for side, index in ((q, self.query), (k, self.key), (v, self.key))
         ]
-        return kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window)
+        found = kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window).flatten(1)
+        if self.position is None:
+            return found
+        return torch.cat([found, found.new_zeros(1, found.shape[1])]).index_select(0, self.position)
 
 
 def _indices(order: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:

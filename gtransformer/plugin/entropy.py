@@ -25,7 +25,8 @@ def query_entropies(module: MultiheadAttention, x: Tensor, memory: Tensor, reach
         x: (Nq, channels), states of the queries; memory: (Nk, channels), those of the keys.
     """
     dtype = module.q_proj.weight.dtype
-    queries, keys = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
+    queries = module.project_queries(x.to(dtype), reach.queries.tag)
+    keys, _ = module.keys_and_values(memory.to(dtype), reach.keys.tag)
     queries = queries * queries.shape[-1] ** -0.5
     bits = queries.new_zeros(len(queries))
     first, last, order = (on_device(one, x.device) for one in (reach.first, reach.last, reach.order))
@@ -71,7 +72,8 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
         for layer in getattr(getattr(model, side, None), "layers", ()):
             for block in getattr(layer, "blocks", ()):
                 part = side if block.memory is None else "cross" if block.memory == "source" else block.memory
-                for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+                for name, scopes in zip(block.modules, block.scopes, strict=True):
+                    module = getattr(layer, name)
                     if isinstance(module, MultiheadAttention) and module.relative is None:
                         handles.append(module.register_forward_hook(hook(part, scopes)))
     try:

@@ -90,7 +90,6 @@ class Beginnings:
         lengths: (searches,) int64, how many tokens of its document's target each search begins with, whole sentences;
             complete: (searches,) int64, how many sentences precede it. ``BeamSearch.begin_later`` adds tokens.
         positions: (searches,) int64, where in its document each begins if what precedes it is not there; None: it is.
-        features: whether the models' features of the targets are wanted (``BeamSearch.read``).
     """
 
     targets: Sequence[Tensor]
@@ -98,7 +97,6 @@ class Beginnings:
     lengths: np.ndarray
     complete: np.ndarray
     positions: np.ndarray | None = None
-    features: bool = False
 
     @classmethod
     def whole(cls, targets: Sequence[Tensor], eos: int) -> Beginnings:
@@ -146,8 +144,7 @@ class BeamSearch:
         random: for each document its random numbers (``Sampling.generator``); only with ``scoring.sampling``.
 
     Attributes:
-        read: for each model its features of all tokens of the beginnings' targets, (N, channels), None if not wanted;
-            None without targets.
+        read: for each model its features of all tokens of the beginnings' targets, (N, channels); None without targets.
     """
 
     def __init__(
@@ -171,7 +168,7 @@ class BeamSearch:
         documents = np.arange(slots) if beginnings is None else beginnings.documents
         hypotheses = on_device(documents.repeat(self.beam), self.device)
         self.states = [
-            decoder.begin(memory.reorder(hypotheses), slots * self.beam, self.beam)
+            decoder.begin(memory.reorder(hypotheses), self.beam)
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
         self.prefixes = rule.start(slots, self.beam, 0 if beginnings is None else beginnings.complete)
@@ -180,10 +177,7 @@ class BeamSearch:
             for state in self.states:
                 state.skip(beginnings.positions)
         elif beginnings is not None and any(map(len, beginnings.targets)):
-            self.read = [
-                state.force(beginnings.targets, beginnings.lengths, features=beginnings.features)
-                for state in self.states
-            ]
+            self.read = [state.force(beginnings.targets, beginnings.lengths) for state in self.states]
         self.scores = np.full((slots, self.beam), -np.inf)  # sums of log probabilities
         self.scores[:, 0] = 0.0  # of equal hypotheses only the first counts
 

@@ -143,12 +143,6 @@ class DocumentGenerator:
         beginnings = Beginnings.whole(forced_prefixes, self.tgt_dict.eos())
         return with_limits(self._search(net_input, limits, given + new, beginnings, positions), limits, given, new)
 
-    def most_tokens(self, sentences: Sequence[Tensor]) -> int:
-        """Return the most tokens that the translations of source sentences, (length,) int64 each, may have."""
-        tokens = torch.cat(list(sentences)).unsqueeze(0)
-        limits, count = self._limits(tokens, self._words(tokens))
-        return int((limits.sum(dim=1) + self.given * count).sum())
-
     def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sentence_length_limits``, none above the positions of a sentence with ``<s>`` and ``</s>``."""
         limits, sentences = sentence_length_limits(

@@ -143,7 +143,7 @@ class ParallelSearch:
     def _search_again(self, final: dict[int, int]) -> list[Unit]:
         """Search the sentences with context whose words change, from the first such word on; return them."""
         units = self._sentences(final)
-        search = self._begin(units, context=True, features=True)
+        search = self._begin(units, context=True)
         known = self._verify(search, final)
         self._begin_later(search, units, known)
         search.keep(np.array([unit in known and not self._is_whole(known[unit]) for unit in units]))
@@ -164,7 +164,7 @@ class ParallelSearch:
         words = (more[:, None] - (self.rule.prefix is not None)).clip(min=0)
         search.begin_later(more, SentenceState(newest, search.prefixes.complete, words))
 
-    def _begin(self, units: list[Unit], context: bool, features: bool = False) -> BeamSearch:
+    def _begin(self, units: list[Unit], context: bool) -> BeamSearch:
         documents, sentences = np.array(units).T
         targets, lengths, positions = [], np.zeros_like(documents), None
         if context:
@@ -175,7 +175,7 @@ class ParallelSearch:
             lengths = np.array([ends[number][sentence] if sentence else 0 for number, sentence in units])
         else:
             positions = self.begins[documents, sentences]
-        beginnings = Beginnings(targets, documents, lengths, sentences, positions, features)
+        beginnings = Beginnings(targets, documents, lengths, sentences, positions)
         limits, number = torch.from_numpy(self.limits[documents]), torch.from_numpy(sentences + 1)
         return BeamSearch(self.rule, self.scoring, self.decoders, self.memories, limits, number, beginnings=beginnings)
 

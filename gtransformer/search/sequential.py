@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
@@ -16,10 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import BySentence
 from gtransformer.search.beam import joined_hypothesis
 from gtransformer.search.generator import LIMITS, DocumentGenerator
-from gtransformer.search.positions import longest_source
 from gtransformer.search.strategies import SentenceWindow, Strategy
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -72,8 +68,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
     """A generator with fairseq's interface that decodes documents by a strategy; each has one translation.
 
     The sentence rule holds in each window. Chosen sentences never change later. So there is one hypothesis, the best of
-    each window. Its score is the sum of the tokens' scores, normalised as in the generator. Where a model has too few
-    positions for a window, its oldest context is left out.
+    each window. Its score is the sum of the tokens' scores, normalised as in the generator.
 
     Args:
         generator: searches each window; its models' weights must not change any more.
@@ -92,7 +87,6 @@ class SequentialGenerator(ForcedPrefixGenerator):
             )
         if generator.nbest > 1:
             raise UserError(f"{self.option} makes one translation of each document; leave --nbest out")
-        self.longest, self.shortened = min(longest_source(model) for model in self.models), False
         for model in self.models:
             model.decoder.hold_weights()  # else each window would prepare them again
 
@@ -119,7 +113,7 @@ class SequentialGenerator(ForcedPrefixGenerator):
 
     def _advance(self, active: Sequence[DocumentProgress]) -> None:
         """Search the next window of every document."""
-        windows = [self._fitting(document, document.windows.popleft()) for document in active]
+        windows = [document.windows.popleft() for document in active]
         sources = [
             torch.cat(document.sentences[window.first : window.last])
             for document, window in zip(active, windows, strict=True)
@@ -143,39 +137,6 @@ class SequentialGenerator(ForcedPrefixGenerator):
                 document.windows.clear()
             else:
                 self._take(document, document.hypothesis)
-
-    def _fitting(self, document: DocumentProgress, window: SentenceWindow) -> SentenceWindow:
-        """Return the window without the oldest sentences of its context that the model has no positions for.
-
-        The translation of the new sentences needs as many as their limits allow, or twice their source's (our choice).
-        Raises UserError where the new sentences alone have more tokens than the model takes.
-        """
-        lengths = [len(one) for one in document.sentences[window.first : window.last]]
-        new, source = sum(lengths[window.new - window.first :]), sum(lengths)
-        if new > self.longest:
-            several = window.last - window.new > 1
-            raise UserError(
-                f"{new} source tokens from sentence {document.begin + window.new} of "
-                f"{f'document {document.number}' if document.number else 'a document'} on: the model takes "
-                f"{self.longest} at once; give {'a smaller --window-tokens' if several else 'shorter sentences'}"
-            )
-        first, start = window.first, window.prefix_start
-        while source > self.longest:
-            source -= len(document.sentences[first])
-            first += 1
-        alike = self.strategy.target_context in (None, self.strategy.context)  # the same sentences on both sides
-        start = max(first, start) if alike else start
-        prefix, needed = sum(len(one) + 1 for one in document.chosen[start : window.new]), 2 * new
-        if prefix + needed > self.generator.positions:
-            needed = min(needed, self.generator.most_tokens(document.sentences[window.new : window.last]))
-        while start < window.new and prefix + needed > self.generator.positions:
-            prefix -= len(document.chosen[start]) + 1
-            start += 1
-        first = max(first, start) if alike else first
-        if (first, start) != (window.first, window.prefix_start) and not self.shortened:
-            self.shortened = True
-            logger.warning("%s: the model has too few positions for all context; the oldest is left out", self.option)
-        return replace(window, first=first, prefix_start=start)
 
     def _forced_prefix(self, document: DocumentProgress, window: SentenceWindow) -> Tensor:
         """Return the translation that a window begins with, ``<s> words </s>`` each."""

@@ -6,15 +6,12 @@ import json
 import logging
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.scoring import BaseScorer, register_scorer
 from fairseq.tasks import FairseqTask
-from omegaconf import OmegaConf, open_dict
 from torch import nn
 
 from gtransformer.data.instances import InstanceScheme
@@ -26,6 +23,7 @@ from gtransformer.search.beam import Sampling, Scoring
 from gtransformer.search.generator import DocumentGenerator, make_generator
 from gtransformer.search.strategies import PARALLEL
 from gtransformer.tasks.options import Options, option_of
+from gtransformer.tasks.scores import write_lines
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +49,6 @@ def check_generation(args: Any) -> None:
         raise UserError("--sampling-topk is for --sampling; give that, too")
     if given.sampling and given.beam > 1:
         raise UserError("--sampling draws one translation of each document; give --beam 1")
-
-
-def score_by_sacrebleu(args: Any) -> None:
-    """Let ``--sacrebleu`` set ``--scoring sacrebleu`` of the same command, as in the release; fairseq ignores it."""
-    if OmegaConf.is_config(args) and args.sacrebleu and args._get_root() is not args:
-        with open_dict(args._get_root()) as whole:
-            whole.scoring = {"_name": "sacrebleu"}
 
 
 def check_models(models: Sequence[nn.Module], args: Namespace, options: Options) -> None:
@@ -144,7 +135,7 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
 
 
 class TranslationWriter:
-    """A collector of hypotheses, in any order, that writes PREFIX.jsonl when all have arrived.
+    """A collector of hypotheses, in any order, that writes PREFIX.jsonl and PREFIX.seg.{gen,ref} when all have arrived.
 
     Args:
         prefix: of the file.
@@ -153,13 +144,17 @@ class TranslationWriter:
     """
 
     def __init__(self, prefix: str, instances: int, spans: Sequence[SentenceSpan] | None):
-        self.path = Path(f"{prefix}.jsonl")
+        self.prefix, self.path = prefix, Path(f"{prefix}.jsonl")
         self.instances, self.spans = instances, spans
         self.lines: dict[int, dict] = {}
+        self.segments: dict[int, tuple[str, str]] = {}
         self.path.unlink(missing_ok=True)  # else an interrupted run would leave the old result
 
-    def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
-        """Add hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
+    def add(self, number: int, hypotheses: list[dict], sentences: int, segments: tuple[str, str] | None) -> None:
+        """Add hypotheses ({"score", "sentences"}, best first) of instance ``number``.
+
+        ``segments``: best hypothesis and reference as subwords with ``<s>`` and ``</s>``; None without a reference.
+        """
         span = SentenceSpan(number, 0, sentences) if self.spans is None else self.spans[number]
         self.lines[number] = {
             "id": number,
@@ -169,6 +164,8 @@ class TranslationWriter:
             **({} if span.current is None else {"current": list(span.current)}),
             "hypotheses": hypotheses,
         }
+        if segments is not None:
+            self.segments[number] = segments
         if len(self.lines) == self.instances:
             self.write()
 
@@ -177,28 +174,7 @@ class TranslationWriter:
         with atomic_write(self.path) as stream:
             for number in sorted(self.lines):
                 stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
+        for side, kind in enumerate(("gen", "ref") if self.segments else ()):
+            lines = [self.segments[number][side] for number in sorted(self.segments)]
+            write_lines(self.prefix + f".seg.{kind}", lines)
         logger.info("wrote %d instances to %s", len(self.lines), self.path)
-
-
-NONE = "none"
-
-
-@dataclass
-class NoScoreConfig(FairseqDataclass):
-    """Options of ``NoScore``: none."""
-
-
-@register_scorer(NONE, dataclass=NoScoreConfig)
-class NoScore(BaseScorer):
-    """A scorer that computes nothing."""
-
-    def add_string(self, ref: str, pred: str) -> None:
-        """Ignore both."""
-
-    def score(self) -> float:
-        """Return nan."""
-        return float("nan")
-
-    def result_string(self) -> str:
-        """Return a hint at the command that scores."""
-        return "not scored here; gtransformer score does"

@@ -36,7 +36,6 @@ from gtransformer.tasks.generation import (
     check_decodable,
     check_generation,
     check_models,
-    score_by_sacrebleu,
     task_generator,
 )
 from gtransformer.tasks.loading import (
@@ -45,6 +44,7 @@ from gtransformer.tasks.loading import (
     set_ratio,
 )
 from gtransformer.tasks.options import Options
+from gtransformer.tasks.scores import DocumentDictionary, DocumentScorer, score_documents
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.validation import ENTROPY, BleuValidation, generator_options, log_bleu, log_entropy
 
@@ -90,7 +90,7 @@ class TranslationDocTask(FairseqTask):
             raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
         dictionaries = []
         for lang in (cfg.source_lang, cfg.target_lang):
-            dictionaries.append(Dictionary.load(str(path / f"dict.{lang}.txt")))
+            dictionaries.append(DocumentDictionary.load(str(path / f"dict.{lang}.txt")))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
 
@@ -180,7 +180,7 @@ class TranslationDocTask(FairseqTask):
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
         """Return a generator for documents; ``--sentence-rule`` decides whether it keeps the number of sentences."""
         check_generation(args)
-        score_by_sacrebleu(args)
+        score_documents(args, self.cfg.doc_mode != "full", self.cfg.gen_output)
         check_models(models, args, self.options)
         for model in models:
             self.options.check_batches(model)
@@ -216,6 +216,7 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
+            DocumentScorer.numbers += sample["id"].tolist()
             current = len(hypos) if self.options.scheme.with_context else self._sentences(given).sum()
             given["nsentences"] = int(current)  # fairseq sums this; its own value counts instances
         return hypos
@@ -228,7 +229,7 @@ class TranslationDocTask(FairseqTask):
         self.writer = self.writer or self._make_writer()
         sentences = self._sentences(sample).tolist()
         skipped = self.sides.no_text
-        for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
+        for row, (number, count, nbest) in enumerate(zip(sample["id"].tolist(), sentences, hypos, strict=True)):
             found = [
                 {
                     "score": round(float(hypo["score"]), 6),
@@ -236,7 +237,13 @@ class TranslationDocTask(FairseqTask):
                 }
                 for hypo in nbest[:most]
             ]
-            self.writer.add(number, found, count)
+            segments = None
+            if sample.get("target") is not None:
+                sides = nbest[0]["tokens"], sample["target"][row]
+                symbols = skipped - {self.tgt_dict.bos(), self.tgt_dict.eos()}
+                texts = [self.tgt_dict.string(side.tolist(), extra_symbols_to_ignore=symbols) for side in sides]
+                segments = tuple(f"<s> {text}" for text in texts)
+            self.writer.add(number, found, count, segments)
 
     def _make_writer(self) -> TranslationWriter:
         if len(self.datasets) != 1:

@@ -32,6 +32,7 @@ from tests.core.search import test_second_pass as second_pass
 from tests.core.search import test_sequential as sequential
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
+from tests.full_passes import use_caches
 from tests.support import pad_batch, random_document, tiny_model
 
 DEVICE = os.environ.get("GTRANSFORMER_TEST_DEVICE", "cuda")
@@ -46,7 +47,6 @@ ONLY_GPU = pytest.mark.skipif(not GPU, reason="for GPUs alone")
 CONVERTED = {"positions": "sentence", "sentence_marks": "end", "sinusoids": "marian", "output_bias": True}
 UNTIED = {"share_all_embeddings": False, "share_decoder_input_output_embed": True}
 OPTIONS = {
-    "dense": {"group_attention": "dense"},
     "global alone": {"context_attention": "global"},
     "all global": {"no_language_locality": True, "no_translation_locality": True},
     "converted": {**CONVERTED, **UNTIED},
@@ -150,7 +150,7 @@ def whole(dictionary, model, sources, **more):
 
 
 def uncached(dictionary, model, sources, **more):
-    model.decoder.caches = False
+    use_caches(model, False)
     return whole(dictionary, model, sources, **more)
 
 

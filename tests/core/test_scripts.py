@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from fairseq import options
 
-from gtransformer.run.commands import to_arguments
-from gtransformer.run.recipe import load_recipe
+from gtransformer.cli import run
+from gtransformer.data.instance_index import InstanceIndex
+from tests.core.tasks.loaded import LEN48
 
 pytestmark = pytest.mark.slow
 
@@ -80,9 +82,81 @@ def test_finished_setup_is_recognised_at_once_and_a_changed_one_is_not(tmp_path:
     assert changed.returncode == 1
 
 
-def test_train_has_the_flags_of_the_base_recipe():
-    text = (ROOT / "scripts" / "train.sh").read_text()
-    flags = text[text.index("--task ") :].replace("\\\n", " ").replace('"${@:2}"', "")
-    recipe = load_recipe("base").training()
-    recipe.pop("tensorboard-logdir")
-    assert shlex.split(flags) == to_arguments(recipe)
+# Scripts, their recipes, and the GPUs that these are for.
+RECIPES = {
+    "randinit": ("base", 4),
+    "finetune": ("doc_base_finetune", 4),
+    "mbart": ("mbart", 4),
+    "window": ("window/base", 1),
+    "document_transformer": ("document/base", 4),
+    "docflat": ("docflat/d", 1),
+}
+PATHS = {"data", "save_dir", "path", "gen_output", "tensorboard_logdir", "finetune_from_model", "first_pass"}
+PATHS |= {"user_dir"}
+PARSERS = {
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-preprocess": options.get_preprocessing_parser,
+}
+
+
+def parsed(line: list[str]) -> dict[str, object]:
+    """What fairseq's own parser makes of a command, without the paths of files; it ends the test if it refuses one."""
+    parser = PARSERS[line[0]]()
+    with_arch = line[0] != "fairseq-preprocess"
+    found = options.parse_args_and_arch(parser, line[1:]) if with_arch else parser.parse_args(line[1:])
+    return {key: value for key, value in vars(found).items() if key not in PATHS}
+
+
+def printed(*arguments: str) -> list[list[str]]:
+    """The commands that a script prints, as words."""
+    result = bash(str(ROOT / "scripts" / arguments[0]), *arguments[1:], "--print", GTRANSFORMER_VENV="/nowhere")
+    assert result.returncode == 0, result.stderr
+    return [shlex.split(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_flags_are_those_of_the_recipe(name: str, capsys):
+    """For training and generation, and for gtransformer prepare; only files lie elsewhere."""
+    recipe, gpus = RECIPES[name]
+    assert run.main([recipe, "ted", "all", "--dry-run", "--gpus", str(gpus)]) == 0
+    expected = [shlex.split(line) for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
+    found = [line for mode in ("prepare", "train", "test") for line in printed(f"run_{name}.sh", "ted", mode, "out")]
+    for program in ("fairseq-train", "fairseq-generate"):
+        ours, theirs = ([parsed(line) for line in lines if line[0] == program] for lines in (found, expected))
+        assert ours == theirs and ours
+    prepare = ["gtransformer", "prepare"]
+    ours, theirs = ([line[4:] for line in lines if line[:2] == prepare] for lines in (found, expected))
+    assert ours == theirs or not ours, "scripts/prepare.sh has programs of its own"
+
+
+def test_all_commands_of_the_three_datasets_are_printed():
+    """Without data or GPU; each reads what the one before it writes."""
+    lines = printed("run_all.sh", "randinit", "out")
+    for dataset in ("ted", "news", "europarl"):
+        own = [line for line in lines if line[0] in PARSERS and f"out/{dataset}" in " ".join(line)]
+        assert [line[0] for line in own] == ["fairseq-preprocess", "fairseq-train", "fairseq-generate"]
+        preprocess, train, generate = own
+        assert preprocess[preprocess.index("--destdir") + 1] == train[1] == generate[1]
+        for line in own:
+            parsed(line)
+
+
+def test_instances_are_those_of_gtransformer_prepare(tmp_path: Path):
+    """Cut again from the documents of a prepared corpus; scripts/prepare.sh calls this program."""
+    index = InstanceIndex.load(LEN48 / "bin" / "train.en-de.instances.json")
+    made = []
+    for lang in ("en", "de"):
+        source = LEN48 / "instances" / f"train.{lang}"
+        lines = source.read_text(encoding="utf-8").splitlines()
+        text = ""
+        for (_, first, _), line in zip(index.instances, lines, strict=True):
+            text += "" if first else "\n"
+            text += "".join(f"{sentence.split('</s>')[0].strip()}\n" for sentence in line.split("<s>")[1:])
+        (tmp_path / lang).write_text(text, encoding="utf-8")
+        made.append((tmp_path / f"out.{lang}", source))
+    files = [tmp_path / "en", tmp_path / "de", *(path for path, _ in made)]
+    command = [sys.executable, ROOT / "scripts" / "instances.py", *files, "48"]
+    subprocess.run(list(map(str, command)), check=True, timeout=60)
+    for found, expected in made:
+        assert found.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8")

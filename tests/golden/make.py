@@ -188,7 +188,8 @@ def two_pass_values(data: Path, model: Path, first_pass: Path) -> dict[str, np.n
     args = options.parse_args_and_arch(options.get_generation_parser(), [*line, "--gen-subset=test"])
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         generate.main(convert_namespace_to_omegaconf(args))
-    found = [line.split("\t")[2] for line in printed.getvalue().splitlines() if line.startswith("H-")]
+    lines = [line.split("\t")[2].split() for line in printed.getvalue().splitlines() if line.startswith("H-")]
+    found = [" ".join(word for word in words if word not in ("<s>", "</s>")) for words in lines]
     return {"two_passes": np.array(found)}
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.lab.analysis.dense import DensePattern, attention_weights
 from gtransformer.lab.analysis.watching import AttentionSite, can_be_watched, watching
-from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.relative import clipped_distance
 
 
@@ -142,7 +142,8 @@ def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
         relative, rows = None if module.relative is None else module.relative.weight, None
         if relative is not None:
             rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
-        q, k = queries.pad(module.queries(x, queries)), keys.pad(module.keys(memory, keys))
+        q = queries.pad(module.project_queries(x, queries.tag))
+        k = keys.pad(module.keys_and_values(memory, keys.tag)[0])
         allowed = DensePattern(pattern.reach).allowed
         weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0)
         weights = weights[queries.index][:, keys.index].cpu()  # only tokens in the layers: not all have <s>

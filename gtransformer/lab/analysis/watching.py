@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gtransformer.lab.analysis.dense import DensePattern, attention_weights
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention, Pattern
-from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.packed import Bucket
+from gtransformer.modules.ragged import on_device
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance
 from gtransformer.modules.ssru import Ssru
@@ -106,13 +107,14 @@ def watching(
         return hook
 
     for part, number, layer, block in declared(model):
-        for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+        for name, scopes in zip(block.modules, block.scopes, strict=True):
+            module = getattr(layer, name)
             if isinstance(module, Ssru):
                 continue
             handles.append(module.register_forward_hook(attention_hook(part, number, scopes)))
-        gate = layer.residual_gate_of(block) if part in CONTEXT_PARTS else layer.gate_of(block)
+        gate = block.residual_gate if part in CONTEXT_PARTS else block.gate
         if gate is not None and see_gate is not None:
-            handles.append(gate.register_forward_hook(gate_hook(part, number)))
+            handles.append(getattr(layer, gate).register_forward_hook(gate_hook(part, number)))
     for part, across in across_batch(model):
         handles.append(across.attention.register_forward_hook(attention_hook(part, 1, (ByDocument(),))))
         gate = getattr(across, "gate", None)
@@ -131,7 +133,8 @@ def projections(
     """Return queries (Nq, heads, dim), keys (Nk, heads, dim) and relative positions, as exact as the parameters."""
     dtype = module.q_proj.weight.dtype
     with torch.autocast(x.device.type, enabled=False):
-        q, k = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
+        q = module.project_queries(x.to(dtype), reach.queries.tag)
+        k, _ = module.keys_and_values(memory.to(dtype), reach.keys.tag)
         return q, k, None if module.relative is None else module.relative.weight.to(dtype)
 
 
@@ -159,24 +162,25 @@ def per_query(
         if isinstance(pattern, DensePattern):
             sides = (side.pad(torch.arange(side.total, device=q.device)) for side in (reach.queries, reach.keys))
             return reach.queries.pack(_in_blocks(q, k, reach, *sides, pattern.allowed, measure, relative))
-        plan = pattern.bucketed
+        if not pattern.buckets:
+            return q.new_zeros(len(q), numbers)
         found = []
-        for bucket in plan.buckets:
-            sides = bucket.query_index, bucket.key_index
-            found.append(_in_blocks(q, k, reach, *sides, _allowed(bucket), measure, relative).flatten(0, 1))
+        for bucket in pattern.buckets:
+            sides = (on_device(index, q.device) for index in (bucket.queries, bucket.keys))
+            found.append(_in_blocks(q, k, reach, *sides, _allowed(bucket, q.device), measure, relative).flatten(0, 1))
         # The last row is for queries that see nothing.
-        return torch.cat([*found, q.new_zeros(1, numbers)]).index_select(0, plan.position)
+        return torch.cat([*found, q.new_zeros(1, numbers)]).index_select(0, pattern.gathered[-1])
 
 
-def _allowed(bucket: Bucket) -> Tensor:
+def _allowed(bucket: Bucket, device: torch.device) -> Tensor:
     """Return who sees whom in a bucket of an engine, (segments, queries, keys) bool, without copies."""
-    (segments, queries), keys = bucket.query_index.shape, bucket.key_index.shape[1]
+    (segments, queries), keys = bucket.queries.shape, bucket.keys.shape[1]
     if bucket.causal:
-        mask = torch.ones(queries, keys, dtype=torch.bool, device=bucket.key_index.device).tril()
+        mask = torch.ones(queries, keys, dtype=torch.bool, device=device).tril()
     elif bucket.mask is not None:
         mask = bucket.mask.squeeze(1)
     else:
-        mask = torch.ones(1, 1, 1, dtype=torch.bool, device=bucket.key_index.device)
+        mask = torch.ones(1, 1, 1, dtype=torch.bool, device=device)
     return mask.expand(segments, queries, keys)
 
 

@@ -47,7 +47,7 @@ from gtransformer.lab.planner import (
     text_measure,
 )
 from gtransformer.lab.recipe_set import RAW, RecipeSet, outside_files, raw_digests, split_files
-from gtransformer.run.commands import call_command
+from gtransformer.lab.recipes import call_command, recipe_name
 from gtransformer.run.paths import corpus_directory, model_file
 from gtransformer.run.recipe import Options, Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.run import FIRST_PASS, START
@@ -121,9 +121,10 @@ class Arena(Planner):
         if len(set(self.systems)) < len(self.systems):
             raise UserError(f"--systems {' '.join(names[1:])}: name every system once")
         recipes = [self._system(name, changes) for name in names]
-        self.start = recipes[0].pretrained_from
+        self.start = recipe_name(recipes[0].pretrained_from)
         for recipe in recipes:
-            shared = {"prepared-from": recipe.prepared_from, "pretrained-from": recipe.pretrained_from}
+            others = {"prepared-from": recipe.prepared_from, "pretrained-from": recipe.pretrained_from}
+            shared = {key: other and recipe_name(other) for key, other in others.items()}
             for key in shared if not self.from_scratch else ["prepared-from"]:
                 if shared[key] != self.start:
                     raise UserError(

@@ -13,8 +13,9 @@ from fairseq import options as fairseq_options
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.lab.arena.systems import DEFAULT_UPDATES
+from gtransformer.lab.recipes import frequencies
 from gtransformer.optional import import_user_dir
-from gtransformer.run.commands import frequencies, to_arguments
+from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask

@@ -17,6 +17,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.lab.analysis.dense import DensePattern
 from gtransformer.lab.benchmark.ctranslate import SentenceTranslator
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.lab.benchmark.names import (
@@ -140,16 +141,15 @@ class System:
         cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
         cfg.checkpoint_activations = setting.checkpoint
         cfg.autocast = "none" if setting.precision in ("float32", INT8) else setting.precision
-        if setting.system.endswith(DENSE):
-            cfg.group_attention = "dense"
         if setting.has_windows:
             cfg.window, cfg.train_alignment, cfg.decode_alignment = setting.window, SENTENCE, SENTENCE
         if setting.system in GTRANSFORMER:
             cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
-            cfg.group_attention = setting.system
             if setting.strategy == PARALLEL:
                 cfg.positions = SENTENCE
         model = MODEL_REGISTRY[name].build_model(cfg, self.task)
+        if setting.system.endswith("dense"):
+            model.encoder.engine = model.decoder.engine = DensePattern
         if setting.system == DOCUMENT_TRANSFORMER:
             freeze_pretrained(model, None)
         if setting.precision == INT8:

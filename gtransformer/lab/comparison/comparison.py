@@ -27,6 +27,7 @@ from gtransformer.lab.planner import (
     stop_hours,
 )
 from gtransformer.lab.recipe_set import RecipeSet, outside_files, raw_digests
+from gtransformer.lab.recipes import max_sentences
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.provenance import provenance
 from gtransformer.run.paths import corpus_directory, model_file
@@ -82,9 +83,6 @@ class Comparison(Planner):
         files = raw_digests(self.raw, self.recipe_set.languages)
         for name, recipe in self.recipe_set.corpora.items():
             changes, after = list(self.changes), []
-            if lender := self.recipe_set.lender(name):
-                changes += [f"prepare.vocabulary={self.prepared(lender)}"]
-                after.append(f"prepare-{self.prepared(lender).name}")
             options = recipe.options("prepare")
             settings = {"corpus": files, "options": options, "task": recipe.options("task")}
             settings |= {"files": outside_files(options)}
@@ -216,7 +214,7 @@ def recipe_result(
     return {
         "description": recipe.description,
         "doc_mode": recipe.sections["task"].get("doc-mode"),
-        "sentences_per_instance": recipe.max_sentences or "as many as fit",
+        "sentences_per_instance": max_sentences(recipe) or "as many as fit",
         "minutes": minutes,
         "minutes_with_pretraining": minutes + sum(before.values()),
         "note": "; ".join(notes) or None,

@@ -20,11 +20,11 @@ from gtransformer.lab.demo.shipped import DOCUMENTS, ITEMS, TEST_DOCUMENTS, unpa
 from gtransformer.lab.pipeline import Stage, print_done
 from gtransformer.lab.planner import PlannedRun, Planner, Translation, model_measure, refuse_own
 from gtransformer.lab.progress import print_status, spoken
+from gtransformer.lab.recipes import call_command
 from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.provenance import device_name, provenance
-from gtransformer.run.commands import call_command
 from gtransformer.run.paths import runs_directory
 from gtransformer.run.recipe import Recipe, load_recipe
 

@@ -16,11 +16,12 @@ from gtransformer.lab.demo.reach_corpus import ITEMS, SET
 from gtransformer.lab.demo.shipped import ITEMS as DEMO_ITEMS
 from gtransformer.lab.pipeline import Program
 from gtransformer.lab.planner import Planner, last_line
+from gtransformer.lab.recipes import call_command
 from gtransformer.lab.studies.study import Data
 from gtransformer.preprocess.corpus import find_splits, read_documents
 from gtransformer.preprocess.formats import write_split
 from gtransformer.preprocess.instances import sentence_costs, split_instance
-from gtransformer.run.commands import call_command, python_command
+from gtransformer.run.commands import python_command
 from gtransformer.run.paths import corpus_directory
 from gtransformer.run.recipe import Options, Recipe
 

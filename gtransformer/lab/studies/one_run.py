@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.curves import read_curve, read_series
-from gtransformer.optional import import_user_dir
+from gtransformer.lab.recipes import call_command
 from gtransformer.provenance import device_name, provenance
-from gtransformer.run.commands import call_command
 from gtransformer.run.paths import model_file
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import Run
@@ -34,9 +35,8 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     """Run the unfinished stages of a run, and write its result."""
     order = read_json(directory / ORDER)
     run = ordered_run(directory, order)
-    import_user_dir(run.recipe.training().get("user-dir"))
-    run.execute("train")
-    run.execute("generate")
+    run.train()
+    run.generate()
     score_test(directory, run.prepared, run.recipe, order["metrics"])
     if order["contrastive"]:
         score_contrastive(run, **order["contrastive"])
@@ -48,21 +48,11 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     """Return the recipe's run for an order."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     prepared = (directory / order["prepared"]).resolve()
-    start = order.get("pretrained")
-    pretrained = model_in((directory / start / "checkpoints").resolve()) if start else None
-    raw = Path(order["corpus"])
+    if start := order.get("pretrained"):
+        recipe.train["finetune-from-model"] = model_in((directory / start / "checkpoints").resolve())
+    gpus = torch.cuda.device_count()
     return Run(
-        recipe,
-        order["recipe"],
-        raw,
-        directory,
-        prepared,
-        None,
-        model_file(recipe, directory.resolve()),
-        "test",
-        [],
-        pretrained=pretrained,
-        other_prepared=True,
+        recipe, Path(order["corpus"]), directory, prepared, model_file(recipe, directory.resolve()), gpus=gpus
     )
 
 

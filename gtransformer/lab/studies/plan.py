@@ -9,8 +9,8 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.installation import config_directory
+from gtransformer.lab.recipes import start_of
 from gtransformer.lab.studies.study import CURVES, SCORES, Data, Line, Panel, Study, StudyRun
-from gtransformer.run.dependencies import start_of
 from gtransformer.run.recipe import load_recipe
 from gtransformer.settings import dashed, read_yaml, typed
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gtransformer.files import digest
-from gtransformer.run.dependencies import start_of
+from gtransformer.lab.recipes import start_of
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import FIRST_PASS, START
 

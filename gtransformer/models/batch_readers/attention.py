@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.modules.attention import MultiheadAttention, make_pattern
+from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Ragged, on_device
-from gtransformer.modules.reach import by_document
+from gtransformer.modules.reach import Reach, by_document
 
 CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 
@@ -53,7 +55,7 @@ class FlatBatchAttention(nn.Module):
         self.gate = None if cfg.context_gate == IDENTITY else Linear(channels, channels)
         self.threshold = cfg.gate_threshold if cfg.context_gate == DISCRETE else None
 
-    def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
+    def forward(self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool) -> Tensor:
         """Compute x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.
 
         ``causal``: in the decoder no token sees later tokens in the order of the sentences.
@@ -66,7 +68,7 @@ class FlatBatchAttention(nn.Module):
         flat = end_to_end(documents + 1, layout.device, batches)
         index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
-        found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
+        found = self.attention(own, own, engine(by_document(flat, flat, causal)))
         return x.index_copy(0, index, self.merged(own, found).to(x.dtype))
 
     def merged(self, own: Tensor, found: Tensor) -> Tensor:
@@ -89,14 +91,14 @@ class AttentionBetweenInstances(nn.Module):
         super().__init__()
         self.attention = attention_of(cfg, side)
 
-    def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
+    def forward(self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool) -> Tensor:
         """Compute x (N, channels) -> (N, channels). It is never causal, whatever ``causal`` is: Eq. 11 has no mask.
 
         A mean contains all of an instance's tokens, so in the decoder each token sees later ones.
         """
         means = mean_by_document(x, layout)
         flat = end_to_end(np.arange(1, layout.batch + 1), layout.device, layout.batches)
-        found = self.attention(means, means, make_pattern(engine, by_document(flat, flat)))
+        found = self.attention(means, means, engine(by_document(flat, flat)))
         return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
 
 

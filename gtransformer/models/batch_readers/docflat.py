@@ -101,8 +101,9 @@ class FrontEmbedding(BatchReader):
         front, x = self.batch_front, self.numbered(tokens, layout, per_document)
         # What decoding begins with is local context, which does not read the batch.
         if front.across is not None and (layout.whole or layout.batch_keys is not None):
-            x = front.across(x, layout, self.cfg.group_attention, self.side == "decoder")
-        return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
+            x = front.across(x, layout, self.engine, self.side == "decoder")
+        x = front.layer_norm(x)
+        return dropout(x, self.cfg.dropout) if self.training else x
 
     def numbered(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
         """Embed tokens with positions, with the number of its sentence instead of every ``<s>`` -> (N, channels)."""

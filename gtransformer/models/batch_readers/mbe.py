@@ -52,7 +52,7 @@ class BatchVector(LayerStack):
         states = self.run_layers(x, self.view(layout))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
-        vectors = dropout(means, self.cfg.dropout, self.training)  # the same for all documents of a batch
+        vectors = dropout(means, self.cfg.dropout) if self.training else means  # the same for all documents of a batch
         return vectors.index_select(0, on_device(batches, layout.device))
 
 
@@ -95,31 +95,23 @@ class VectorEncoder(BatchReader, DocumentEncoder):
 
 
 class VectorDecoder(DocumentDecoder):
-    """Decoder of instances after the vector of their batch, which has no position; nothing is predicted from it.
-
-    Translation recomputes the whole prefix for each token.
-    """
-
-    caches = False
+    """Decoder of instances after the vector of their batch, which has no position; nothing is predicted from it."""
 
     def __init__(self, cfg: MbeConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None
 
-    def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+    def embed_batch(self, tokens: Tensor, layout: Ragged, per_document: dict[str, Tensor]) -> Tensor:
+        """Embed as other decoders do, then normalise as the vector."""
+        x = super().embed_batch(tokens, layout, per_document)
+        return x if self.batch_vector_norm is None else self.batch_vector_norm(x)
+
+    def state_before(self, memory: Memory) -> Tensor | None:
+        """Return the vectors, (documents, channels), unless only the encoder sees them."""
         if self.cfg.batch_vector_in == ENCODER:
-            return super().extract_ragged(prev_output_tokens, layout, memory)
-        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
-        before = prev_output_tokens.new_full((len(prev_output_tokens), 1), self.bos)
-        longer = Ragged(
-            torch.cat([before, prev_output_tokens], dim=1).ne(self.padding),
-            torch.cat([torch.ones_like(before), layout.tags], dim=1),
-        )
-        longer.whole = layout.whole
-        x = longer.pack(torch.cat([memory.per_document[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
-        x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
-        x = self.run_layers(x, self.view(longer, memory.by_name()))
-        return layout.pack(longer.pad(x)[:, 1:])
+            return None
+        vectors = memory.per_document[VECTOR]
+        return vectors if self.batch_vector_norm is None else self.batch_vector_norm(vectors)
 
 
 @register(NAME, MbeConfig)

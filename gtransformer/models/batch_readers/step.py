@@ -58,7 +58,7 @@ class BatchKeys:
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return those of own tokens, and those of other sentences."""
-        own = self.own.append(module, *module.keys_and_values(states, self.queries))
+        own = self.own.append(module, *module.keys_and_values(states, self.queries.tag))
         return own, self._others(own)
 
     def attend(self, q: Tensor, k: Tensor, v: tuple, dropout: float, relative: Tensor | None = None) -> Tensor:
@@ -101,5 +101,5 @@ class BatchKeys:
         same = np.full(len(tokens), sentence), np.full(len(tokens), tag)
         layout = NewestTokens(*same, begin + within, within, tokens.device)
         x = self.decoder.numbered(tokens.unsqueeze(1), layout, self.memory.per_document)
-        sides = self.decoder.batch_front.across.attention.keys_and_values(x, layout)
+        sides = self.decoder.batch_front.across.attention.keys_and_values(x, layout.tag)
         self.translated[sentence] = torch.stack(sides).transpose(1, 2)

@@ -85,6 +85,11 @@ class AttentionBlock:
         return f"{self.name}_gate" if len(self.scopes) == 2 else None
 
     @cached_property
+    def norm(self) -> str:
+        """Name of the layer norm."""
+        return f"{self.name}_layer_norm"
+
+    @cached_property
     def residual_gate(self) -> str | None:
         """Name of the gate that replaces the residual connection."""
         return f"{self.name}_gate" if self.gated else None

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from gtransformer.modules.positions import FAIRSEQ, SINUSOIDS
 
-GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITION_KINDS = ("document", "sentence")
 BOTH_MARKS, END_MARK, START_MARK = SENTENCE_MARKS = ("both", "end", "start")
@@ -64,11 +63,6 @@ class DocumentModelConfig:
         SINUSOIDS,
     )
     output_bias: bool = option(False, "the output layer has a bias, as Marian's has")
-    group_attention: str = option(
-        "packed",
-        "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)",
-        GROUP_ATTENTION_ENGINES,
-    )
     checkpoint_activations: bool = option(False, "recompute activations in the backward pass to save memory")
     autocast: str = option(
         "none",

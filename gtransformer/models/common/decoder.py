@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gtransformer.data.dictionaries import Vocabulary
-from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.config import END_MARK, DocumentModelConfig
-from gtransformer.models.common.decoding.state import CachedState, DecodingState, PrefixState
+from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.layer import View
 from gtransformer.modules.kernels import Linear, decoding_copy
 from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.modules.ragged import Memory, Ragged
-
-STATE = "document_state"  # its key in fairseq's dictionary
 
 
 class DocumentDecoder(DocumentEmbedding):
     """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
     Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every hypothesis. So a
-    token may depend on others by attention alone. A decoder whose full pass does more sets ``caches`` to False, and one
-    with an ``extract_ragged`` of its own is taken for such: it recomputes the whole prefix at every step.
+    token may depend on others by attention alone, and on what ``state_before`` returns.
 
-    Raises UserError for self-attention that is not causal, and for a ``forward`` of its own.
+    Raises UserError for self-attention that is not causal, and for a ``forward`` or ``extract_ragged`` of its own.
     """
 
     side = "decoder"
-    caches = True
     copies: dict[bool, DocumentDecoder] | None = None  # for decoding, by whether they draft; None: weights may change
 
     def __init__(
@@ -43,11 +39,12 @@ class DocumentDecoder(DocumentEmbedding):
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
-        if type(self).forward is not DocumentDecoder.forward:
-            raise UserError(
-                f"{type(self).__name__} overrides forward, which translation does not call; override embed_batch, "
-                "extract_ragged or output_layer"
-            )
+        for name in ("forward", "extract_ragged"):
+            if getattr(type(self), name) is not getattr(DocumentDecoder, name):
+                raise UserError(
+                    f"{type(self).__name__} overrides {name}, which decoding does not call; override embed_batch, "
+                    "state_before or output_layer"
+                )
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         for number, layer in enumerate(self.layers, 1):
             for block in layer.blocks:
@@ -70,33 +67,25 @@ class DocumentDecoder(DocumentEmbedding):
     def forward(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: dict[str, list] | None = None,
-        incremental_state: dict | None = None,
+        encoder_out: dict[str, list],
         features_only: bool = False,
         ragged: bool = False,
         layout: Ragged | None = None,
         **unused,
     ) -> tuple[Tensor, dict]:
-        """Predict the next token at every position, or at the last one when ``incremental_state`` is given.
+        """Predict the next token at every position.
 
         Args:
-            prev_output_tokens: (batch, length) int64, padded on either side; with an incremental state (hypotheses,
-                length), unpadded prefixes whose last token is new.
+            prev_output_tokens: (batch, length) int64, padded on either side.
             encoder_out: the encoder's output.
-            incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
             features_only: top states instead of logits.
             ragged: top states of the real tokens only, (tokens, channels), and their ``layout`` among the extras.
             layout: of the tokens, if already made.
 
         Returns:
-            logits (batch, length, vocabulary), zero at padding, or (hypotheses, 1, vocabulary); and a dictionary whose
-            ``attn`` is [None].
+            logits (batch, length, vocabulary), zero at padding; and a dictionary whose ``attn`` is [None].
         """
         memory: Memory = encoder_out["memory"][0]
-        if incremental_state is not None:
-            x = self._step(prev_output_tokens, memory, incremental_state)
-            x = x if features_only else incremental_state[STATE].logits(x)
-            return x.unsqueeze(1), {"attn": [None]}
         with self.autocast():
             layout = layout or self.layout(prev_output_tokens)
             x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
@@ -108,21 +97,28 @@ class DocumentDecoder(DocumentEmbedding):
         """Embed words; with the mark ``end``, ``</s>`` is read instead of ``<s>``: fairseq's decoders begin with it."""
         return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.marks == END_MARK else tokens)
 
-    def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        """Return the top states of all real tokens, (N, channels)."""
+    def extract_ragged(
+        self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory, kind: Callable = View
+    ) -> Tensor:
+        """Return the top states of all real tokens, (N, channels); ``kind`` makes the view (see ``view``)."""
         layout.batches = memory.layout.batches  # the encoder has read from the device which documents form a batch
-        x = self.embed_batch(prev_output_tokens, layout, memory.per_document)
-        return self.run_layers(x, self.view(layout, memory.by_name()))
+        x, before = self.embed_batch(prev_output_tokens, layout, memory.per_document), self.state_before(memory)
+        if before is None:
+            return self.run_layers(x, self.view(layout, memory.by_name(), kind))
+        first = layout.tags.new_ones(layout.batch, 1)
+        real = torch.cat([first.bool(), prev_output_tokens.ne(self.padding)], dim=1)
+        longer = Ragged(real, torch.cat([first, layout.tags], dim=1))
+        longer.whole = layout.whole
+        x = longer.pack(torch.cat([before.to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
+        x = self.run_layers(x, self.view(longer, memory.by_name(), kind))
+        return layout.pack(longer.pad(x)[:, 1:])
 
-    def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
-        """Compute tokens (hypotheses, length) -> top states of the last token, (hypotheses, channels)."""
-        state: DecodingState | None = incremental_state.get(STATE)
-        if state is None:
-            state = incremental_state[STATE] = self.begin(memory, len(tokens))
-        for step in range(state.steps, tokens.shape[1]):
-            tags = tag_of_newest(tokens[:, : step + 1], self.bos)
-            x = state.step(tokens[:, step], tags.view(-1, state.beam).cpu().numpy())
-        return x
+    def state_before(self, memory: Memory) -> Tensor | None:
+        """Return what precedes the words of every document in the layers, (documents, channels); None: nothing.
+
+        It has no position, and nothing is predicted from it.
+        """
+        return None
 
     def scopes(self, memory: str | None) -> set[Scope]:
         """Return all scopes of the layers' blocks with this memory."""
@@ -139,7 +135,7 @@ class DocumentDecoder(DocumentEmbedding):
         placed = self.restarts or self.embed_positions is None
         names = memory.by_name()
         sources = all(type(scope) in (BySentence, ByDocument) for name in names for scope in self.scopes(name))
-        plain = self.uses_caches and type(self).embed_batch is DocumentEmbedding.embed_batch
+        plain = type(self).embed_batch is DocumentEmbedding.embed_batch
         return own and placed and sources and plain
 
     @property
@@ -176,16 +172,9 @@ class DocumentDecoder(DocumentEmbedding):
         (first, last), words = self.predictable, logits.shape[-1]
         return torch.nn.functional.pad(logits[..., first:last], (first, words - last), value=-torch.inf)
 
-    @property
-    def uses_caches(self) -> bool:
-        """Whether decoding uses caches."""
-        return self.caches and type(self).extract_ragged is DocumentDecoder.extract_ragged
-
-    def begin(self, memory: Memory, hypotheses: int, beam: int | None = None) -> DecodingState:
-        """Return the state from which so many hypotheses are decoded token by token; ``beam`` as of DecodingState."""
-        if not self.uses_caches:
-            return PrefixState(self, memory, hypotheses, beam)
-        return CachedState(self._copy(drafts=False), memory, hypotheses, beam)
+    def begin(self, memory: Memory, beam: int) -> CachedState:
+        """Return the state from which hypotheses are decoded token by token; arguments as of CachedState."""
+        return CachedState(self._copy(drafts=False), memory, beam)
 
     def batch_keys(self, memory: Memory, beam: int):
         """Return the pattern of a decoder's attention to other documents of the batch at a step; None without such."""
@@ -223,17 +212,9 @@ class DocumentDecoder(DocumentEmbedding):
             has_int8()
             and (weights.device.type, weights.dtype, str(self.cfg.autocast)) == ("cpu", torch.float32, "none")
             and self.output_is_product
-            and not any(isinstance(one, Linear) and (one.product or is_parametrized(one)) for one in self.modules())
+            and not any(isinstance(one, Linear) and is_parametrized(one) for one in self.modules())
         )
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """Compute logits, (..., channels) -> (..., vocabulary)."""
         return self.mask_unpredictable(self.output_projection(features))
-
-    def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Let hypothesis i continue what hypothesis ``new_order[i]`` was (called by fairseq's beam search)."""
-        state: DecodingState | None = incremental_state.get(STATE)
-        if state is not None:
-            state.reorder(new_order)
-
-    reorder_incremental_state = reorder_incremental_state_scripting

@@ -88,7 +88,8 @@ class DocumentEmbedding(LayerStack):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """Embed tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
-        return dropout(self.add_positions(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
+        x = self.add_positions(self.words(tokens), offset, longest)
+        return dropout(x, self.cfg.dropout) if self.training else x
 
     def words(self, tokens: Tensor) -> Tensor:
         """Embed tokens (n,) -> (n, channels), scaled, without positions."""

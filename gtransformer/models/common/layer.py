@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,9 +12,11 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import ACTIVATIONS, DocumentModelConfig
-from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
+from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, mixed
 from gtransformer.modules.kernels import Linear, dropout
+from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Memory, Ragged, on_device
+from gtransformer.modules.reach import Reach
 from gtransformer.modules.ssru import Recurrence, Ssru
 
 
@@ -23,26 +26,22 @@ class View:
     Decoding has a view of its own (decoding/view.py), so that layers are written once.
 
     Args:
-        engine: of attention, a key of ``modules.attention.ENGINES``.
+        engine: makes the pattern of a reach.
         layout: of the queries.
         memories: further states to attend to, by name.
     """
 
-    def __init__(self, engine: str, layout: Ragged, memories: dict[str, Memory]):
+    def __init__(self, engine: Callable[[Reach], Pattern], layout: Ragged, memories: dict[str, Memory]):
         self.engine, self.layout, self.memories = engine, layout, memories
         self._patterns: dict[tuple[Scope, str | None, bool], Pattern] = {}
         self._recurrences: dict[Scope, Recurrence] = {}
-
-    def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
-        """Return the states (keys, channels) that a block attends to; ``own`` are the layer's."""
-        return own if block.memory is None else self.memories[block.memory].states
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
         """Return the pattern of a block's scope."""
         wanted = scope, block.memory, block.causal
         if wanted not in self._patterns:
             keys = self.layout if block.memory is None else self.memories[block.memory].layout
-            self._patterns[wanted] = make_pattern(self.engine, scope.reach(self.layout, keys, block.causal))
+            self._patterns[wanted] = self.engine(scope.reach(self.layout, keys, block.causal))
         return self._patterns[wanted]
 
     def recurrence(self, scope: Scope) -> Recurrence:
@@ -98,41 +97,33 @@ class Layer(nn.Module):
                 self.add_module(block.gate, Gate(channels, block.gate_bias))
             if block.residual_gate is not None:
                 self.add_module(block.residual_gate, ResidualGate(channels))
-            self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels, cfg.layer_norm_eps))
-
-    def modules_of(self, block: AttentionBlock) -> list[MultiheadAttention | Ssru]:
-        """Return the attention modules of one of the layer's blocks; the first may be an SSRU."""
-        return [getattr(self, name) for name in block.modules]
-
-    def gate_of(self, block: AttentionBlock) -> Gate | None:
-        """Return the gate of a block; None if it has none."""
-        return None if block.gate is None else getattr(self, block.gate)
-
-    def residual_gate_of(self, block: AttentionBlock) -> ResidualGate | None:
-        """Return the gate that replaces a block's residual connection; None if it has none."""
-        return None if block.residual_gate is None else getattr(self, block.residual_gate)
-
-    def norm_of(self, block: AttentionBlock) -> nn.LayerNorm:
-        """Return the norm of a block."""
-        return getattr(self, f"{block.name}_layer_norm")
+            self.add_module(block.norm, nn.LayerNorm(channels, cfg.layer_norm_eps))
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """Compute x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
-            gate = self.residual_gate_of(block)
-            x = self.residual(x, lambda h, block=block: self.attend(block, h, view), self.norm_of(block), gate)
-        return self.residual(x, self.feed_forward, self.final_layer_norm)
+            norm = getattr(self, block.norm)
+            h = norm(x) if self.norm_before else x
+            found = self.attend(block, h, view)
+            if block.residual_gate is None:
+                x = self.add(x, found)
+            else:
+                x = self.mix(x, found, getattr(self, block.residual_gate)(h, found))
+            x = x if self.norm_before else norm(x)
+        h = self.final_layer_norm(x) if self.norm_before else x
+        x = self.add(x, self.feed_forward(h))
+        return x if self.norm_before else self.final_layer_norm(x)
 
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
         """Compute a block's attention, without residual and norm; with a gate, Eq. 10 of Bao et al. (2021)."""
-        keys = view.keys(block, h)
+        keys = h if block.memory is None else view.memories[block.memory].states
         found = []
         for name, scopes in zip(block.modules, block.scopes, strict=True):
             module = getattr(self, name)
             if isinstance(module, Ssru):
                 found.append(module(h, view.recurrence(scopes[0])))
             else:
-                found.append(module(h, keys, *(view.pattern(block, scope) for scope in scopes)))
+                found.append(module(h, keys, *map(partial(view.pattern, block), scopes)))
         if block.gate is None:
             return found[0]
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
@@ -140,34 +131,25 @@ class Layer(nn.Module):
     def feed_forward(self, h: Tensor) -> Tensor:
         """Compute the position-wise block without residual and norm, (..., channels) -> (..., channels)."""
         h = self.activation(self.fc1(h))
-        if self.training:
-            h = dropout(h, self.activation_dropout)
-        return self.fc2(h)
+        return self.fc2(dropout(h, self.activation_dropout) if self.training else h)
 
-    def residual(
-        self,
-        x: Tensor,
-        block: Callable[[Tensor], Tensor],
-        norm: nn.LayerNorm,
-        gate: Callable[[Tensor, Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """Return x + dropout(block(x)), normalised after it (as in the paper) or before the block.
+    def add(self, x: Tensor, found: Tensor) -> Tensor:
+        """Return x + dropout(found)."""
+        return x + (dropout(found, self.dropout) if self.training else found)
 
-        With a ``gate``, return Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C. If norms
-        precede the blocks, the state is mixed, and the gate reads what attention reads (our choice; the paper has norms
-        after the blocks).
+    def mix(self, x: Tensor, found: Tensor, gate: Tensor) -> Tensor:
+        """Return Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C.
+
+        If norms precede the blocks, the state is mixed, and the gate reads what attention reads (our choice; the paper
+        has norms after the blocks).
         """
-        h = norm(x) if self.norm_before else x
-        found = block(h)
-        if gate is None:
-            x = x + (dropout(found, self.dropout) if self.training else found)
-        else:
-            x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
-        return x if self.norm_before else norm(x)
+        return torch.lerp(found.to(x.dtype), x, gate.to(x.dtype))
 
 
 class LayerStack(nn.Module):
     """Layers of one side, with a final norm if norms precede the blocks."""
+
+    engine: Callable[[Reach], Pattern] = PackedPattern  # of attention
 
     def init_layers(
         self,
@@ -182,9 +164,9 @@ class LayerStack(nn.Module):
         before = getattr(cfg, f"{side}_normalize_before")
         self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
 
-    def view(self, layout: Ragged, memories: dict[str, Memory] | None = None) -> View:
-        """Return the view of one pass over queries of this layout."""
-        return View(str(self.cfg.group_attention), layout, memories or {})
+    def view(self, layout: Ragged, memories: dict[str, Memory] | None = None, kind: Callable = View) -> View:
+        """Return the view of one pass over queries of this layout; ``kind`` makes it, with the arguments of View."""
+        return kind(self.engine, layout, memories or {})
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:
         """Apply all layers and the final norm, (N, channels) -> (N, channels)."""

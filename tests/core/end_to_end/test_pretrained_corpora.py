@@ -16,7 +16,7 @@ from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.score import main as score
 from gtransformer.cli.translate import main as translate
 from gtransformer.preprocess.chain import open_text
-from gtransformer.run.commands import to_arguments, without_half_precision
+from gtransformer.run.commands import to_arguments
 from gtransformer.run.recipe import load_recipe
 from tests.bert import save_bert, skip_without_transformers
 from tests.commands import run
@@ -46,7 +46,7 @@ def raw(tmp_path_factory) -> Path:
 
 def arguments(name: str, sections: tuple[str, ...], **changes) -> list[str]:
     """A recipe's options, on the CPU, with some of them changed; None takes one away."""
-    options = without_half_precision(load_recipe(name).options(*sections))
+    options = load_recipe(name).options(*sections) | {"fp16": False}
     options |= {key.replace("_", "-"): value for key, value in changes.items()}
     return to_arguments(options)
 

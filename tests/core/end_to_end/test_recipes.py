@@ -9,7 +9,6 @@ dictionary, checkpoint) is made first, by that recipe.
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +17,11 @@ import pytest
 import torch
 
 from gtransformer.cli.run import main
+from gtransformer.files import read_json, write_json
 from gtransformer.lab.demo.corpus import SIDES, write_splits
 from gtransformer.run import stage as stages
-from gtransformer.run.commands import without_half_precision
-from gtransformer.run.paths import RUNS
+from gtransformer.run.before import keep_better, verdict
+from gtransformer.run.commands import on_device
 from gtransformer.run.recipe import Options, load_recipe
 from tests.bert import save_bert, skip_without_transformers
 from tests.core.models import fairseq_models
@@ -35,7 +35,7 @@ UPDATES = 2
 # A recipe of each kind, for what it alone has of what runs: the model from scratch; fine-tuned from another recipe's
 # model at two rates; BERT's pieces and parameters; concatenation, translated on other instances; windows.
 # mBART is in test_pretrained_corpora.py, context beside the sentence in test_two_steps_recipe.py.
-KINDS = ["base", "doc_base_finetune", "bert", "concatenation/small_two", "window/small"]
+KINDS = ["base", "doc_base_finetune", "bert", "concatenation/two", "window/base"]
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
     "prepare": {"workers": 1},
@@ -137,7 +137,7 @@ def workshop(tmp_path_factory) -> Iterator[Workshop]:
     root = tmp_path_factory.mktemp("recipes")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # runpy's, of modules that are imported already
-        patch.setenv(RUNS, str(root / "runs"))
+        patch.setenv("GTRANSFORMER_RUNS", str(root / "runs"))
         patch.setattr(stages, "run_logged", run_module)
         yield Workshop(root)
 
@@ -167,7 +167,7 @@ def check_options(workshop: Workshop, name: str, configuration: dict, different:
     recipe = load_recipe(name)
     options = recipe.training()
     if not torch.cuda.is_available():
-        options = without_half_precision(options)
+        options = on_device(options, 0)
     options |= different
     if recipe.pretrained_from and "stop-time-hours" in options:  # what the pretrained model took comes on top
         assert 0 <= noted["stop-time-hours"][0] - options.pop("stop-time-hours") < 0.1
@@ -190,8 +190,6 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
 
     sentences = DOCUMENTS["test"] * SENTENCES
     lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
-    most = recipe.max_sentences or SENTENCES
-    assert len(lines) == DOCUMENTS["test"] * math.ceil(SENTENCES / most)
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.sections["task"].get("doc-mode") != "full":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
@@ -212,3 +210,53 @@ def test_fine_tuning_starts_from_the_sentence_transformer(workshop: Workshop) ->
     assert {"encoder.layers.0.self_attn_local.q_proj.weight", "decoder.layers.2.fc1.weight"} <= shared
     assert all((states[0][name] - states[1][name]).abs().max() < 1e-4 for name in shared)
     assert [name for name in states[1] if "_global." in name] and not [name for name in states[0] if "_global." in name]
+
+
+def test_the_start_is_measured_beside_the_trained_model(workshop: Workshop, capsys) -> None:
+    """One update at a learning rate of zero saves it; the sentence model's parameters are in it to the bit."""
+    workshop.run("from_sentence_model", "score")
+    before = workshop.directory("from_sentence_model") / "before"
+    start, sentences = (
+        torch.load(folder / "checkpoint_best.pt")["model"]
+        for folder in (before, workshop.directory("sent_base") / "checkpoints")
+    )
+    kept = [name for name in start if name.endswith(("fc1.weight", "embed_tokens.weight", "fc2.bias"))]
+    assert len(kept) > 6 and all(torch.equal(start[name], sentences[name]) for name in kept)
+    result = read_json(before / "test.scores.json")
+    assert (result["baseline"], list(result["systems"])) == ("before", ["before", "after"])
+    assert {"s_bleu", "d_bleu"} <= result["significance"]["raw"].keys()
+    losses = read_json(before / "losses.json")
+    assert f"dev loss: {losses['before']:.3f} before training, {losses['after']:.3f} after" in capsys.readouterr().out
+
+
+def checkpoint(path: Path, loss: float) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    torch.save({"model": {"weight": torch.tensor(loss)}, "extra_state": {"val_loss": loss}}, path)
+    return path
+
+
+@pytest.mark.parametrize(("loss", "kept"), [(2.0, True), (4.0, False)])
+def test_the_better_of_start_and_trained_model_is_the_recipes(loss, kept, tmp_path):
+    start = checkpoint(tmp_path / "before" / "checkpoint_best.pt", loss)
+    best = checkpoint(tmp_path / "checkpoints" / "checkpoint_best.pt", 3.0)
+    keep_better(start.parent, best, load_recipe("few_documents"))
+    assert float(torch.load(best)["model"]["weight"]) == min(loss, 3.0)
+    assert read_json(start.parent / "losses.json") == {"before": loss, "after": 3.0, "kept": kept}
+
+
+@pytest.mark.parametrize(
+    ("kept", "difference", "p_value", "said"),
+    [
+        (True, 0.0, 1.0, "was kept"),
+        (False, -6.7, 0.008, "translates better"),
+        (False, -6.7, None, ""),
+        (False, 1.0, 0.01, ""),
+    ],
+)
+def test_a_start_that_was_better_is_named(kept, difference, p_value, said, tmp_path):
+    write_json(tmp_path / "losses.json", {"before": 2.0, "after": 1.5, "kept": kept})
+    found = {"difference": difference, "p_value": p_value}
+    write_json(tmp_path / "test.scores.json", {"significance": {"raw": {"s_bleu": {"after": found}}}})
+    first, *rest = verdict(tmp_path, "test").splitlines()
+    assert first == "dev loss: 2.000 before training, 1.500 after" and bool(rest) == bool(said)
+    assert said in " ".join(rest)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
+from tests.full_passes import use_caches
 from tests.support import pad_batch, relative_error
 
 TOLERANCE = 1e-11  # float64
@@ -94,10 +94,9 @@ def check_derivatives(model, dictionary, documents: Documents, oracle: type, ext
 
 def check_every_step(model, dictionary, documents: Documents, logits: Logits, caches: bool) -> None:
     """Each document by itself, token by token."""
-    model.decoder.caches = caches
+    use_caches(model, caches)
     for source, target in documents:
         state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
-        assert type(state) is (CachedState if caches else PrefixState)
         expected, tags = torch.as_tensor(logits(source, target)), model.decoder.tags(torch.tensor([target])).numpy()
         for step, token in enumerate(torch.tensor(target)):
             x = state.step(token.view(1), tags[:, step : step + 1])

@@ -11,6 +11,7 @@ import torch
 from tests.core.models.batch_documents import CONTEXT, Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_docflat import ABD, DOCFLAT, NORMS, TOLERANCE
+from tests.full_passes import use_caches
 from tests.support import relative_error
 
 SYSTEMS = {
@@ -33,7 +34,7 @@ def begun(model, batch: Batch, beam: int):
     inputs = batch.inputs()
     memory = model.encoder(inputs["src_tokens"], first_sentence=inputs["first_sentence"])["memory"][0]
     rows = torch.arange(len(batch.source)).repeat_interleave(beam)
-    state = model.decoder.begin(memory.reorder(rows), len(rows))
+    state = model.decoder.begin(memory.reorder(rows), beam)
     state.force([torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)])
     return state
 
@@ -51,7 +52,7 @@ def test_every_step_is_what_it_is_defined_to_be(dictionary, name, caches):
     """
     kinds, options = SYSTEMS[name]
     model, batch, beam = made(dictionary, *kinds, **options), document(dictionary, sentences=4, begin=3), 2
-    model.decoder.caches = caches
+    use_caches(model, caches)
     oracle, state = steps_of(model, batch), begun(model, batch, beam)
     draw, words = random.Random(5), range(4, 14)
     active = list(range(4))

@@ -12,10 +12,9 @@ from gtransformer.errors import UserError
 from gtransformer.models.common import layer as layer_module
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer
-from gtransformer.models.common.model import DocumentModel, make_embeddings
+from gtransformer.models.common.model import DocumentModel, make_embedding
 from gtransformer.modules.attention import Gate
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Ragged
@@ -23,6 +22,7 @@ from gtransformer.modules.reach import Reach, by_window
 from tests.core.models.test_own_system import TopicModel
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
+from tests.full_passes import step_by_step, use_caches
 from tests.support import drawn, random_document, relative_error, tiny_config, tiny_model
 
 SENTENCE, DOCUMENT = BySentence(), ByDocument()
@@ -56,7 +56,7 @@ def declared_model(dictionary, own, cross, relative=None, **options) -> Document
     """A model whose layers all declare the same scopes, with weights drawn wide."""
     torch.manual_seed(1)
     cfg = tiny_config(**options)
-    source, target = make_embeddings(cfg, dictionary, dictionary)
+    source = target = make_embedding(dictionary, cfg.encoder_embed_dim)
     inner = [(AttentionBlock("self_attn", own, relative=relative),)] * 2
     first = AttentionBlock("self_attn", own, causal=True, relative=relative)
     outer = [(first, AttentionBlock("encoder_attn", cross, memory="source"))] * 2
@@ -77,11 +77,9 @@ def test_search_finds_the_same_without_caches(dictionary, name):
     draw = random.Random(3)
     sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2])]
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
-    memory = model.encoder(torch.tensor(sources[:1]))["memory"][0]
-    assert type(model.decoder.begin(memory, 1)) is CachedState
     found = []
     for caches in (True, False):
-        model.decoder.caches = caches
+        use_caches(model, caches)
         translate = Translator(dictionary, [model], **options)
         found.append(translate(sources))
     for ours, slow in zip(*found, strict=True):
@@ -95,9 +93,9 @@ class Scaled(DocumentDecoder):
         return 3.0 * super().output_layer(features)
 
 
-class Shifted(DocumentDecoder):
-    def extract_ragged(self, prev_output_tokens, layout, memory):
-        return 1.0 + super().extract_ragged(prev_output_tokens, layout, memory)
+class Preceded(DocumentDecoder):
+    def state_before(self, memory):
+        return memory.states[: memory.layout.batch]
 
 
 class Adapted(Linear):
@@ -134,8 +132,8 @@ class Doubled(Layer):
 
 
 class Restless(Layer):
-    def residual(self, x, block, norm, gate=None):
-        return super().residual(x, block, norm, gate) + 0.5 * x
+    def add(self, x, found):
+        return super().add(x, found) + 0.5 * x
 
 
 OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),), causal=True), AttentionBlock("cross", ((DOCUMENT,),), "source")
@@ -143,7 +141,7 @@ MORE = {
     "nothing": (DocumentDecoder, Layer, (OWN, CROSS)),
     "residual": (DocumentDecoder, Restless, (OWN, CROSS)),
     "output layer": (Scaled, Layer, (OWN, CROSS)),
-    "full pass": (Shifted, Layer, (OWN, CROSS)),
+    "a state before the words": (Preceded, Layer, (OWN, CROSS)),
     "layer": (DocumentDecoder, Doubled, (OWN, CROSS)),
     "causal cross-attention": (DocumentDecoder, Layer, (OWN, replace(CROSS, causal=True))),
 }
@@ -165,7 +163,7 @@ CHANGED = [
 def test_modules_that_compute_more_are_called(dictionary, change, name):
     cfg = tiny_config()
     torch.manual_seed(4)
-    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
+    embedding = make_embedding(dictionary, cfg.decoder_embed_dim)
     two = replace(CROSS, scopes=((SENTENCE,), (DOCUMENT,)))
     decoder = DocumentDecoder(cfg, dictionary, embedding, [(OWN, two)] * 2).double().eval()
     change(decoder, name)
@@ -176,9 +174,8 @@ def test_modules_that_compute_more_are_called(dictionary, change, name):
     full = decoder(target, encoder_out)[0][0]
     states = decoder(target, encoder_out, ragged=True)[0]
     for length in (1, 4, target.shape[1]):
-        found = decoder(target[:, :length], encoder_out, {})[0][0, 0]
+        found = step_by_step(decoder, target[:, :length], encoder_out["memory"][0], {})[0]
         assert relative_error(found, full[length - 1]) < TOLERANCE
-    assert type(decoder.begin(encoder_out["memory"][0], 1)) is CachedState
     if decoder.output_is_product:
         assert relative_error(states @ decoder.output_projection.weight.t(), full) < TOLERANCE
     assert decoder.output_is_product == (name != "output_projection")
@@ -187,27 +184,26 @@ def test_modules_that_compute_more_are_called(dictionary, change, name):
 @torch.no_grad()
 @pytest.mark.parametrize("name", MORE)
 def test_a_decoder_that_does_more(dictionary, monkeypatch, name):
-    """Decoding runs its own layers; one with a full pass of its own recomputes the prefix."""
+    """Decoding runs its own layers."""
     decoder_class, layer_class, blocks = MORE[name]
     monkeypatch.setattr(layer_module, "Layer", layer_class)
     cfg = tiny_config()
     torch.manual_seed(4)
-    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
+    embedding = make_embedding(dictionary, cfg.decoder_embed_dim)
     decoder = decoder_class(cfg, dictionary, embedding, [blocks] * 2).double().eval()
     model = tiny_model(dictionary).double()
     draw = random.Random(2)
     source, target = (torch.tensor([random_document(draw, dictionary, [3, 2])]) for _ in range(2))
     encoder_out = model.encoder(source)
     full = decoder(target, encoder_out)[0][0]
-    assert type(decoder.begin(encoder_out["memory"][0], 1)) is (PrefixState if name == "full pass" else CachedState)
     for length in (1, 4, target.shape[1]):
-        found = decoder(target[:, :length], encoder_out, {})[0][0, 0]
+        found = step_by_step(decoder, target[:, :length], encoder_out["memory"][0], {})[0]
         assert relative_error(found, full[length - 1]) < TOLERANCE
 
 
 def decoder_of(dictionary, blocks, kind=DocumentDecoder) -> DocumentDecoder:
     cfg = tiny_config()
-    return kind(cfg, dictionary, make_embeddings(cfg, dictionary, dictionary)[1], blocks)
+    return kind(cfg, dictionary, make_embedding(dictionary, cfg.decoder_embed_dim), blocks)
 
 
 def test_a_decoder_that_sees_what_it_is_to_predict_is_refused(dictionary):

@@ -19,7 +19,6 @@ NORMS = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 DOCFLAT, ABD, MBE = (DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig), (MbeModel, MbeConfig)
 SYSTEMS = {
     "C": (DOCFLAT, {}),
-    "C dense": (DOCFLAT, {"group_attention": "dense"}),
     "C encoder": (DOCFLAT, {"batch_attention_in": "encoder", "sentence_numbers": "off"}),
     "D": (DOCFLAT, {"context_gate": "discrete"}),
     "D decoder": (DOCFLAT, {"context_gate": "discrete", "batch_attention_in": "decoder", "gate_threshold": 0.7}),

@@ -11,7 +11,8 @@ from gtransformer.models.document_transformer import DocumentTransformerConfig, 
 from tests.core.models.numpy_oracle import Oracle
 from tests.core.models.oracle_checks import arrays, check_derivatives, check_every_step
 from tests.core.search.conftest import Translator
-from tests.support import drawn, pad_batch, random_document
+from tests.full_passes import use_caches
+from tests.support import drawn, pad_batch, random_document, with_engine
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
 
 @pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "both")])
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
-    model = beside_model(dictionary, group_attention=engine, **OPTIONS[name])
+    model = with_engine(beside_model(dictionary, **OPTIONS[name]), engine)
     check_derivatives(model, dictionary, pairs(dictionary), Oracle, extra=1)
 
 
@@ -106,7 +107,7 @@ def test_search_finds_one_sentence_with_caches_and_without(dictionary, name):
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
     found = []
     for caches in (True, False):
-        model.decoder.caches = caches
+        use_caches(model, caches)
         translate = Translator(dictionary, [model], **options)
         found.append(translate(sources))
         assert len(encoded) == len(found)

@@ -14,7 +14,7 @@ from tests.core.models.numpy_oracle import FlatOracle
 from tests.core.models.oracle_checks import TOLERANCE, arrays, batch, check_derivatives, check_every_step
 from tests.core.models.test_document_transformer import NORMS, beside_model, pairs
 from tests.core.search.conftest import Translator
-from tests.support import random_document, relative_error
+from tests.support import random_document, relative_error, with_engine
 
 OPTIONS = {
     "default": {"encoder_layers": 3},
@@ -31,7 +31,7 @@ def flat_model(dictionary, **options) -> FlatTransformerModel:
 @pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "default")])
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
     """In a batch of different lengths, padded on either side."""
-    model = flat_model(dictionary, group_attention=engine, **OPTIONS[name])
+    model = with_engine(flat_model(dictionary, **OPTIONS[name]), engine)
     check_derivatives(model, dictionary, pairs(dictionary), FlatOracle, extra=1)
 
 

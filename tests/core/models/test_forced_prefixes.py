@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.common.layer import Layer
 from tests.core.search.systems import SYSTEMS, windows
+from tests.full_passes import use_caches
 from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_model
 
 TOLERANCE = 1e-11  # float64
@@ -19,8 +19,11 @@ TOLERANCE = 1e-11  # float64
 class Sandwich(Layer):
     """A layer whose blocks do not read what the usual one's read."""
 
-    def residual(self, x, block, norm, gate=None):
-        return x + norm(block(norm(x)))
+    def forward(self, x, view):
+        for block in self.blocks:
+            norm = getattr(self, block.norm)
+            x = x + norm(self.attend(block, norm(x), view))
+        return x + self.final_layer_norm(self.feed_forward(self.final_layer_norm(x)))
 
 
 def sandwich(dictionary):
@@ -59,7 +62,7 @@ def test_forced_tokens(dictionary, name, within, caches):
     """
     draw = random.Random(7)
     model = FORCED[name](dictionary)
-    model.decoder.caches = caches
+    use_caches(model, caches)
     sources = [random_document(draw, dictionary, random_lengths(draw, 6, 5)) for _ in range(4)]
     memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]
     targets = [random_document(draw, dictionary, lengths) for lengths in ([9] * 12, [2], [], [3, 0, 1])]
@@ -69,14 +72,13 @@ def test_forced_tokens(dictionary, name, within, caches):
     own = [random_document(draw, dictionary, random_lengths(draw, 40, 6, 1)) for _ in range(4 * BEAM)]
     own = [one[within and row // BEAM != 2 :][:steps] for row, one in enumerate(own)]
     rows = torch.arange(4).repeat_interleave(BEAM)
-    state = model.decoder.begin(memory.reorder(rows), len(rows))
-    assert type(state) is (CachedState if caches else PrefixState)
+    state = model.decoder.begin(memory.reorder(rows), BEAM)
     read = [torch.tensor(one, dtype=torch.int64) for one in targets]
     if within and caches:
         state.force(read, np.array([77, 0, 0, 5]))
         state.begin_later(lengths - state.prefixes.lengths)
     else:
-        state.force(read, lengths, features=within)
+        state.force(read, lengths)
     read = [begun[row // BEAM] + own[row][:swap] for row in range(len(rows))]
     order = [1, 0, 3, 2, 5, 5, 6, 6]
     read += [read[old] + own[row][swap:] for row, old in enumerate(order)]

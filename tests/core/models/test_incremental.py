@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 
+from tests.full_passes import step_by_step, use_caches
 from tests.support import random_document, relative_error, tiny_model
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,7 @@ def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often, ca
     ``often``: at how many steps rows change; where they seldom do, beams have little of their prefix in common.
     """
     model = tiny_model(dictionary, int(10 * often), **MODES[mode]).double()
-    model.decoder.caches = caches
+    use_caches(model, caches)
     check_every_step(dictionary, make_pairs, model, often)
 
 
@@ -77,18 +78,18 @@ def check_every_step(dictionary, make_pairs, model, often):
     prefixes = torch.full((len(documents) * beam, 1), dictionary.bos())
     state: dict = {}
     for step in range(80):
-        logits = model.decoder(prefixes, encoder_out, state)[0]
-        assert logits.shape == (len(prefixes), 1, len(dictionary))
+        logits = step_by_step(model.decoder, prefixes, encoder_out["memory"][0], state, beam)
+        assert logits.shape == (len(prefixes), len(dictionary))
         if step < 25 or step % 10 == 0 or step > 76:
             rows = source[[d for d in documents for _ in range(beam)]]
-            assert relative_error(logits[:, 0], full_forward(model, rows, prefixes)) < TOLERANCE, step
+            assert relative_error(logits, full_forward(model, rows, prefixes)) < TOLERANCE, step
         keep = list(range(len(documents)))
         if step in (20, 50):  # a document is finished: its rows leave the batch
             keep.remove(draw.choice(keep))
         documents = [documents[k] for k in keep]
         change = draw.random() < often
         order = torch.tensor([k * beam + (draw.randrange(beam) if change else i) for k in keep for i in range(beam)])
-        model.decoder.reorder_incremental_state_scripting(state, order)
+        state["state"].reorder(order)
         encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
         prefixes = prefixes[order]
         prefixes = torch.cat([prefixes, next_tokens(draw, dictionary, prefixes).unsqueeze(1)], dim=1)
@@ -105,7 +106,7 @@ def test_several_new_tokens_at_once(dictionary, mode):
     state: dict = {}
     encoder_out = model.encoder(source)
     for length in (4, 5, 9, target.shape[1]):
-        found = model.decoder(target[:, :length], encoder_out, state)[0][:, 0]
+        found = step_by_step(model.decoder, target[:, :length], encoder_out["memory"][0], state)
         assert relative_error(found, full_forward(model, source, target[:, :length])) < TOLERANCE
 
 

@@ -107,7 +107,7 @@ def test_fp16_compatible_masks(dictionary, make_pairs):
 def test_activation_checkpointing_gives_the_same_gradients(dictionary, make_pairs, engine):
     """Dropout draws the same numbers once more."""
     pairs = make_pairs(2, [4, 2])
-    model = tiny_model(dictionary, group_attention=engine, dropout=0.2, attention_dropout=0.2).train()
+    model = with_engine(tiny_model(dictionary, dropout=0.2, attention_dropout=0.2), engine).train()
     torch.manual_seed(11)
     expected, gradients = forward_and_backward(model, pairs, dictionary.pad())
     torch.manual_seed(11)

@@ -10,7 +10,8 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from tests.support import PARITY, encoded, relative_error
+from tests.full_passes import step_by_step
+from tests.support import PARITY, encoded, relative_error, with_engine
 
 CASES = ("group_only", "partial_2_2_2", "partial_1_2_0", "full", "prenorm")
 TOLERANCE = 1e-5  # largest error over largest magnitude, float32
@@ -23,9 +24,9 @@ class Case:
         self.arrays = np.load(PARITY / f"{name}.npz")
         options = json.loads((PARITY / f"{name}.json").read_text())
         known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
-        cfg = GTransformerConfig(**known, group_attention=engine)
+        cfg = GTransformerConfig(**known)
         self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))
-        self.model = GTransformerModel.build(cfg, self.dictionary, self.dictionary).eval()
+        self.model = with_engine(GTransformerModel.build(cfg, self.dictionary, self.dictionary).eval(), engine)
         state = {key.removeprefix("state/"): self[key] for key in self.arrays.files if key.startswith("state/")}
         self.model.load_state_dict(state, strict=True)
         self.source, self.previous, self.target = self["src_tokens"], self["prev_output_tokens"], self["target"]
@@ -66,8 +67,8 @@ def test_forward_loss_and_gradient(case):
 
 @torch.no_grad()
 def test_incremental_decoding(case):
-    encoder_out, state = case.model.encoder(case.source), {}
-    steps = range(1, case.previous.shape[1] + 1)
-    logits = torch.cat([case.model.decoder(case.previous[:, :n], encoder_out, state)[0] for n in steps], dim=1)
+    memory, state, steps = case.model.encoder(case.source)["memory"][0], {}, range(1, case.previous.shape[1] + 1)
+    found = [step_by_step(case.model.decoder, case.previous[:, :n], memory, state) for n in steps]
+    logits = torch.stack(found, dim=1)
     real = case.real_target
     assert relative_error(logits[real], case["logits"][real]) < TOLERANCE

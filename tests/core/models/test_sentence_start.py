@@ -16,14 +16,13 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.lab.analysis.attention import inspect
 from gtransformer.models.common.config import BOTH_MARKS
-from gtransformer.models.common.decoder import STATE
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.tasks import sentence_start
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
+from tests.full_passes import step_by_step, use_caches
 from tests.support import pad_batch, relative_error, task_config, tiny_model
 
 pytestmark = pytest.mark.slow
@@ -189,15 +188,14 @@ def test_every_step_is_the_full_pass(tmp_path, layout, caches):
     for name, parameter in model.named_parameters():  # what is new has learned something
         if "numbers" in name:
             torch.nn.init.normal_(parameter, std=0.5)
-    model.decoder.caches = caches
+    use_caches(model, caches)
     tokens, targets = spread(model, target, pairs_of(source, target, sentences=(5,)))
     full, state = model(tokens, None, targets)[0][0], {}
-    memory = model.encoder(tokens)
+    memory = model.encoder(tokens)["memory"][0]
     for step in range(targets.shape[1]):
-        logits = model.decoder(targets[:, : step + 1], memory, state)[0][0, 0]
+        logits = step_by_step(model.decoder, targets[:, : step + 1], memory, state)[0]
         assert torch.isneginf(logits[len(target) :]).all() and len(logits) == len(target) + 3
         assert relative_error(logits[: len(target)], full[step, : len(target)]) < 1e-11
-    assert type(state[STATE]) is (CachedState if caches else PrefixState)
 
 
 @torch.no_grad()

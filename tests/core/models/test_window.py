@@ -12,7 +12,7 @@ import torch
 from gtransformer.models.window import ALIGNMENTS, WindowTransformerConfig, WindowTransformerModel
 from tests.core.models import window_oracle
 from tests.core.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
-from tests.support import drawn, random_document, relative_error
+from tests.support import drawn, random_document, relative_error, with_engine
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +39,8 @@ def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
     [*product(("packed",), (1, 3, 40), ("absolute", "relative"), ALIGNMENTS), ("dense", 3, "relative", "linear")],
 )
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, width, positions, alignment):
-    options = {"window_positions": positions, "train_alignment": alignment, "group_attention": engine}
-    model = window_model(dictionary, width, **options)
+    options = {"window_positions": positions, "train_alignment": alignment}
+    model = with_engine(window_model(dictionary, width, **options), engine)
     check_full_pass(model, dictionary, pairs(dictionary), partial(window_oracle.logits, model))
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gtransformer.modules.attention import ENGINES
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach
-from tests.support import relative_error
+from tests.support import ENGINES, relative_error
 
 # Relative to a float64 dense run. One rounding is 6e-8 in float32; sums of up to 3,000 terms.
 FLOAT32, FLOAT32_GRADIENT = 2e-6, 1e-5

@@ -5,7 +5,8 @@ import torch
 from fairseq.modules import MultiheadAttention as FairseqAttention
 from torch.nn import functional
 
-from gtransformer.modules.attention import Gate, MultiheadAttention, make_pattern, mixed
+from gtransformer.modules.attention import Gate, MultiheadAttention, mixed
+from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.reach import by_document, by_sentence
 from tests.support import make_local_or_global, ragged, relative_error
 
@@ -36,7 +37,7 @@ def test_parameters_begin_as_fairseqs(memory_channels):
     assert all(value.equal(ours[name]) for name, value in theirs.state_dict().items())
 
 
-@pytest.mark.parametrize("engine", ["dense", "packed", "banded"])
+@pytest.mark.parametrize("engine", ["dense", "packed"])
 def test_all_parameters_have_a_gradient_where_nobody_sees_anything(engine):
     """Else a process of a distributed training would have fewer gradients than the others."""
     module = MultiheadAttention(8, 2)
@@ -78,7 +79,7 @@ def test_two_scopes_share_their_projections():
     both = MultiheadAttention(8, 2, scopes=2).double()
     assert both.out_proj.weight.shape == (8, 16)
     layout = ragged([[1, 1, 2, 2, 2], [1, 2]])
-    patterns = [make_pattern("packed", by(layout, layout)) for by in (by_sentence, by_document)]
+    patterns = [PackedPattern(by(layout, layout)) for by in (by_sentence, by_document)]
     x = torch.randn(7, 8, dtype=torch.float64)
     expected = both.out_proj.bias
     for number, pattern in enumerate(patterns):

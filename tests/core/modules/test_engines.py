@@ -7,15 +7,15 @@ import random
 import pytest
 import torch
 
-from gtransformer.modules.attention import ENGINES, make_pattern
+from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_document, by_sentence
 from tests.core.modules.comparison import compare, run, states
-from tests.support import ragged
+from tests.support import ENGINES, ragged
 
 pytestmark = pytest.mark.slow
 
-FAST = [engine for engine in ENGINES if engine != "dense"]
+FAST = ["packed"]
 SEEDS = [1, 2, 4, 11]  # documents of 1 to 733 tokens; each shape of heads once
 KINDS = {
     "group": {"local": True, "causal": False},
@@ -111,12 +111,10 @@ def test_an_empty_side(engine):
 def test_packed_makes_nothing_as_large_as_the_document_squared():
     """100 sentences of 10 tokens: keys gathered for group attention are a few times the tokens, not their square."""
     layout = ragged([tags_of([10] * 100)])
-    pattern = make_pattern("packed", by_sentence(layout, layout, causal=True))
-    pairs = sum(
-        b.query_index.shape[0] * b.query_index.shape[1] * b.key_index.shape[1] for b in pattern.bucketed.buckets
-    )
+    pattern = PackedPattern(by_sentence(layout, layout, causal=True))
+    pairs = sum(bucket.queries.size * bucket.keys.shape[1] for bucket in pattern.buckets)
     assert pairs == 100 * 10 * 10
     mixed = ragged([tags_of([random.Random(i).randint(1, 80) for i in range(200)])])
-    pattern = make_pattern("packed", by_sentence(mixed, mixed, causal=True))
-    gathered = sum(bucket.key_index.numel() for bucket in pattern.bucketed.buckets)
+    pattern = PackedPattern(by_sentence(mixed, mixed, causal=True))
+    gathered = sum(bucket.keys.size for bucket in pattern.buckets)
     assert mixed.total <= gathered < 2 * mixed.total

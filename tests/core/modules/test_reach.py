@@ -5,9 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from gtransformer.modules.attention import make_pattern
-from gtransformer.modules.banded import BandedPattern
-from gtransformer.modules.packed import PackedPattern
+from gtransformer.modules.packed import BLOCK, PackedPattern
 from gtransformer.modules.reach import Reach, by_document, by_sentence, by_window
 from tests.support import ragged
 
@@ -20,10 +18,10 @@ def layout(seed: int, longest: int = 12):
 
 def pairs(reach: Reach) -> set[tuple[int, int]]:
     """All (query, key) of a reach, after its own promises have been checked."""
-    order, first, last, end = reach.order, reach.first, reach.last, reach.end
-    assert all(x.dtype == np.int64 for x in (order, first, last, end))
+    order, first, last = reach.order, reach.first, reach.last
+    assert all(x.dtype == np.int64 for x in (order, first, last))
     assert len(set(order.tolist())) == len(order)
-    assert (0 <= first).all() and (first <= last).all() and (last <= end).all() and (end <= len(order)).all()
+    assert (0 <= first).all() and (first <= last).all() and (last <= len(order)).all()
     return {(i, int(j)) for i in range(reach.queries.total) for j in order[first[i] : last[i]]}
 
 
@@ -53,27 +51,14 @@ def test_pairs(seed, causal, own):
         assert pairs(by_window(queries, keys, centres, width, causal)) == near
 
 
-def test_causality_keeps_where_the_interval_ended():
-    tokens = ragged([[1, 1, 1, 2]])
-    reach = by_sentence(tokens, tokens, causal=True)
-    assert reach.first.tolist() == [0, 0, 0, 3]
-    assert reach.last.tolist() == [1, 2, 3, 4]
-    assert reach.end.tolist() == [3, 3, 3, 4]
-    free = by_sentence(tokens, tokens)
-    assert np.array_equal(free.last, free.end)
-
-
-def test_packed_slides_where_intervals_do():
-    """Segments where queries have their keys in common, blocks where every query has a window of its own."""
-
-    def chosen(reach: Reach) -> type:
-        return type(make_pattern("packed", reach))
-
+def test_blocks_where_every_query_has_a_window_of_its_own():
+    """Elsewhere a segment is what has its keys in common."""
     tokens, words = ragged([[1 + i // 10 for i in range(200)]] * 3), ragged([list(range(1, 100))] * 3)
     for causal in (True, False):
         for side in (tokens, words):
-            assert chosen(by_sentence(side, side, causal)) is PackedPattern
-            assert chosen(by_document(side, side, causal)) is PackedPattern
+            assert len(PackedPattern(by_sentence(side, side, causal)).segments) == len(side.begins)
+            assert len(PackedPattern(by_document(side, side, causal)).segments) == 3
         for width in (1, 20, 40):
-            assert chosen(by_window(tokens, tokens, tokens.position, width, causal)) is BandedPattern
-        assert chosen(by_window(tokens, tokens, tokens.position, 500, causal)) is PackedPattern
+            reach = by_window(tokens, tokens, tokens.position, width, causal)
+            assert len(PackedPattern(reach).segments) == -(-600 // BLOCK)
+        assert len(PackedPattern(by_window(tokens, tokens, tokens.position, 500, causal)).segments) == 3

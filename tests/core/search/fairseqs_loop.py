@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from unittest.mock import patch
+
 import torch
 from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from gtransformer.modules.ragged import Ragged
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import within_positions
 
@@ -66,6 +72,13 @@ class MaskedSearch(BeamSearch):
         self.limits, self.sentences = self.limits[batch_idxs], self.sentences[batch_idxs]
 
 
+def prefix_layout(layout: Callable, tokens: Tensor) -> Ragged:
+    """The layout of targets whose lengths are not known yet."""
+    found = layout(tokens)
+    found.whole = False
+    return found
+
+
 @torch.no_grad()
 def fairseqs_loop(generator: DocumentGenerator, sample: dict, prefix_tokens: Tensor | None = None) -> list[list[dict]]:
     """What fairseq's loop finds for a batch under a generator's rule, limits and scores."""
@@ -95,5 +108,8 @@ def fairseqs_loop(generator: DocumentGenerator, sample: dict, prefix_tokens: Ten
         eos=generator.rule.language,
         search_strategy=MaskedSearch(generator, limits, sentences),
     )
-    found = loop.generate(generator.models, sample, prefix_tokens=prefix_tokens, bos_token=generator.tgt_dict.bos())
+    with ExitStack() as patches:
+        for model in generator.models:
+            patches.enter_context(patch.object(model.decoder, "layout", partial(prefix_layout, model.decoder.layout)))
+        found = loop.generate(generator.models, sample, prefix_tokens=prefix_tokens, bos_token=generator.tgt_dict.bos())
     return [[one for one in nbest if one["score"] > -1e20] for nbest in found]

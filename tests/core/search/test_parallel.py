@@ -16,6 +16,7 @@ from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
 from tests.core.search.test_brute_force import greedy
+from tests.full_passes import use_caches
 from tests.support import tiny_model
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 7]
@@ -55,6 +56,34 @@ def test_greedy_equals_the_document_in_order(dictionary, documents, name):
         batch = documents(draw, SHAPES)
         expected = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
         assert_same(at_once(dictionary, [model], batch, beam=1), expected)
+
+
+def strong_model(dictionary, draw: random.Random):
+    """A model whose global attention is 4 to 12 times as strong, so that drafts are often wrong."""
+    options = {"target_prefix": draw.choice([None, "w3"]), "positions": draw.choice(["document", "sentence"])}
+    model = tiny_model(dictionary, draw.randrange(10**6), **options).double()
+    factor = draw.uniform(4, 12)
+    for name, parameter in model.named_parameters():
+        if "_global." in name:
+            parameter.mul_(factor)
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("seed", range(20))
+def test_greedy_equals_the_order_where_sentences_depend_on_each_other(dictionary, documents, seed):
+    """200 documents with ``<unk>`` and empty sentences, limits that cut, a word that each sentence begins with."""
+    draw = random.Random(seed)
+    model = strong_model(dictionary, draw)
+    shapes = [[draw.randint(0, 5) for _ in range(draw.randint(2, 7))] for _ in range(10)]
+    batch = documents(draw, shapes)
+    words = set(batch[0]) - {dictionary.bos(), dictionary.eos()}
+    unknown = set(draw.sample(sorted(words), min(2, len(words))))
+    batch = [[dictionary.unk() if token in unknown else token for token in document] for document in batch]
+    options = {"beam": 1, "max_len_a": draw.choice([0, 1.5]), "max_len_b": draw.randint(1, 4)}
+    options["min_len"] = draw.choice([1, 3])
+    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, **options)(batch)
+    assert_same(at_once(dictionary, [model], batch, **options), expected)
 
 
 @torch.no_grad()
@@ -100,7 +129,7 @@ def test_what_depends_on_other_sentences(dictionary, documents, searches):
 
 def beams_after(context, model, dictionary, generator, document, shape, beam):
     """Each sentence with a beam of its own after the context's sentences before it, without caches and alone."""
-    model.decoder.caches = False
+    use_caches(model, False)
     memory, (bos, eos) = model.encoder(torch.tensor([document]))["memory"][0], (dictionary.bos(), dictionary.eos())
     limits, found = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
     read = torch.tensor([bos, *context[:-1]])  # without the language symbol
@@ -114,7 +143,7 @@ def beams_after(context, model, dictionary, generator, document, shape, beam):
         best = search.run()[0][0]
         found += [bos, *best["tokens"].tolist()[:-1]]
         scores += [0.0, *best["positional_scores"].tolist()[:-1]]
-    model.decoder.caches = True
+    use_caches(model, True)
     return [*found[1:], dictionary.index("[de]")], [*scores[1:], 0.0]
 
 
@@ -150,10 +179,3 @@ def test_drafts_within_learned_positions(dictionary, documents):
 def test_searches_that_cannot_be(dictionary, options):
     with pytest.raises(UserError, match="--strategy parallel"):
         at_once(dictionary, [tiny_model(dictionary)], [], **{"beam": 2, **options})
-
-
-def test_models_without_caches(dictionary, documents):
-    model = tiny_model(dictionary)
-    model.decoder.caches = False
-    with pytest.raises(UserError, match="--strategy parallel: the model decodes without caches"):
-        at_once(dictionary, [model], documents(random.Random(1), [[2, 1]]), beam=2)

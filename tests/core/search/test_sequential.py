@@ -16,6 +16,7 @@ from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.core.search.test_beam import assert_same
 from tests.core.search.test_brute_force import log_probabilities, word_indices
+from tests.full_passes import use_caches
 from tests.support import random_document, tiny_model
 
 pytestmark = pytest.mark.slow
@@ -46,7 +47,7 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
 
     fairseq counts a prefix in a hypothesis's score: what is not divided by length is ranked alike all the same.
     """
-    model.decoder.caches = False
+    use_caches(model, False)
     task = {"doc_constraint": True, "langs": "en,de"}
     plain = Translator(dictionary, [model], task, **SEARCH, unnormalized=True)
     source, chosen = sentences_of(dictionary, document), []
@@ -59,7 +60,7 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
         assert found[: new - prefix_start] == chosen[prefix_start:new]
         chosen += found[new - prefix_start :]
         assert len(chosen) == last
-    model.decoder.caches = True
+    use_caches(model, True)
     return [*sum(chosen, [])[1:], dictionary.index("[de]")]
 
 
@@ -88,34 +89,6 @@ def test_sliding_equals_the_slow_loop(dictionary, documents, name):
     ]
     for document, way, one in zip(batch, ways, found, strict=True):
         assert one["tokens"].tolist() == slow_loop(dictionary, model, document, way)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("strategy", [Strategy(SEQUENTIAL, context=3)])
-def test_the_oldest_context_is_left_out_where_positions_are_too_few(dictionary, documents, strategy, caplog):
-    """As by a model of the same weights with more positions, given the context that fits."""
-    learned = {"decoder_learned_pos": True, "share_all_embeddings": False, "seed": 3}
-    few, many = (tiny_model(dictionary, max_target_positions=size, **learned) for size in (20, 200))
-    state = few.state_dict()
-    table = many.state_dict()["decoder.embed_positions.weight"]
-    rows = state["decoder.embed_positions.weight"]
-    table[: len(rows)] = rows
-    many.load_state_dict(state | {"decoder.embed_positions.weight": table})
-    batch = documents(random.Random(34), [[2] * 8, [1, 3, 2, 2, 3, 1]])
-    for document, one in zip(batch, translated(dictionary, [few], strategy, batch, unnormalized=True), strict=True):
-        written = sentences_of(dictionary, [dictionary.bos(), *one["tokens"].tolist()[:-1]])
-        source, ways = sentences_of(dictionary, document), []
-        for window in strategy.windows(list(map(len, source))):
-            wanted = sum(int(1.2 * (len(source[i]) - 2) + 2) + 2 for i in range(window.new, window.last))
-            fits = [
-                first
-                for first in range(window.first, window.new + 1)
-                if sum(map(len, written[first : window.new])) + wanted <= 20
-                and sum(map(len, source[first : window.last])) <= 20
-            ]
-            ways.append((fits[0], fits[0], window.new, window.last))
-        assert one["tokens"].tolist() == slow_loop(dictionary, many, document, ways)
-    assert caplog.text.count("the oldest is left out") == 1
 
 
 @torch.no_grad()

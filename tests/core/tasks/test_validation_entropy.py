@@ -61,7 +61,8 @@ def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, sum
     logged = validate(tiny_task(dictionary, doc_attn_entropy=True), model, batches, summed)
     bits, flat = [], []
     for module, (x, memory, pattern) in kept:
-        q, k = module.split(module.q_proj(x)).double(), module.split(module.k_proj(memory)).double()
+        sides = module.q_proj(x), module.k_proj(memory)
+        q, k = (side.unflatten(-1, (module.heads, -1)).double() for side in sides)
         queries, keys = pattern.reach.queries, pattern.reach.keys
         for i in range(len(q)):
             own = queries.doc[i], queries.tag[i]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from gtransformer.errors import UserError
-from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.kernels import Int8Linear, PackedLinear
 from gtransformer.modules.processor import has_bfloat16, has_int8
 from gtransformer.translation import precision as precision_module
 from gtransformer.translation.api import GTransformer, Translation
@@ -78,7 +78,7 @@ def test_int8_is_close_and_depends_on_no_batch(saved_model):
     """All linear layers, of encoder and decoder, in a pass over everything and word by word."""
     exact, rounded = load(saved_model, "float32"), load(saved_model, "int8")
     layers = [one for one in rounded.engine.model.modules() if isinstance(one, nn.Linear)]
-    assert layers and all(one.product is not None for one in layers)
+    assert layers and all(isinstance(one.forward, Int8Linear) for one in layers)
     held = [one.untyped_storage() for one in rounded.engine.model.parameters()]
     kept = [one for one in exact.engine.model.modules() if not isinstance(one, nn.Linear)]
     kept = {id(one): one.numel() for module in kept for one in module.parameters(recurse=False)}

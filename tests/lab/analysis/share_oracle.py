@@ -9,9 +9,9 @@ from operator import mul
 
 import torch
 
-from gtransformer.models.common.decoding.state import PrefixState
 from tests.core.models import window_oracle
 from tests.core.models.batch_oracle import waves
+from tests.full_passes import FullPasses
 
 MODULES = ("encoder_attn_local", "encoder_attn_global")
 
@@ -37,7 +37,7 @@ def given(model, source: list[int], target: list[int], decoding: bool) -> dict[t
                 if hasattr(layer, name):
                     hooks.enter_context(getattr(layer, name).register_forward_hook(keep((number, name))))
         if decoding:
-            state = PrefixState(model.decoder, model.encoder(torch.tensor([source]))["memory"][0], 1)
+            state = FullPasses(model.decoder, model.encoder(torch.tensor([source]))["memory"][0], 1)
             for token in target:
                 state.step(torch.tensor([token]), None)
         else:
@@ -91,7 +91,7 @@ def shares(model, source: list[int], target: list[int], current: int | None = No
             q, k = module.q_proj(x), module.k_proj(memory)
             if module.query_numbers is not None:
                 k, q = k + told(module.key_numbers, tags[0]), q + told(module.query_numbers, tags[1])
-            q, k = module.split(q).tolist(), module.split(k).tolist()
+            q, k = q.unflatten(-1, (module.heads, -1)).tolist(), k.unflatten(-1, (module.heads, -1)).tolist()
             by_module.append([])
             for scope in scopes:
                 found = []

@@ -124,7 +124,6 @@ def test_the_model_is_left_as_it_was(dictionary):
     source, previous = torch.tensor([document(dictionary, 1)]), torch.tensor([document(dictionary, 2)])
     before = model(source, None, previous)[0]
     look(model, dictionary)
-    assert model.cfg.group_attention == "packed"
     assert not any(module._forward_hooks for module in model.modules())
     assert torch.equal(model(source, None, previous)[0], before)
 

@@ -133,7 +133,8 @@ def test_cross_attention_written_out(dictionary):
     meter = measure(model, sample)
     for name, reach in (("local", "group"), ("global", "global")):
         module, (x, memory, pattern) = kept[name]
-        q, k = module.split(module.q_proj(x)).double(), module.split(module.k_proj(memory)).double()
+        sides = module.q_proj(x), module.k_proj(memory)
+        q, k = (side.unflatten(-1, (module.heads, -1)).double() for side in sides)
         bits, flat = [], []
         queries, keys = pattern.reach.queries, pattern.reach.keys
         for i in range(len(q)):

@@ -13,7 +13,7 @@ from gtransformer.lab.analysis.attention import inspect
 from gtransformer.lab.analysis.entropy import EntropyMeter
 from gtransformer.lab.analysis.watching import AttentionSite, can_be_watched, declared
 from tests.core.models.test_declared_blocks import DECLARED, declared_model
-from tests.support import fairseqs_model, random_document, tiny_model
+from tests.support import fairseqs_model, random_document, tiny_model, with_engine
 
 LENGTHS = [3, 1, 4]
 
@@ -24,12 +24,12 @@ LENGTHS = [3, 1, 4]
 def test_weights_with_scopes_of_a_system_of_its_own(dictionary, name, engine):
     """The lowest layer of the encoder by hand: q . (k + r) over the keys of the scope, head by head."""
     own, cross, clip = DECLARED[name]
-    model = declared_model(dictionary, own, cross, clip, group_attention=engine)
+    model = with_engine(declared_model(dictionary, own, cross, clip), engine)
     source, target = (random_document(random.Random(seed), dictionary, LENGTHS) for seed in (1, 2))
     length = len(source)
     x = model.encoder.embed(torch.tensor(source), torch.arange(length), length)
     module = model.encoder.layers[0].self_attn_local
-    q, k = module.split(module.q_proj(x)), module.split(module.k_proj(x))
+    q, k = module.q_proj(x).unflatten(-1, (module.heads, -1)), module.k_proj(x).unflatten(-1, (module.heads, -1))
     weights = torch.zeros(length, length, dtype=torch.float64)
     for i in range(length):
         seen = [j for j in range(length) if "near" not in name or abs(i - j) <= 2]

@@ -51,7 +51,8 @@ def test_all_systems_have_the_same_terms():
     trainings = {}
     for name in system_names():
         recipe = load_recipe(f"arena/{name}")
-        assert recipe.pretrained_from == recipe.prepared_from == "start" and recipe.sections["train"]["load-partial"]
+        assert recipe.pretrained_from == recipe.prepared_from == "arena/start"
+        assert recipe.sections["train"]["load-partial"]
         trainings[name] = recipe.options("train")
     shared = [{key: value for key, value in one.items() if key not in OWN} for one in trainings.values()]
     assert len(shared) > 10 and all(options == shared[0] for options in shared)
@@ -249,7 +250,7 @@ def test_from_random_weights(tmp_path: Path):
         assert not any("finetune" in one for one in given)
         recipe = load_recipe(f"arena/{name}", given)
         options = recipe.options("train")
-        assert recipe.pretrained_from is None and recipe.prepared_from == "start"
+        assert recipe.pretrained_from is None and recipe.prepared_from == "arena/start"
         assert not {"load-partial", "freeze-sentence-parameters"} & options.keys()
         assert (options["warmup-updates"], options["dropout"], options["max-update"]) == (80, 0.2, 600)
     first = f"generate.first-pass={tmp_path}/runs/sentences-1/checkpoints/checkpoint_best.pt"

@@ -54,7 +54,7 @@ def comparison(corpus: Path, output: Path, *options: object, recipes: str = ",".
 def test_recipes_that_others_need_come_first():
     found = RecipeSet(FOUR, [])
     assert list(found.recipes) == ["cpu_small_sent", "cpu_small_finetune", "cpu_small_doc", "cpu_small"]
-    assert list(found.corpora) == ["cpu_small"] and found.lender("cpu_small") is None
+    assert list(found.corpora) == ["cpu_small"]
     assert [found.preparer(name) for name in found.recipes] == ["cpu_small"] * 4
     assert list(RecipeSet(["cpu_small_doc"], []).corpora) == ["cpu_small"], "prepared by a recipe that is not compared"
 
@@ -72,23 +72,12 @@ def test_what_all_start_from_is_trained_alone(corpus: Path, tmp_path: Path, monk
         assert plan.start_threads == threads
 
 
-def test_a_recipe_that_borrows_a_vocabulary(corpus: Path, tmp_path: Path):
-    """It has a corpus of its own, prepared behind its lender's."""
-    path = tmp_path / "own.yaml"
-    path.write_text("based-on: cpu_small\nvocabulary-from: cpu_small\nprepare: {max-sents: 1}\n")
-    plan = comparison(corpus, tmp_path / "out", recipes=f"{path},cpu_small_sent")
-    assert list(plan.recipe_set.corpora) == ["cpu_small", "own"] and plan.recipe_set.lender("own") == "cpu_small"
-    stages = plan.pipeline.stages
-    assert stages["prepare-own"].after == ["prepare-cpu_small"]
-    assert f"prepare.vocabulary={plan.prepared('cpu_small')}" in changes(stages["prepare-own"])
-
-
 def test_recipes_in_folders_and_what_was_done_is_found_again(corpus: Path, tmp_path: Path):
     """Their names hold a slash, names of stamps do not."""
-    names = ["concatenation/small_sentences", "window/small", "lst/small"]
+    names = ["concatenation/sentences", "window/base", "lst/base"]
     plan = [comparison(corpus, tmp_path / "out", recipes=",".join(names)) for _ in range(2)]
     wanted = {f"{stage}-{name}" for stage in ("train", "translate", "score") for name in names}
-    assert set(pretend(plan[0].pipeline)) == wanted | {"prepare-concatenation-small_sentences"}
+    assert set(pretend(plan[0].pipeline)) == wanted | {"prepare-concatenation-sentences"}
     assert set(pretend(plan[1].pipeline)) == set()
 
 

@@ -58,7 +58,7 @@ def test_grid(write):
         (recipe, length, seed) for seed in (3, 1) for recipe in ("demo_full", "demo") for length in (64, 512)
     ]
     train = runs[0].settings().sections["train"]
-    assert (train["max-update"], train["seed"], train["lr"]) == (5, 3, "2e-3")
+    assert (train["max-update"], train["seed"], train["lr"]) == (5, 3, 2e-3)
     assert "patience" not in train and runs[0].settings().sections["generate"]["quiet"] is False
     assert study.panels[1].lines[0].runs == study.panels[0].lines[2].runs, "the curves are those of the scored runs"
 

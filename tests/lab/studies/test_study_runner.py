@@ -119,7 +119,7 @@ def test_orders_say_all_that_a_run_needs(table, tmp_path: Path):
     plain = table.panels[0].lines[0].runs[0]
     assert runner.order(plain)["pretrained"] == f"../{runner.folder(plain.needed).name}"
     fine = ordered_run(tmp_path / "a", ORDER | {"pretrained": "../b"})
-    assert fine.pretrained == tmp_path / "b" / "checkpoints" / "checkpoint_best.pt"
+    assert fine.recipe.train["finetune-from-model"] == tmp_path / "b" / "checkpoints" / "checkpoint_best.pt"
     assert fine.checkpoint == tmp_path / "a" / "checkpoints" / "checkpoint_best.pt"
 
 

@@ -22,7 +22,7 @@ def settings(system: str, *changes: str) -> SimpleNamespace:
     """fairseq's configuration of a full run, as plain objects."""
     runs = load_study("figure7", changes=changes).runs()
     recipe = next(run for run in runs if run.recipe == system).settings()
-    line = ["data", *to_arguments(on_device(recipe.options("task", "train")))]
+    line = ["data", *to_arguments(on_device(recipe.options("task", "train"), 0))]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
     parts = ("optimization", "checkpoint", "dataset")
     return SimpleNamespace(**{part: SimpleNamespace(**OmegaConf.to_container(cfg[part])) for part in parts})

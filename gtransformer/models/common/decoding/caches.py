@@ -85,41 +85,35 @@ class SharedReading:
 
     def attend(self, module: MultiheadAttention, q: Tensor) -> Tensor:
         """Attend with q (groups, heads, beam, dim), zero where nothing is seen; the result has the shape of q."""
-        keys, values = self._gather(module)
-        found = functional.scaled_dot_product_attention(self._by_unit(q), keys, values, attn_mask=self.mask)
-        found = self._by_group(found)
+        keys, values = self.gathered[module] if module in self.gathered else self._gather(module)
+        q = q if self.together is None else self.together.by_unit(q)
+        found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=self.mask)
+        found = found if self.together is None else self.together.by_group(found, self.beam)
         return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
     def scores(self, module: MultiheadAttention, q: Tensor) -> Tensor:
         """Return the scores of q (groups, heads, beam, dim), scaled, at the keys read: (groups, heads, beam, keys)."""
-        scores = torch.matmul(self._by_unit(q), self._gather(module)[0].transpose(2, 3))
-        scores = self._by_group(scores if self.mask is None else scores + self.mask)
+        keys, _ = self.gathered[module] if module in self.gathered else self._gather(module)
+        q = q if self.together is None else self.together.by_unit(q)
+        scores = torch.matmul(q, keys.transpose(2, 3))
+        scores = scores if self.mask is None else scores + self.mask
+        scores = scores if self.together is None else self.together.by_group(scores, self.beam)
         return scores if self.blind is None else scores.masked_fill(self.blind, -torch.inf)
 
     def sums(self, module: MultiheadAttention, weights: Tensor) -> Tensor:
         """Add up the values by weights (groups, heads, beam, keys) -> (groups, heads, beam, dim)."""
-        return self._by_group(torch.matmul(self._by_unit(weights), self._gather(module)[1]))
+        _, values = self.gathered[module]  # ``scores`` has gathered them
+        if self.together is None:
+            return torch.matmul(weights, values)
+        return self.together.by_group(torch.matmul(self.together.by_unit(weights), values), self.beam)
 
     def _gather(self, module: MultiheadAttention) -> Tensor:
         """Return keys and values by unit, (2, units, heads, keys, dim)."""
-        if module not in self.gathered:
-            sides = self.shared.sides[module]
-            index = on_device(self.index.clip(max=sides.shape[1] - 1).ravel(), self.device)
-            sides = sides.index_select(1, index).unflatten(1, self.index.shape)
-            self.gathered[module] = sides.transpose(2, 3).contiguous()
+        sides = self.shared.sides[module]
+        index = on_device(self.index.clip(max=sides.shape[1] - 1).ravel(), self.device)
+        sides = sides.index_select(1, index).unflatten(1, self.index.shape)
+        self.gathered[module] = sides.transpose(2, 3).contiguous()
         return self.gathered[module]
-
-    def _by_unit(self, x: Tensor) -> Tensor:
-        """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
-        if self.together is None:
-            return x
-        x = by_hypothesis(x).index_select(0, self.together.index)
-        return by_group(x, len(x) // len(self.index))
-
-    def _by_group(self, x: Tensor) -> Tensor:
-        if self.together is None:
-            return x
-        return by_group(by_hypothesis(x).index_select(0, self.together.position), self.beam)
 
 
 def by_group(x: Tensor, beam: int) -> Tensor:
@@ -149,6 +143,15 @@ class Together:
         self.rows = np.zeros(units * counts.max(), dtype=np.int64)  # hypothesis 0 is the padding
         self.rows[place] = np.arange(len(unit))
         self.index, self.position = on_device(self.rows, device), on_device(place, device)
+        self.largest = int(counts.max())
+
+    def by_unit(self, x: Tensor) -> Tensor:
+        """Return x (groups, heads, beam, n) as (units, heads, hypotheses of a unit, n)."""
+        return by_group(by_hypothesis(x).index_select(0, self.index), self.largest)
+
+    def by_group(self, x: Tensor, beam: int) -> Tensor:
+        """Return the reverse of ``by_unit``."""
+        return by_group(by_hypothesis(x).index_select(0, self.position), beam)
 
 
 class OwnKeys:
@@ -183,15 +186,15 @@ class OwnKeys:
         Returns:
             those of all own tokens, (2, groups, heads, n, beam, dim).
         """
-        n, sides = len(self), self.sides.get(module)
-        k, v = by_group(k, self.beam), by_group(v, self.beam)
+        n, sides = self.tags.shape[1], self.sides.get(module)
+        heads, dim = k.shape[1:]
         if sides is None or sides.shape[3] < n:
-            wide = k.new_empty(2, *k.shape[:2], max(FIRST_CAPACITY, 2 * n), *k.shape[2:])
+            wide = k.new_empty(2, len(k) // self.beam, heads, max(FIRST_CAPACITY, 2 * n), self.beam, dim)
             if sides is not None:
                 wide[:, :, :, : n - 1] = sides[:, :, :, : n - 1]
             sides = self.sides[module] = wide
-        sides[0, :, :, n - 1] = k
-        sides[1, :, :, n - 1] = v
+        sides[0, :, :, n - 1] = k.view(-1, self.beam, heads, dim).transpose(1, 2)
+        sides[1, :, :, n - 1] = v.view(-1, self.beam, heads, dim).transpose(1, 2)
         return sides[:, :, :, :n]
 
     def visible(self, first: int, seen: np.ndarray) -> np.ndarray:

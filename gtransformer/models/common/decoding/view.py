@@ -4,6 +4,7 @@ that fills the caches.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -17,8 +18,6 @@ from gtransformer.models.common.decoding.caches import (
     SharedKeys,
     SharedReading,
     attention_weights,
-    by_group,
-    by_hypothesis,
     scaled,
     scores_of,
     seen_by_newest,
@@ -26,7 +25,7 @@ from gtransformer.models.common.decoding.caches import (
 from gtransformer.models.common.layer import View
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.ragged import ABSENT, Memory, Ragged, on_device
-from gtransformer.modules.ssru import Ssru
+from gtransformer.modules.ssru import Recurrence, Ssru
 
 
 class NewestTokens:
@@ -157,11 +156,9 @@ class StepView:
         self.inverse = np.array([numbers.setdefault(row, len(numbers)) for row in rows])
         chosen = np.unique(self.inverse, return_index=True)[1]
         self.layout = Ragged.of_tags(tags[chosen], prefixes.device)
-        self.shifted = self.layout
-        if prefixes.skipped.any():
-            self.shifted = Ragged.of_tags(tags[chosen], prefixes.device)
-            skipped = prefixes.skipped.repeat(prefixes.beam)[chosen]
-            self.shifted.position = self.shifted.position + skipped[self.shifted.doc]
+        self.shifted = copy(self.layout)  # by what is skipped: positions in the document
+        skipped = prefixes.skipped.repeat(prefixes.beam)[chosen]
+        self.shifted.position = self.layout.position + skipped[self.layout.doc]
         if not np.array_equal(doc[chosen], getattr(self, "chosen_documents", None)):
             self.chosen_documents, self._layouts = doc[chosen], {}
         for pattern in self.patterns.values():
@@ -175,10 +172,6 @@ class StepView:
             tags[layout.doc, layout.position] = layout.tag
             self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], layout.device)
         return self._layouts[name]
-
-    def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
-        """See ``View.keys``."""
-        return own if block.memory is None else self.memories[block.memory].states
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> PrefixPattern | MemoryPattern:
         """See ``View.pattern``."""
@@ -226,7 +219,7 @@ class MemoryPattern:
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
         """Return the module, whose keys and values are projected once."""
         if module not in self.shared.sides:
-            sides = module.keys_and_values(states, self.memory.layout)
+            sides = module.keys_and_values(states, self.memory.layout.tag)
             self.shared.sides[module] = torch.stack(sides).to(self.dtype)
         return module, None
 
@@ -234,7 +227,8 @@ class MemoryPattern:
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
         if relative is not None:
             raise NotImplementedError("relative positions are defined within one text: in self-attention")
-        return by_hypothesis(self.reading.attend(k, by_group(q, self.reading.beam))).flatten(1)
+        q = q.view(-1, self.reading.beam, *q.shape[1:]).transpose(1, 2)
+        return self.reading.attend(k, q).transpose(1, 2).flatten(2).flatten(0, 1)
 
 
 class PrefixPattern:
@@ -269,13 +263,13 @@ class PrefixPattern:
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
         """Store keys and values of the newest tokens; return the module, and those of all own tokens."""
-        k, v = module.keys_and_values(states, self.queries)
+        k, v = module.keys_and_values(states, self.queries.tag)
         return module, self.prefixes.own.append(module, k, v)
 
     def attend(self, q: Tensor, k: MultiheadAttention, v: Tensor, dropout: float, relative: Tensor | None = None):
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
         keys, values = v[:, :, :, self.first :].flatten(3, 4)
-        q, mask = by_group(q, self.prefixes.beam), self.mask
+        q, mask = q.view(-1, self.prefixes.beam, *q.shape[1:]).transpose(1, 2), self.mask
         if relative is not None:
             scores = self._relative_scores(q, relative)
             mine = scores[..., scores.shape[-1] - keys.shape[2] :]
@@ -292,7 +286,7 @@ class PrefixPattern:
             found = torch.matmul(inner, values) + self.reading.sums(k, outer)
         else:
             found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        found = by_hypothesis(found).flatten(1)
+        found = found.transpose(1, 2).flatten(2).flatten(0, 1)
         return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
     def _relative_scores(self, q: Tensor, table: Tensor) -> Tensor:
@@ -329,42 +323,27 @@ class StepRecurrence:
 
 
 class FillingView(View):
-    """The view of a full pass over what hypotheses begin with, which stores keys, values and states."""
+    """The view of a full pass over what hypotheses begin with, which stores keys, values and states.
 
-    def __init__(self, view: View, prefixes: Prefixes):
-        super().__init__(view.engine, view.layout, view.memories)
-        self.prefixes = prefixes
+    Args:
+        prefixes: of the hypotheses.
+        document: (groups,) int64, which document of the layout each group begins with.
+    """
+
+    def __init__(self, prefixes: Prefixes, document: np.ndarray, *given):
+        super().__init__(*given)
+        self.prefixes, layout = prefixes, self.layout
+        tags = np.full((layout.batch, layout.length), ABSENT)
+        tags[layout.doc, layout.position] = layout.tag
+        prefixes.begin(SharedKeys(layout.doc_starts), tags, document)
 
     def pattern(self, block: AttentionBlock, scope: Scope):
         found = super().pattern(block, scope)
-        return found if block.memory is not None else FillingPattern(found, self.prefixes)
+        if block.memory is None:
+            found.stored = self.prefixes.shared.sides
+        return found
 
-    def recurrence(self, scope: Scope) -> FillingRecurrence:
-        return FillingRecurrence(super().recurrence(scope), self.prefixes)
-
-
-class FillingPattern:
-    """An engine's pattern that stores keys and values as well."""
-
-    def __init__(self, pattern, prefixes: Prefixes):
-        self.prefixes, self.attend = prefixes, pattern.attend
-        self.reach, self.queries, self.keys = pattern.reach, pattern.queries, pattern.keys
-
-    def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> list[Tensor]:
-        """See ``Pattern.keys_and_values``."""
-        sides = module.keys_and_values(states, self.keys)
-        self.prefixes.shared.sides[module] = torch.stack(sides).to(self.prefixes.dtype)
-        return sides
-
-
-class FillingRecurrence:
-    """A recurrence that stores states as well."""
-
-    def __init__(self, recurrence, prefixes: Prefixes):
-        self.recurrence, self.prefixes = recurrence, prefixes
-
-    def states(self, module: Ssru, forget: Tensor, new: Tensor) -> Tensor:
-        """See ``layer.Recurrence.states``."""
-        found = self.recurrence.states(module, forget, new)
-        self.prefixes.forced_states[module] = found
+    def recurrence(self, scope: Scope) -> Recurrence:
+        found = super().recurrence(scope)
+        found.stored = self.prefixes.forced_states
         return found

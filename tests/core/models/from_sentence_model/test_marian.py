@@ -16,6 +16,7 @@ from gtransformer.tasks.checkpoints import read_state
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from tests.core import marian_numpy as marian
 from tests.core.models.from_sentence_model.marian_models import SEARCH, Converted, random_rows, save
+from tests.full_passes import use_caches
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +110,7 @@ def test_greedy_search_is_the_references(tmp_path, decoder, norm):
     )  # empty, long, and between: the search has a choice
     assert [found for found, _ in converted.search(documents)] == expected
     assert [converted.search([document])[0][0] for document in documents] == expected
-    converted.model.decoder.caches = False
+    use_caches(converted.model, False)
     assert [found for found, _ in converted.search(documents)] == expected
 
 
@@ -121,7 +122,7 @@ def test_beam_search_with_caches_and_without(tmp_path, decoder, norm, beam):
     converted, found = Converted(saved), []
     documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7), seed=2)]
     for caches in (True, False):
-        converted.model.decoder.caches = caches
+        use_caches(converted.model, caches)
         found.append(converted.search(documents, beam=beam, lenpen=0.0))
     greedy = [sentences for sentences, _ in converted.search(documents)]
     assert [one for one, _ in found[0]] != greedy
@@ -181,7 +182,7 @@ def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
     assert largest_error(converted.scores(documents, model), saved, documents) > 0.01
     found = []
     for caches in (True, False):
-        model.decoder.caches = caches
+        use_caches(model, caches)
         found.append(converted.search(sources, model, beam=3, lenpen=0.0))
     assert [one for one, _ in found[0]] == [one for one, _ in found[1]]
     for source, (target, score) in zip(sources, found[0], strict=True):
@@ -190,7 +191,7 @@ def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
         assert score == pytest.approx(sum(map(sum, scores)), abs=1e-5)
     strategy, found = Strategy("sequential", None, 2), []
     for caches in (True, False):
-        model.decoder.caches = caches
+        use_caches(model, caches)
         found.append(converted.search(sources, model, strategy, beam=2))
     assert found[0] == found[1]
 

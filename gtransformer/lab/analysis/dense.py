@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import on_device
-from gtransformer.modules.reach import Reach, ReachPattern
+from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores
 
 
-class DensePattern(ReachPattern):
+class DensePattern(PackedPattern):
     """Which key each query may see, as a (batch, queries, keys) mask.
 
     A key is visible if its rank in the order of keys lies in the query's interval. Documents are padded to the longest;
@@ -25,7 +26,7 @@ class DensePattern(ReachPattern):
     """
 
     def __init__(self, reach: Reach):
-        super().__init__(reach)
+        self.reach, self.queries, self.keys = reach, reach.queries, reach.keys
         rank = np.full(self.keys.total, -1)
         rank[reach.order] = np.arange(len(reach.order))
         # Ranks are padded one too high, so that padding, 0, becomes -1.

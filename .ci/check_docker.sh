@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Check the Dockerfile without Docker's engine: run its lines as a script in a fresh folder, with the
-# Python of a fresh environment instead of the image's: scripts/check_docker.sh [DIR]
+# Python of a fresh environment instead of the image's: .ci/check_docker.sh [DIR]
 # DIR is the folder (default: a temporary one, removed at the end).
 #
 #   PYTHON=/path/to/python3.12          the image's Python (default: python3.12)
 #   TORCH=..., TORCH_INDEX=...          arguments of the Dockerfile
 set -euo pipefail
-source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../scripts/common.sh"
 
 python="${WANTED_PYTHON:-python3.12}"
 if (($#)); then

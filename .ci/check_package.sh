@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Before a release: build the source distribution, build the wheel from it, install it into a fresh environment as
-# in docs/install.md, and run its commands in a folder outside of the checkout: scripts/check_package.sh [DIST]
+# in docs/install.md, and run its commands in a folder outside of the checkout: .ci/check_package.sh [DIST]
 # DIST is the folder of the two files (default: dist/ in the checkout).
 #
 #   PYTHON=/path/to/python3.13          Python to use (default: python3.12)
 #   GTRANSFORMER_TORCH='torch==2.8.*'   PyTorch to use (default: torch==2.13.0)
 set -euo pipefail
-source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../scripts/common.sh"
 
 python="${WANTED_PYTHON:-python3.12}"
 torch="${GTRANSFORMER_TORCH:-torch==2.13.0}"

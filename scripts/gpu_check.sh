@@ -1,7 +1,0 @@
-#!/usr/bin/env bash
-# Tests, benchmark and a short training on a GPU: scripts/gpu_check.sh [options]; --help lists them.
-set -euo pipefail
-source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
-
-ensure_setup
-run_python -m gtransformer lab gpu-check "$@"

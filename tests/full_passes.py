@@ -1,0 +1,74 @@
+"""Decoding by a full pass over the prefix at every step: what decoding with caches is compared to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.modules.ragged import Memory
+
+
+class FullPasses:
+    """The state of decoding, without caches (see ``CachedState``)."""
+
+    def __init__(self, decoder, memory: Memory, beam: int):
+        self.decoder, self.memory, self.beam = decoder, memory, beam
+        self.vocabulary = len(decoder.output_projection.weight)
+        documents = torch.arange(memory.layout.batch) if memory.documents is None else memory.documents
+        self.rows = documents  # of each hypothesis
+        self.read = [documents.new_zeros(0)] * len(documents)
+
+    def step(self, tokens: Tensor, tags: np.ndarray | None) -> Tensor:
+        self.read = [torch.cat([one, token]) for one, token in zip(self.read, tokens.split(1), strict=True)]
+        return torch.cat([self.states(one, document)[-1:] for one, document in zip(self.read, self.rows, strict=True)])
+
+    def states(self, tokens: Tensor, document: Tensor) -> Tensor:
+        """Top states of a prefix."""
+        with self.decoder.autocast():
+            layout = self.decoder.layout(tokens.unsqueeze(0))
+            layout.whole = False
+            memory = replace(self.memory, documents=document.view(1)).expanded()
+            return self.decoder.extract_ragged(tokens.unsqueeze(0), layout, memory)
+
+    def force(self, targets: list[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+        for row, document in enumerate(self.rows.tolist()):
+            length = len(targets[document]) if lengths is None else lengths[row // self.beam]
+            self.read[row] = targets[document][:length]
+        documents = [number for number, target in enumerate(targets) if len(target)]
+        return torch.cat([self.states(targets[one], torch.tensor(one)) for one in documents])
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.decoder.output_layer(features)
+
+    def reorder(self, order: Tensor) -> None:
+        self.read, self.rows = [self.read[one] for one in order.tolist()], self.rows[order]
+
+    def finish(self, document: int, tokens: Tensor) -> None:
+        pass
+
+
+def use_caches(model, caches: bool) -> None:
+    """Let a model decode with caches, or by full passes."""
+    for name in ("begin", "independent_sentences"):
+        vars(model.decoder).pop(name, None)
+    if not caches:
+        model.decoder.independent_sentences = lambda memory: False  # nothing begins in the middle of a document
+        model.decoder.begin = lambda memory, beam: FullPasses(model.decoder, memory, beam)
+
+
+def step_by_step(decoder, prefixes: Tensor, memory: Memory, state: dict, beam: int = 1) -> Tensor:
+    """Logits (hypotheses, vocabulary) of the last tokens; the state of decoding is kept in ``state``.
+
+    ``prefixes``: (hypotheses, length) int64, of which the last tokens are new.
+    """
+    if not state:
+        state |= {"state": decoder.begin(memory, beam), "steps": 0}
+    for step in range(state["steps"], prefixes.shape[1]):
+        tags = tag_of_newest(prefixes[:, : step + 1], decoder.bos).view(-1, beam).numpy()
+        x = state["state"].step(prefixes[:, step], tags)
+    state["steps"] = prefixes.shape[1]
+    return state["state"].logits(x)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
 from sacremoses import MosesTokenizer, MosesTruecaser
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
 
 from gtransformer.cli.prepare import main
 from gtransformer.data.instance_index import InstanceIndex
@@ -153,11 +154,13 @@ def test_moses_rules_are_those_of_the_tools(raw, moses, tmp_path):
                 for line in cut[split, lang]
             ]
             cut[split, lang] = "".join(f"{line}\n" for line in lines)
-    codes = ask(["learn_bpe", "-s", "90"], cut["train", "en"] + cut["train", "de"])
-    assert codes == (moses / "bpe.codes").read_text(encoding="utf-8")
+    codes = io.StringIO()
+    learn_bpe((cut["train", "en"] + cut["train", "de"]).splitlines(keepends=True), codes, 90)
+    assert codes.getvalue() == (moses / "bpe.codes").read_text(encoding="utf-8")
+    apply = BPE(codes)
     (tmp_path / "instances").mkdir()
     for (split, lang), text in cut.items():
-        subwords = ask(["apply_bpe", "-c", str(moses / "bpe.codes")], text).splitlines()
+        subwords = [apply.process_line(line) for line in text.splitlines()]
         documents = [subwords[first : first + 4] for first in range(0, 24, 4)]
         lines = [" ".join(f"<s> {line} </s>" for line in document) for document in documents]
         (tmp_path / "instances" / f"{split}.{lang}").write_text(
@@ -170,13 +173,6 @@ def test_moses_rules_are_those_of_the_tools(raw, moses, tmp_path):
     )  # fmt: skip
     for path in (tmp_path / "bin").glob("*.en-de.*"):
         assert path.read_bytes() == (moses / "bin" / path.name).read_bytes(), path.name
-
-
-def ask(command: list[str], text: str) -> str:
-    """Return what a command of subword-nmt makes of a text."""
-    line = [sys.executable, "-m", f"subword_nmt.{command[0]}", *command[1:]]
-    done = subprocess.run(line, input=text, capture_output=True, check=True, encoding="utf-8")
-    return done.stdout
 
 
 def test_each_side_by_a_given_model(raw, pieces, tmp_path):

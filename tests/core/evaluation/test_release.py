@@ -14,12 +14,12 @@ from gtransformer.evaluation.score import score_translations
 REFERENCE = [
     ["sie sagte : „ ja “ .", "„ nein “ , sagte er ( heute ) ."],
     ["Haus@@ boote sind schön ."],
-    ["das kostet $ 5 .", "es ist 10 % t@@ eurer &amp; gut !"],
+    ["das kostet $ 5 .", "es ist 10 % t@@ eurer &amp; geht 's gut !"],
 ]
 TRANSLATION = [
     ["sie sagte : „ ja .", "„ nein “ , sagte er ( heute ) ."],
     ["Boote sind sch@@ ön ."],
-    ["das kostet $ 6 .", "es wird 10 % t@@ eurer &amp; gut !"],
+    ["das kostet $ 6 .", "es wird 10 % t@@ eurer &amp; geht 's gut !"],
 ]
 
 
@@ -68,7 +68,7 @@ def test_whole_instances_are_detokenised_and_then_cut(instances):
         assert abs(score - one_by_one) > 1, "the case must tell the two orders apart"
     assert scores.segments.text == [[*produced[0], *produced[1]], produced[2]]
     assert scores.segments.sentences.references == [line for sentences in wanted for line in sentences]
-    assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & gut!"
+    assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer & geht 's gut!"
     # By hand: truecasing stays, BPE and escapes go, and the quotation mark that is missing shows in the next sentence.
     assert [*produced[0], *produced[1], produced[2][0]] == [
         "sie sagte: „ja.", "„ nein “, sagte er (heute).", "Boote sind schön.", "das kostet $6.",

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ import torch
 from gtransformer.cli.export import main
 from gtransformer.cli.translate import main as translate
 from gtransformer.models.saved import read_parameters
-from gtransformer.preprocess.manifest import NOTED, noted_digests
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
@@ -128,17 +126,10 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
     assert len(model.translate(TEXT * 20, beam=1, max_len_a=0, max_len_b=1)) == 40
 
 
-def noted(run: Path, **record: object) -> None:
-    """Write what a run's training notes."""
-    manifest = run.parent / "prepared" / "manifest.json"
-    manifest.write_text(json.dumps({"outputs": {}} | json.loads(manifest.read_text())))
-    digests = noted_digests(manifest.parent)
-    (run / "checkpoints" / NOTED).write_text(json.dumps(digests | record))
-
-
 def test_the_search_is_that_of_the_runs_recipe(parts):
     """As training noted it, with what is given in its place."""
-    noted(parts / "run", generate={"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3})
+    noted = {"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3}
+    (parts / "run" / "generate.json").write_text(json.dumps(noted))
     for options, wanted in (
         ([], SearchOptions(beam=4, lenpen=0.6, strategy="sequential")),
         (["--beam", "2", "--strategy", "full"], SearchOptions(beam=2, lenpen=0.6)),

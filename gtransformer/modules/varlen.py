@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import on_device
-
-if TYPE_CHECKING:
-    from gtransformer.modules.packed import PackedPattern
 
 
 @cache
@@ -31,12 +27,12 @@ def kernel() -> Callable | None:
 
 
 class VarlenSegments:
-    """The segments of a pattern, all EVERY_KEY or all CAUSAL_KEYS, in the kernel's format.
+    """The segments of a ``PackedPattern``, all EVERY_KEY or all CAUSAL_KEYS, in the kernel's format.
 
     Tokens that are in order already are not gathered.
     """
 
-    def __init__(self, pattern: PackedPattern, causal: bool):
+    def __init__(self, pattern, causal: bool):
         queries_total, keys_total, device = pattern.queries.total, pattern.keys.total, pattern.queries.device
         query_start, query_length, key_start, key_length = pattern.segments.T
         queries = _indices(pattern.order, query_start, query_length)

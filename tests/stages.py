@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
-from gtransformer.lab import pipeline
 from gtransformer.run import stage as stages_of_recipes
 
 
@@ -82,7 +81,7 @@ def fork_stages(become: Callable[[list[str], dict], None]) -> None:
         return Stage(become, command, **options) if can_fork(command) else subprocess.Popen(command, **options)
 
     forking = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
-    stages_of_recipes.subprocess = pipeline.subprocess = forking
+    stages_of_recipes.subprocess = forking
 
 
 def _begin(become, command, streams, environment, new_session, kept) -> None:

@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
-from gtransformer.lab.analysis.attention import inspect
+from gtransformer.lab.attention import inspect
 from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.tasks import sentence_start
@@ -210,9 +210,10 @@ def test_scores_of_sentences_and_what_they_looked_at(tmp_path):
     assert [one for own in scores for one in own] == pytest.approx(expected, rel=1e-6)
     tokens, targets = (side[0].tolist() for side in spread(model, target, documents[:1]))
     found = inspect(model, tokens, targets)
-    assert len(found.tags["encoder"]) == len(tokens) - len(documents[0]) and len(found.tags["cross"]) == len(targets)
-    assert found.drawn_from().sum(axis=1) == pytest.approx(1.0)
-    assert min(gate.tokens.min() for gate in found.gates) == 1.0
+    queries = {one.part: len(one.query_tags) for one in found}
+    assert queries["encoder"] == len(tokens) - len(documents[0]) and queries["cross"] == len(targets)
+    assert all(one.by_sentence().sum(dim=1).allclose(torch.ones(1, dtype=torch.float64)) for one in found)
+    assert min(float(one.gate.min()) for one in found if one.gate is not None) == 1.0
 
 
 def test_what_counts_in_the_loss(tmp_path):

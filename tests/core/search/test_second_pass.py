@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fairseq.utils import apply_to_sample
 
 from gtransformer.errors import UserError
-from gtransformer.lab.benchmark.systems import to_device
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.search.sequential import SecondPass
 from gtransformer.tasks.generation import task_generator
@@ -44,7 +44,8 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
-    return task.inference_step(generator, models, to_device(sample, next(models[0].parameters()).device))
+    device = next(models[0].parameters()).device
+    return task.inference_step(generator, models, apply_to_sample(lambda one: one.to(device), sample))
 
 
 def tokens_of(found: list[list[dict]]) -> list[list[list[int]]]:

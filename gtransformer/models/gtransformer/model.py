@@ -37,71 +37,55 @@ class GTransformerConfig(DocumentModelConfig):
     cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
     context_attention: str = option(
         "combined",
-        "on the top layers that --*-ctxlayers count: group and global attention, gated (combined), or global attention "
-        "alone (Table 6)",
+        "attention of the top layers: group and global, mixed by a gate, or global alone (Table 6)",
         CONTEXT_ATTENTION,
     )
-    no_language_locality: bool = option(
-        False, "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)"
-    )
+    no_language_locality: bool = option(False, "self-attention of every layer sees the whole document (Table 5)")
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
     positions: str = option(
         DOCUMENT,
-        "document: positions run through the instance, as in the paper; sentence: they restart at each sentence, "
-        "and global attention receives the sentences' numbers, which it learns to use",
+        "document: positions run through the instance; sentence: they restart, and global "
+        "attention learns the sentences' numbers",
         POSITION_KINDS,
     )
-    gate_bias: float | None = option(
-        None, "initial bias of gates; the larger, the less of global attention passes (default: 0)"
-    )
+    gate_bias: float | None = option(None, "initial bias of gates towards group attention (default: 0)")
     neutral_gates: bool = option(
         False,
-        "with --load-partial, identity-initialised gates, which change nothing at first: global attention starts at "
-        "zero, and group attention is scaled up by the inverse of the gate (with --gate-bias 0 unless given)",
+        "with --load-partial: global attention starts at zero, and group attention is scaled so "
+        "that gates change nothing at first",
     )
     sentence_model: str | None = option(
         None,
-        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
-        "equal outputs at first: its structure, boundary tokens and vocabulary are used, with --positions sentence "
-        "and, unless --gate-bias is given, --neutral-gates (with --doc-mode full, neither, and outputs differ); the "
-        "data must have its dictionary",
+        "start exactly from this sentence Transformer: a checkpoint of fairseq or of this "
+        "package, or a model directory",
     )
     sentence_marks: str = option(
         BOTH_MARKS,
-        "which boundary tokens layers see around each sentence. both: <s> and </s>; end: as in fairseq's task "
-        "translation, only </s> on the source side, and </s> instead of <s> before a target sentence; start: as in "
-        "Marian, only </s> on the source side, and <s> before a target sentence (set by --sentence-model)",
+        "boundary tokens that layers see around a sentence: <s> and </s>, or one of them (set by "
+        "--sentence-model)",
         SENTENCE_MARKS,
     )
     output_words: int | None = option(
-        None,
-        "only the first N entries of the dictionary can be predicted: the later ones were added to the sentence "
-        "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
+        None, "only the first N entries of the dictionary can be predicted (set by --sentence-model)"
     )
     first_output_word: int | None = option(
-        None, "what is in front of this entry of the dictionary cannot be predicted (set by --sentence-model)"
+        None, "entries before this one cannot be predicted (set by --sentence-model)"
     )
     decoder_unit: str = option(
-        ATTENTION,
-        "what is in decoder layers for the words of a sentence so far: attention; ssru: the recurrent unit of Marian's "
-        "small models (set by --sentence-model)",
-        DECODER_UNITS,
+        ATTENTION, "decoder layers' self-attention, or Marian's recurrent unit (set by --sentence-model)", DECODER_UNITS
     )
     target_prefix: str | None = option(
-        None,
-        "the word that every target sentence begins with, the language's of models for many languages; it is given, as "
-        "<s> is (set by --sentence-model)",
+        None, "word that every target sentence begins with, a language (set by --sentence-model)"
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
     trained_parameters: str = option(
         ALL_PARAMETERS,
-        "what fine-tuning trains; the rest keeps its values, with dropout still on. new: parameters that the "
-        "pretrained model does not have: global attention, gates and maps of sentence numbers; top: all of the layers "
-        "with new parameters",
+        "parameters that are trained; new: those that the pretrained model lacks; top: those of "
+        "the layers with new ones",
         TRAINED_PARAMETERS,
     )
 

@@ -1,4 +1,4 @@
-"""Write the mean of checkpoints of one training (``gtransformer average CHECKPOINTS --last 5 --output FILE``)."""
+"""Write the mean of checkpoints of one training (``gtransformer average DIR --last 5 -o FILE``)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ COMMANDS = [name for part in (*MAP.values(), *LAB.values()) for name in part]
 
 
 def module_of(name: str) -> str:
-    """Return the module of a command, of the package: with ``build_parser()`` and ``main(argv)``; imported quickly."""
+    """Return the module of a command, with ``build_parser()`` and ``main(argv)``."""
     if name == "demo":
         return "lab.cli.demo"
     folder = "lab.cli" if name.startswith("lab ") else "cli"

@@ -1,8 +1,9 @@
 """Score contrastive translations with a trained model: does it prefer the right one in its context?
 
-``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the items are
-ContraPro or the sets of Voita et al.; the format is detected. The model was trained on the prepared corpus with the
-task ``translation_doc``: one of this package or fairseq's ``transformer``.
+``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``;
+the items are ContraPro or the sets of Voita et al.; the format is detected. The model was trained
+on the prepared corpus with the task ``translation_doc``: one of this package or fairseq's
+``transformer``.
 """
 
 from __future__ import annotations

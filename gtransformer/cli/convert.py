@@ -1,4 +1,4 @@
-"""Convert corpora to the raw format: WMT, IWSLT, TMX, TSV, subtitles, text, or items of ctxpro and ContraPro."""
+"""Convert files of WMT, IWSLT, TMX, TSV, subtitles, text, ctxpro or ContraPro to a raw corpus."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def report(split: str, files: Iterable[Path], documents: int, sentences: int) ->
 
 
 def convert_contrapro(args: argparse.Namespace) -> None:
-    """Write the source documents of ContraPro: the context of each item, and its sentence at the end."""
+    """Write the source documents of ContraPro: each item's context, then its sentence."""
     from gtransformer.evaluation import suite_files
 
     suite = suite_files.read_suite([args.items], args.context, args.documents)

@@ -1,4 +1,4 @@
-"""Save a trained model as a directory with all files for translation (``gtransformer export RUN MODEL``)."""
+"""Save a trained model as a directory for translation (``gtransformer export RUN MODEL``)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Generative accuracy: does a system's translation contain the form that the context requires?
 
-``gtransformer generative --items ctxpro.json -t pt --hypotheses X.txt --output result.json``. The hypotheses are plain
-text: a line or a document per entry, whose last sentence is scored. Of several systems, the first is the baseline of
-sign tests.
+``gtransformer generative --items ctxpro.json -t pt --hypotheses X.txt --output result.json``. The
+hypotheses are plain text: a line or a document for each entry, whose last sentence is scored. Of
+several systems, the first is the baseline of sign tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Print versions, device and directories: for bug reports, fairseq's ``--user-dir`` and your own recipes."""
+"""Print versions, device and directories: for bug reports, ``--user-dir`` and your own recipes."""
 
 from __future__ import annotations
 

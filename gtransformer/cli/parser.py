@@ -8,7 +8,7 @@ from gtransformer.installation import as_typed
 
 
 class _Imported(argparse.Action):
-    """Action of ``--user-dir``, which imports the directory at once, so that models loaded later find its system."""
+    """Action of ``--user-dir``, which imports the directory, so that models find its system."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         from gtransformer.optional import import_user_dir

@@ -1,4 +1,4 @@
-"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS STAGE``)."""
+"""Run a recipe on a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS``)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def changes_of(args: argparse.Namespace) -> list[str]:
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
-    """Run a stage, or ``all``; the first failure ends the run. Without arguments, list recipes (status 2)."""
+    """Run a stage, or ``all``; the first failure ends the run. Without arguments, list recipes."""
     argv = sys.argv[1:] if argv is None else argv
     if not argv:
         build_parser().print_help()

@@ -1,9 +1,9 @@
-"""Score translations: s-BLEU, d-BLEU per document and per instance, chrF and TER, with sacrebleu's signatures.
+"""Score translations: s-BLEU, d-BLEU, chrF, TER and COMET, with sacrebleu's signatures.
 
-``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, and writes next to the
-hypotheses the scores as JSON and the translation as plain text (one sentence per line, documents start with ``<d>``).
-Several systems are compared; the first is the baseline of ``--test``. A system may be plain text, too. With
-``--reference-file`` no prepared corpus is needed.
+``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, and writes
+next to the hypotheses the scores as JSON and the translation as plain text (one sentence a line,
+documents start with ``<d>``). Several systems are compared; the first is the baseline of
+``--test``. A system may be plain text, too. With ``--reference-file`` no prepared corpus is needed.
 """
 
 from __future__ import annotations

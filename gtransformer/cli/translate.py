@@ -1,7 +1,7 @@
-"""Translate plain text or subtitles with a saved model: one output line or cue for each of the input, in order.
+"""Translate plain text or subtitles: one output line or cue for each of the input, in order.
 
-``gtransformer translate --model DIR FILE -o OUT``. One sentence a line; a blank line or ``<d>`` separates documents,
-also in the output. Subtitles keep their times and tags.
+``gtransformer translate --model DIR FILE -o OUT``. One sentence a line; a blank line or ``<d>``
+separates documents, also in the output. Subtitles keep their times and tags.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def output_stream(name: str) -> AbstractContextManager[TextIO]:
 
 
 def translated(lines: list[str], args: argparse.Namespace) -> Iterator[list]:
-    """Yield the lines (``TranslatedLine``) window by window, with progress and remarks on standard error."""
+    """Yield the lines (``TranslatedLine``) window by window; progress and remarks go to stderr."""
     from gtransformer.translation.api import GTransformer
 
     began = time.monotonic()

@@ -22,7 +22,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.results import new_figure
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.reach import Reach
-from gtransformer.tasks.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
 
 
 @dataclass

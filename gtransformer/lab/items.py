@@ -28,8 +28,8 @@ from gtransformer.evaluation.suite_files import Item
 from gtransformer.evaluation.suites import score_items
 from gtransformer.files import read_json
 from gtransformer.plugin.load_model import load_model, sentence_encoder
+from gtransformer.plugin.options import BATCH, wants_document
 from gtransformer.preprocess.corpus import raw_file, read_documents
-from gtransformer.tasks.options import BATCH, wants_document
 
 
 def read_items(path: Path) -> list[Item]:

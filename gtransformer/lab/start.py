@@ -23,15 +23,14 @@ from gtransformer.evaluation.prepared_split import find_instance_index
 from gtransformer.evaluation.sentence_scores import Layout, Request, SentenceScorer, TokenLists
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks.checkpoints import read_settings, read_state
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.sentence_start import (
+from gtransformer.plugin.checkpoints import load_trained, read_settings, read_state
+from gtransformer.plugin.config import TranslationDocConfig
+from gtransformer.plugin.sentence_start import (
     is_own,
     start_from_sentence_model,
     words_before_symbols,
 )
-from gtransformer.tasks.trained import load_trained
-from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.plugin.task import TranslationDocTask
 from gtransformer.translation.precision import model_options
 
 STARTS = {

@@ -21,9 +21,9 @@ from fairseq.utils import apply_to_sample
 from omegaconf import OmegaConf
 
 from gtransformer.cli.translate import main as translate
-from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.modules import varlen
-from gtransformer.optim.fused_adam import NAME
+from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
+from gtransformer.plugin.optimizers import FUSED as NAME
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.api import GTransformer
 from tests import in_process
@@ -32,7 +32,7 @@ from tests.core.models import test_docflat as docflat
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.core.models.test_flat_transformer import flat_model
-from tests.core.optim.test_fused_adam import SHAPES, assert_alike, options
+from tests.core.plugin.test_fused_adam import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
 from tests.core.search import test_sequential as sequential
 from tests.core.search.conftest import Translator

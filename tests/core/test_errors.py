@@ -9,7 +9,7 @@ import pytest
 from fairseq.checkpoint_utils import load_model_ensemble
 
 from gtransformer.errors import UserError, cli_main, explain, install_excepthook
-from gtransformer.tasks.trained import load_trained
+from gtransformer.plugin.checkpoints import load_trained
 from tests.processes import start
 
 

@@ -12,8 +12,9 @@ from fairseq.utils import apply_to_sample
 
 from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.plugin.generation import task_generator
+from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
-from gtransformer.tasks.generation import task_generator
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of
@@ -45,7 +46,8 @@ def translated(dictionary, models, batch: Batch, part=slice(None), left=True, ex
     inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
     sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
     device = next(models[0].parameters()).device
-    return task.inference_step(generator, models, apply_to_sample(lambda one: one.to(device), sample))
+    sample = apply_to_sample(lambda one: one.to(device), as_read(sample, *models))
+    return task.inference_step(generator, models, sample)
 
 
 def tokens_of(found: list[list[dict]]) -> list[list[list[int]]]:

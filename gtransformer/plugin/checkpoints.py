@@ -40,13 +40,6 @@ AS_GIVEN = {
     "eval_bleu": False,
     "gen_output": None,
 }
-# Options for measuring on unchanged text: no word dropout, and no added or omitted instances.
-AS_IT_IS = {
-    "doc_noise_mask": 0.0,
-    "more_training_data": None,
-    "training_weights": None,
-    "max_pair_tokens": None,
-}
 
 
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:

@@ -72,11 +72,6 @@ class TranslationDocConfig(TranslationConfig):
     more_training_data: Optional[str] = option(  # noqa: UP045
         None, "further prepared corpora with the same dictionary: DIR/bin, separated by ':'"
     )
-    training_weights: Optional[str] = option(  # noqa: UP045
-        None,
-        "how often an epoch has the data and each further corpus: 2,0.5 is the data twice and a "
-        "random half of the other corpus (default: once)",
-    )
     context_loss: ChoiceEnum(SWITCH) = option(
         "on",
         "off: target sentences of the context do not count in the loss (--instances sliding and "

@@ -33,7 +33,7 @@ class DocumentPairDataset(LanguagePairDataset):
             in order. None: batches are filled by size.
         numbers: (instances,) int64, number of each instance's first sentence in its document, from 1, which is an input
             of the model; None: it reads none.
-        spans: reads the instances' spans in their documents; None, or a None result: not known.
+        spans: returns the instances' spans in their documents, None if not known.
         costs: (instances,) int64, tokens that each adds to a batch, if it is not translated at once; None: all its
             tokens.
         shuffle: whether equally long instances have a random order.
@@ -51,7 +51,7 @@ class DocumentPairDataset(LanguagePairDataset):
         unpredicted: Sequence[int] = (),
         documents: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
-        spans: Callable[[], Sequence[SentenceSpan] | None] = lambda: None,
+        spans: Callable[[], Sequence[SentenceSpan] | None] | None = None,
         costs: np.ndarray | None = None,
         shuffle: bool = True,
     ):

@@ -55,7 +55,7 @@ def check_generation(args: Any, models: Sequence[nn.Module], options: Options) -
             "--score-reference: the model has not learned to predict the <s> between sentences (--marks-loss off); "
             "leave it out"
         )
-    last_alone = set(map(translates_last_sentence_only, models))
+    last_alone = {needs_of(model).last_sentence_only for model in models}
     if len(last_alone) > 1 or (True in last_alone and options.has_strategy):
         raise UserError(
             "a model that translates one sentence after its source context has no --strategy, and forms no ensemble "
@@ -90,11 +90,6 @@ def check_alone(model: nn.Module, work: str) -> None:
         )
 
 
-def translates_last_sentence_only(model: nn.Module) -> bool:
-    """Return whether a model translates only the last sentence of its source; the others are context."""
-    return needs_of(model).last_sentence_only
-
-
 def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> DocumentGenerator:
     """Return the generator for documents.
 
@@ -105,7 +100,7 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
         args: options of generation.
     """
     options, given = task.options, with_defaults(args)
-    keeps = translates_last_sentence_only(models[0]) or any(map(options.keeps_sentences, models))
+    keeps = needs_of(models[0]).last_sentence_only or any(map(options.keeps_sentences, models))
     sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed) if given.sampling else None
     normalise, unk = not given.unnormalized, task.target_dictionary.unk()
     scoring = Scoring(given.beam, unk, given.lenpen, given.unkpen, given.temperature, normalise, sampling)

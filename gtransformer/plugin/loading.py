@@ -14,7 +14,6 @@ import torch
 from fairseq import utils
 from fairseq.data import ConcatDataset, MMapIndexedDataset
 from omegaconf import DictConfig, open_dict
-from torch.utils.data import Subset
 
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.instance_index import InstanceIndex
@@ -142,11 +141,15 @@ def form_instances(part: Part, options: Options, limit: int | None = None, testi
 def as_stored(part: Part) -> Grouped:
     """Return the instances on disk."""
     source, target = (side and RunDataset(side, side.stored_ranges()) for side in (part.source, part.target))
-    index = part.instance_index()
-    spans = index and [SentenceSpan(*row) for row in index.instances]
-    known = spans or [SentenceSpan(number, 0, 1) for number in range(len(source))]
+    spans = partial(stored_spans, part.instance_index())
+    known = spans() or [SentenceSpan(number, 0, 1) for number in range(len(source))]
     documents = np.array([(span.document, span.first_sentence) for span in known], dtype=np.int64).reshape(-1, 2)
-    return Grouped(source, target, None, documents, documents[:, 1] + 1, lambda: spans)
+    return Grouped(source, target, None, documents, documents[:, 1] + 1, spans)
+
+
+def stored_spans(index: InstanceIndex | None) -> list[SentenceSpan] | None:
+    """Return the spans of the instances on disk; None if there is no index."""
+    return None if index is None else [SentenceSpan(*row) for row in index.instances]
 
 
 def regrouped(view: Sentences, made: Instances) -> Grouped:
@@ -197,13 +200,12 @@ def load_split(
     paths = utils.split_paths(cfg.data)
     chosen = [paths[(epoch - 1) % len(paths)], *options.further] if training else paths[:1]
     limit = cfg.max_pair_tokens if training else None
-    groups, weights = [], []
-    for path, weight in zip(chosen, (training and options.weights) or [1.0] * len(chosen), strict=True):
+    groups = []
+    for path in chosen:
         check_dictionaries(paths[0], path, sides.pair)
         for part in read_parts(path, split, sides.pair, (sides.source, sides.target), combine):
             check_prefix(part, sides)
             groups.append(form_instances(part, options, limit, split.startswith("test")))
-            weights.append(weight)
             logger.info("%s %s %d instances (--instances %s)", path, split, len(groups[-1].source), scheme.kind)
     source = joined([one.source for one in groups])
     target = None if groups[0].target is None else joined([one.target for one in groups])
@@ -211,11 +213,6 @@ def load_split(
     if target is not None and str(cfg.context_loss) == "off" and scheme.with_context:
         context = np.concatenate([one.context for one in groups])
     documents, numbers = following([one.documents for one in groups]), np.concatenate([one.numbers for one in groups])
-    if training and options.weights:
-        draw = np.random.RandomState([cfg.doc_seed % 2**32, epoch])  # the same in all processes and a resumed epoch
-        index = repeated([len(one.source) for one in groups], weights, draw)
-        source, target = (side and chosen_instances(side, index) for side in (source, target))
-        context, documents, numbers = (one if one is None else one[index] for one in (context, documents, numbers))
     return DocumentPairDataset(
         source,
         target,
@@ -227,7 +224,7 @@ def load_split(
         unpredicted=unpredicted,
         documents=documents if options.ordered else None,
         numbers=numbers if numbered else None,
-        spans=groups[0].spans if len(groups) == 1 else lambda: None,
+        spans=groups[0].spans if len(groups) == 1 else partial(stored_spans, None),
         costs=window_costs(options, groups) if options.whole_documents else None,
         shuffle=split != "test",
     )
@@ -264,28 +261,6 @@ def word_dropout(options: Options, sides: Sides) -> tuple[WordDropout, WordDropo
         noise = WordDropout(cfg.doc_noise_mask, side.index("<mask>"), protected, cfg.doc_noise_epochs, cfg.doc_seed)
         found.append(noise)
     return tuple(found)
-
-
-def chosen_instances(instances: RunDataset | ConcatDataset, index: np.ndarray) -> Subset:
-    """Return some instances of one side; ``index``: (n,) int64, those that are chosen."""
-    subset = Subset(instances, index)
-    subset.sizes = instances.sizes[index]
-    return subset
-
-
-def repeated(counts: Sequence[int], weights: Sequence[float], draw: np.random.RandomState) -> np.ndarray:
-    """Return the numbers of instances of several corpora, in order, each corpus ``weight`` times.
-
-    For the fraction of a weight it is a random part of the corpus, at least one instance.
-    """
-    found, first = [np.zeros(0, dtype=np.int64)], 0
-    for count, weight in zip(counts, weights, strict=True):
-        copies, part = divmod(weight, 1)
-        found += [np.arange(first, first + count)] * int(copies)
-        if part and count:
-            found.append(first + np.sort(draw.choice(count, max(1, round(part * count)), replace=False)))
-        first += count
-    return np.concatenate(found)
 
 
 def joined(datasets: list[RunDataset]) -> RunDataset | ConcatDataset:

@@ -40,7 +40,7 @@ class Options:
         scheme: of instances.
         strategy: of generation.
         ordered: whether batches follow the documents.
-        further, weights: data directories of ``--more-training-data``, numbers of ``--training-weights``.
+        further: data directories of ``--more-training-data``.
         sentences_together: how many consecutive sentences a batch has; None: as many as its tokens allow.
         whole_documents: whether the strategy needs whole documents, whatever the instances are.
 
@@ -61,9 +61,6 @@ class Options:
         self.strategy = Strategy(strategy, cfg.window_tokens, *context)
         self.whole_documents = self.strategy.tokens is not None or self.strategy.context is not None
         self.further = list(filter(None, utils.split_paths(cfg.more_training_data or "")))
-        self.weights = [float(weight) for weight in (cfg.training_weights or "").split(",") if weight]
-        if self.ordered and self.weights:
-            raise UserError("--training-weights: for --batch-order size; documents would have gaps or occur twice")
         together = cfg.batch_sentences or (None if cfg.first_pass is None else BATCH)
         self.sentences_together = together if self.ordered else None
 

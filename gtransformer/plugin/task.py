@@ -10,7 +10,6 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import infer_language_pair
-from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import OmegaConf
 from torch import Tensor
@@ -49,8 +48,6 @@ from gtransformer.search.sequential import SecondPass, SequentialGenerator
 
 logger = logging.getLogger(__name__)
 
-GPU_PEAK = "gpu_peak_gib"  # in fairseq's log, with a GPU: the largest memory of tensors in any step
-
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
 class TranslationDocTask(FairseqTask):
@@ -75,7 +72,6 @@ class TranslationDocTask(FairseqTask):
         self.bleu: BleuValidation | None = None
         self.numbered = False  # whether a model built so far reads the numbers of sentences
         self.left_out: list[int] = []  # target symbols that do not count in the loss of the model
-        self.gpu_peak = 0
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -110,10 +106,6 @@ class TranslationDocTask(FairseqTask):
     def max_positions(self) -> tuple[int, int]:
         """Return how many tokens an instance may have, on the source and target side, by the options."""
         return self.cfg.max_source_positions, self.cfg.max_target_positions
-
-    def has_sharded_data(self, split: str) -> bool:
-        """Return whether fairseq has to load the training set again for every epoch: shards, or random parts."""
-        return super().has_sharded_data(split) or any(weight % 1 for weight in self.options.weights)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory; for training, of the epoch's shard.
@@ -240,11 +232,7 @@ class TranslationDocTask(FairseqTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """Make fairseq's training step on the targets that count in the loss."""
-        try:
-            return super().train_step(counted(sample), model, criterion, optimizer, update_num, ignore_grad)
-        finally:
-            if torch.cuda.is_initialized():  # fairseq resets this statistic at every update
-                self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
+        return super().train_step(counted(sample), model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Compute the loss; BLEU counts with ``--eval-bleu``, attention entropy with ``--doc-attn-entropy``.
@@ -261,10 +249,8 @@ class TranslationDocTask(FairseqTask):
         return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log the criterion's values, peak memory on a GPU, BLEU with ``--eval-bleu``, and measured entropies."""
+        """Log the criterion's values, BLEU with ``--eval-bleu``, and measured entropies."""
         super().reduce_metrics(logging_outputs, criterion)
-        if self.gpu_peak:
-            metrics.log_scalar(GPU_PEAK, self.gpu_peak / 2**30, weight=0, priority=1550, round=3)
         if self.cfg.eval_bleu:
             log_bleu(logging_outputs)
         log_entropy(logging_outputs)

@@ -37,7 +37,7 @@ def test_both_steps_beside_documents(prepared, pairs, tmp_path):
     sentences = [
         json.loads((one / "manifest.json").read_text())["splits"]["train"]["sentences"] for one in (prepared, pairs)
     ]
-    data = [prepared / "bin", f"--more-training-data={pairs / 'bin'}", "--training-weights=1,1.5"]
+    data = [prepared / "bin", f"--more-training-data={pairs / 'bin'}"]
     single = ["--instances", "disjoint", "--context-sentences", "0"]
     log = run("train", *data, *STEPS, *single, "--arch", "doc_transformer_mini", f"--save-dir={tmp_path / '1'}")
     assert f"{pairs / 'bin'} train {sentences[1]} instances" in log

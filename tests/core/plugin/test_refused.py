@@ -83,7 +83,6 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
         ("--maximize-best-checkpoint-metric", "--best-checkpoint-metric d_bleu --eval-bleu"),
         ("--autocast float16", "--autocast float16"),
         ("--load-partial", "--load-partial"),
-        ("--training-weights", "--more-training-data x --training-weights 1,0.5 --batch-order document"),
     ],
 )
 def test_training(tmp_path, corpus, option, words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import shutil
 
 import pytest
@@ -20,28 +21,16 @@ def examples(dataset) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize("options", [{}, SINGLE], ids=["stored", "single"])
-def test_corpora_by_weight(options):
-    """Copies, and a random part that is another in each epoch and the same in a resumed one; other splits are whole."""
+def test_further_corpora(options):
+    """One after the other, also one that is named twice; other splits are those of the first alone."""
     first, second = (examples(load(folder=one / "bin", **options)[1]) for one in (LEN48, LEN90))
-    options = {"more_training_data": f"{LEN90 / 'bin'}", "training_weights": "2,1.5", **options}
-    task, dataset = load(**options)
-    assert task.has_sharded_data("train")
-    epochs = []
-    for epoch in (1, 2, 1):
-        task.load_dataset("train", epoch=epoch)
-        epochs.append(examples(task.dataset("train")))
-    half = round(len(second) / 2)
-    for found in epochs:
-        whole, part = found[:-half], found[-half:]
-        assert whole == first * 2 + second
-        positions = [second.index(one) for one in part]
-        assert positions == sorted(set(positions))
-    assert epochs[0] == epochs[2] == examples(dataset) != epochs[1]
+    further = {"more_training_data": f"{LEN90 / 'bin'}:{LEN90 / 'bin'}", **options}
+    _, dataset = load(**further)
+    assert examples(dataset) == first + second * 2
+    assert examples(pickle.loads(pickle.dumps(dataset))) == examples(dataset)  # as workers that are not forked read it
     sizes = list(zip(dataset.src_sizes.tolist(), dataset.tgt_sizes.tolist(), strict=True))
-    assert sizes == [(len(source), len(target)) for source, target in epochs[0]]
-    alone, beside = (load("valid", **options | change)[1] for change in ({}, {"training_weights": None}))
-    assert examples(alone) == examples(beside)
-    assert not load(**options | {"training_weights": "3,1"})[0].has_sharded_data("train")
+    assert sizes == [(len(source), len(target)) for source, target in examples(dataset)]
+    assert examples(load("valid", **further)[1]) == examples(load("valid", **options)[1])
 
 
 def test_other_words_are_refused(tmp_path):

@@ -34,12 +34,14 @@ class FullPasses:
             memory = replace(self.memory, documents=document.view(1)).expanded()
             return self.decoder.extract_ragged(tokens.unsqueeze(0), layout, memory)
 
-    def force(self, targets: list[Tensor], lengths: np.ndarray | None = None) -> Tensor:
-        for row, document in enumerate(self.rows.tolist()):
-            length = len(targets[document]) if lengths is None else lengths[row // self.beam]
-            self.read[row] = targets[document][:length]
+    def force(self, targets: list[Tensor]) -> Tensor:
+        self.read = [targets[document] for document in self.rows.tolist()]
         documents = [number for number, target in enumerate(targets) if len(target)]
         return torch.cat([self.states(targets[one], torch.tensor(one)) for one in documents])
+
+    def begin_at(self, groups: np.ndarray, lengths: np.ndarray) -> None:
+        self.reorder(torch.from_numpy((groups[:, None] * self.beam + np.arange(self.beam)).ravel()))
+        self.read = [one[:length] for one, length in zip(self.read, lengths.repeat(self.beam), strict=True)]
 
     def logits(self, features: Tensor) -> Tensor:
         return self.decoder.output_layer(features)

@@ -12,9 +12,6 @@ from torch import Tensor
 
 # (batch,) int64, the number of each instance's first sentence in its document, from 1. In batches in document order.
 FIRST_SENTENCE = "first_sentence"
-# A list of pairs: the number of each instance's document in the text, and of its first sentence in the document. When
-# plain text is translated: sampling draws other words at another position.
-TEXT_POSITION = "text_position"
 # (batch,) int64, ascending from 0, the document of each instance, for scoring several documents at once: a model that
 # reads its batch reads the instances of each document as a batch.
 DOCUMENT_INDEX = "document_index"

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Ragged, on_device
-from gtransformer.modules.relative import relative_table
 
 
 class Pattern(Protocol):
@@ -69,7 +68,10 @@ class MultiheadAttention(nn.Module):
         self.v_proj = Linear(memory_channels, channels)
         self.q_proj = Linear(channels, channels)
         self.out_proj = Linear(scopes * channels, channels)
-        self.relative = relative_table(relative, self.dim) if relative is not None else None
+        self.relative = None
+        if relative is not None:
+            self.relative = nn.Embedding.from_pretrained(torch.empty(2 * relative + 1, self.dim), freeze=False)
+            nn.init.xavier_uniform_(self.relative.weight)
         self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
         # Glorot, scaled as if the three input projections were one matrix (as in fairseq's Transformer if sizes are
         # equal).
@@ -124,12 +126,8 @@ class Gate(nn.Sequential):
 
     def forward(self, both: Tensor) -> Tensor:
         """Compute the gate from [H_L, H_G] (..., 2 * channels) -> (..., channels)."""
-        return open_gate(self[0](both))
-
-
-def open_gate(logits: Tensor) -> Tensor:
-    """Return the sigmoid of a gate's linear output, in float32 (float64 stays)."""
-    return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+        logits = self[0](both)
+        return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
 
 
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:

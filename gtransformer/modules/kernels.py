@@ -1,4 +1,4 @@
-"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, the largest of many. Elsewhere
+"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, log probabilities. Elsewhere
 PyTorch's.
 
 Linear layers in float32: PyTorch uses MKL, which does not use AVX-512 on AMD's processors. oneDNN, which PyTorch
@@ -21,9 +21,9 @@ from gtransformer.modules.processor import has_vnni, onednn_is_faster
 
 _onednn = torch.ops.mkldnn._linear_pointwise  # of float32 and bfloat16, without gradient
 LARGEST, TINY = 127.0, 1e-30  # of 8-bit integers; the least scale of a row that is not zero
-SEARCHED = 64  # columns of a block of ``largest``
 FEW_ROWS = 64  # oneDNN packs weights for about so many rows
 SCORED_ELEMENTS = 1 << 22  # log probabilities at a time: larger memory would be returned to the system at every step
+LARGER_ON_GPU = 8  # so many times as many on a GPU: 128 MiB
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 
 
@@ -54,10 +54,9 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
-        plain = x.dtype != torch.float32 or x.device.type != "cpu" or torch.is_autocast_enabled("cpu")
-        if plain or x.numel() == 0 or not onednn_is_faster():
-            return functional.linear(x, self.weight, self.bias)
-        return _ByOneDNN.apply(x, self.weight, self.bias)
+        if _is_for_onednn(x) and not torch.is_autocast_enabled("cpu"):
+            return _ByOneDNN.apply(x, self.weight, self.bias)
+        return functional.linear(x, self.weight, self.bias)
 
 
 class Int8Linear:
@@ -75,15 +74,12 @@ class Int8Linear:
         weight = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         self.bias = None if bias is None else bias.detach()
         self.levels = 127 if has_vnni() else 63
-        zero, engine = torch.zeros(len(weight), dtype=torch.int64), torch.backends.quantized.engine
+        zero = torch.zeros(len(weight), dtype=torch.int64)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*deprecated")
             weight = torch._make_per_channel_quantized_tensor(weight, scale.double(), zero, 0)
-        try:
-            torch.backends.quantized.engine = "fbgemm"
-            self.packed = torch.ops.quantized.linear_prepack(weight, None)
-        finally:
-            torch.backends.quantized.engine = engine
+        torch.backends.quantized.engine = "fbgemm"  # for all products in 8 bits from now on
+        self.packed = torch.ops.quantized.linear_prepack(weight, None)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the layer, (..., in) -> (..., out)."""
@@ -101,11 +97,10 @@ def quantise(module: nn.Module) -> int:
     return len(layers)
 
 
-def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None, int8: bool = False) -> nn.Module:
+def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None) -> nn.Module:
     """Return a module that shares all parameters, buffers and hooks with ``module``, but multiplies without gradient.
 
-    Linear layers multiply as a ``PackedLinear`` in ``dtype``, or as an ``Int8Linear``; those with a ``forward`` of
-    their own keep it.
+    Linear layers multiply as a ``PackedLinear`` in ``dtype``; those with a ``forward`` of their own keep it.
     """
     copies: dict[nn.Module, nn.Module] = {}
 
@@ -114,7 +109,7 @@ def decoding_copy(module: nn.Module, dtype: torch.dtype | None = None, int8: boo
             copies[one] = new = copy.copy(one)
             new._modules = {name: child and copied(child) for name, child in one._modules.items()}
             if getattr(one.forward, "__func__", None) is Linear.forward:
-                new.forward = Int8Linear(one) if int8 else PackedLinear(one, dtype)
+                new.forward = PackedLinear(one, dtype)
         return copies[one]
 
     return copied(module)
@@ -153,9 +148,13 @@ class PackedLinear:
         return y.to(x.dtype)
 
 
+def _is_for_onednn(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0 and onednn_is_faster()
+
+
 def product(x: Tensor, weight: Tensor) -> Tensor:
     """Return x (N, in) times weight (out, in) transposed -> (N, out). It has no gradient, and ignores autocast."""
-    if x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0 and onednn_is_faster():
+    if _is_for_onednn(x):
         return _onednn(x, weight, None, "none", [], "")
     return functional.linear(x, weight)
 
@@ -164,8 +163,9 @@ def rows_at_once(x: Tensor, columns: int | None = None) -> int:
     """Return how many rows of x (rows, columns) to process at a time in several passes: on the CPU what its cache
     holds. ``columns``: of products of x with larger matrices, which are read again for every part.
     """
-    elements, columns = (CACHED_ELEMENTS, x.shape[1]) if columns is None else (SCORED_ELEMENTS, columns)
-    return max(1, elements // columns) if x.device.type == "cpu" else max(1, len(x))
+    if columns is not None:
+        return max(1, SCORED_ELEMENTS * (LARGER_ON_GPU if x.is_cuda else 1) // columns)
+    return max(1, CACHED_ELEMENTS // x.shape[1]) if x.device.type == "cpu" else max(1, len(x))
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
@@ -179,22 +179,6 @@ def log_probabilities(logits: Tensor) -> Tensor:
     for part in logits.split(rows_at_once(logits)):
         torch.log_softmax(part, 1, out=part)
     return logits
-
-
-def largest(x: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Return the ``number`` largest of each row of x (rows, n), largest first, and their columns, (rows, number) each.
-
-    They are in the blocks of columns with the largest maxima. On the CPU this takes a third of ``topk``'s time.
-    """
-    blocks = x.shape[1] // SEARCHED
-    if x.device.type != "cpu" or blocks <= 2 * number:
-        return x.topk(number, dim=1)
-    chosen = x[:, : blocks * SEARCHED].unflatten(1, (blocks, SEARCHED)).amax(dim=2).topk(number, dim=1, sorted=False)[1]
-    columns = (chosen.unsqueeze(2) * SEARCHED + torch.arange(SEARCHED)).flatten(1)
-    rest = torch.arange(blocks * SEARCHED, x.shape[1]).expand(len(x), -1)
-    columns = torch.cat([columns, rest], dim=1)
-    values, found = x.gather(1, columns).topk(number, dim=1)
-    return values, columns.gather(1, found)
 
 
 class _ByOneDNN(torch.autograd.Function):

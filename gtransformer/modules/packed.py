@@ -162,8 +162,7 @@ class PackedPattern:
         """All segments for the kernel that takes unequal lengths; None if that kernel cannot express who sees whom."""
         if len(set(self.kinds.tolist())) != 1 or self.kinds[0] == SOME_KEYS:
             return None
-        tokens, causal = (self.queries.total, self.keys.total), self.kinds[0] == CAUSAL_KEYS
-        return varlen.VarlenSegments(self.order, self.reach.order, self.segments, tokens, causal, self.queries.device)
+        return varlen.VarlenSegments(self, causal=self.kinds[0] == CAUSAL_KEYS)
 
     def keys_and_values(self, module: nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Pattern.keys_and_values``."""

@@ -43,9 +43,9 @@ class SinusoidalPositions(nn.Module):
     def forward(self, offset: Tensor, longest: int) -> Tensor:
         """Embed offset (...) int64, position from 0, all below ``longest`` -> (..., channels)."""
         needed = longest + self.first
-        if self.weights.shape[0] < needed:
+        if len(self.weights) < needed:
             size = max(1024, 1 << (needed - 1).bit_length())
-            self.weights = self._table(size).to(device=self._float_tensor.device, dtype=self._float_tensor.dtype)
+            self.weights = self._table(size).to(self._float_tensor)
         return self.weights[offset + self.first]
 
     def _apply(self, fn, recurse: bool = True):

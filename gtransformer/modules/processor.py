@@ -33,7 +33,7 @@ def onednn_is_faster(packed: bool = False) -> bool:
         return False
     capability = torch.backends.cpu.get_cpu_capability()
     pays = capability.startswith("AVX512") or (packed and capability == "AVX2")
-    return wish == "1" or (pays and _is_amd())
+    return wish == "1" or (pays and processor_fields().get("vendor_id") == "AuthenticAMD")
 
 
 @cache
@@ -53,19 +53,6 @@ def has_int8() -> bool:
 def has_vnni() -> bool:
     """Return whether the processor adds up products of 8-bit integers in 32 bits (AVX512-VNNI)."""
     return _has_flag("avx512_vnni")
-
-
-@cache
-def trains_faster_in_bfloat16() -> bool:
-    """Return whether small models train faster in bfloat16: with AMX, or with AMD's AVX512-BF16; Intel's is not enough.
-
-    On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/performance.md).
-    """
-    return _has_flag("amx_bf16") or (_has_flag("avx512_bf16") and _is_amd())
-
-
-def _is_amd() -> bool:
-    return processor_fields().get("vendor_id") == "AuthenticAMD"
 
 
 def _has_flag(name: str) -> bool:

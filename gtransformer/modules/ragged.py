@@ -89,9 +89,14 @@ class Ragged:
         return np.arange(self.total) - self.doc_starts[self.doc]
 
     @cached_property
+    def sentence(self) -> np.ndarray:
+        """(N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
+        return (self.doc << 32) + self.tag
+
+    @cached_property
     def begins(self) -> np.ndarray:
         """(sentences,) int64: the first token of every sentence, in reading order."""
-        return np.flatnonzero(np.diff((self.doc.astype(np.int64) << 32) + self.tag, prepend=-1))
+        return np.flatnonzero(np.diff(self.sentence, prepend=-1))
 
     @cached_property
     def within(self) -> np.ndarray:

@@ -41,10 +41,8 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
 
     If ``causal``, those up to its own position. Tokens of a tag need not be adjacent.
     """
-    group = _group(keys)
-    order = np.argsort(group, kind="stable")
-    group = group[order]
-    wanted = _group(queries)
+    order = np.argsort(keys.sentence, kind="stable")
+    group, wanted = keys.sentence[order], queries.sentence
     first, end = np.searchsorted(group, wanted, "left"), np.searchsorted(group, wanted, "right")
     if causal:
         # Keys sorted by (begin of their group, index); one search finds each query's cut.
@@ -76,11 +74,6 @@ def in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.n
     """
     last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
     return Reach(queries, keys, np.arange(keys.total), first, last)
-
-
-def _group(tokens: Ragged) -> np.ndarray:
-    """Return (N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
-    return (tokens.doc.astype(np.int64) << 32) + tokens.tag
 
 
 def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:

@@ -3,22 +3,14 @@
 The score of query i and key j is q_i . (k_j + r_d) / sqrt(dim) with d = clip(j - i, -c, c), i and j positions in their
 documents: their Eq. 4, without relative positions of values. This module computes q_i . r_d, from q_i . r_d for all 2c
 + 1 distances. So no tensor of size queries x keys x dim is made.
+
+The table has a learned vector (dim,) for every distance, shared by the heads; row d + c belongs to distance d.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
-
-
-def relative_table(clip: int, dim: int) -> nn.Embedding:
-    """Make a learned vector (dim,) for every distance, shared by the heads; row d + c belongs to distance d.
-
-    Keys further away than ``clip``, c, count as at distance c.
-    """
-    table = nn.Embedding.from_pretrained(torch.empty(2 * clip + 1, dim), freeze=False)
-    nn.init.xavier_uniform_(table.weight)
-    return table
+from torch import Tensor
 
 
 def clipped_distance(queries: Tensor, keys: Tensor, table: Tensor) -> Tensor:

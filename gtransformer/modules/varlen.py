@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import on_device
+
+if TYPE_CHECKING:
+    from gtransformer.modules.packed import PackedPattern
 
 
 @cache
@@ -27,32 +31,21 @@ def kernel() -> Callable | None:
 
 
 class VarlenSegments:
-    """Pairs of query and key segments in the kernel's format.
+    """The segments of a pattern, all EVERY_KEY or all CAUSAL_KEYS, in the kernel's format.
 
-    Args:
-        query_order, key_order: token indices; segments are slices of them.
-        segments: (pairs, 4) query start, query length, key start, key length.
-        tokens: number of queries and of keys. Where all are in order already, they are not gathered.
-        causal: query i of a segment sees its keys up to i.
-        device: of the tokens.
+    Tokens that are in order already are not gathered.
     """
 
-    def __init__(
-        self,
-        query_order: np.ndarray,
-        key_order: np.ndarray,
-        segments: np.ndarray,
-        tokens: tuple[int, int],
-        causal: bool,
-        device: torch.device,
-    ):
-        query_start, query_length, key_start, key_length = segments.T
-        queries, keys = _indices(query_order, query_start, query_length), _indices(key_order, key_start, key_length)
-        position = np.full(tokens[0], len(queries))  # a query in no segment reads a row of zeros
+    def __init__(self, pattern: PackedPattern, causal: bool):
+        queries_total, keys_total, device = pattern.queries.total, pattern.keys.total, pattern.queries.device
+        query_start, query_length, key_start, key_length = pattern.segments.T
+        queries = _indices(pattern.order, query_start, query_length)
+        keys = _indices(pattern.reach.order, key_start, key_length)
+        position = np.full(queries_total, len(queries))  # a query in no segment reads a row of zeros
         position[queries] = np.arange(len(queries))
         self.query, self.key, self.position = (
             None if np.array_equal(index, np.arange(number)) else on_device(index, device)
-            for index, number in ((queries, tokens[0]), (keys, tokens[1]), (position, tokens[0]))
+            for index, number in ((queries, queries_total), (keys, keys_total), (position, queries_total))
         )
         self.bounds = [
             on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)

@@ -22,8 +22,8 @@ from gtransformer.models.common.model import needs_of
 from gtransformer.plugin.options import Options, option_of
 from gtransformer.plugin.scores import write_lines
 from gtransformer.plugin.sentences import SentenceSpan
-from gtransformer.search.beam import Sampling, Scoring
-from gtransformer.search.generator import DocumentGenerator, make_generator
+from gtransformer.search.beam import Scoring
+from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.strategies import PARALLEL
 
 logger = logging.getLogger(__name__)
@@ -101,10 +101,17 @@ def task_generator(task: FairseqTask, models: Sequence[nn.Module], args: Namespa
     """
     options, given = task.options, with_defaults(args)
     keeps = needs_of(models[0]).last_sentence_only or any(map(options.keeps_sentences, models))
-    sampling = Sampling(max(0, given.sampling_topk), task.cfg.doc_seed) if given.sampling else None
-    normalise, unk = not given.unnormalized, task.target_dictionary.unk()
-    scoring = Scoring(given.beam, unk, given.lenpen, given.unkpen, given.temperature, normalise, sampling)
-    return make_generator(
+    scoring = Scoring(
+        given.beam,
+        task.target_dictionary.unk(),
+        given.lenpen,
+        given.unkpen,
+        given.temperature,
+        normalise=not given.unnormalized,
+        sampling=max(0, given.sampling_topk) if given.sampling else None,
+        seed=task.cfg.doc_seed,
+    )
+    return DocumentGenerator(
         models,
         task.sides,
         scoring,

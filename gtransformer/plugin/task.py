@@ -43,7 +43,6 @@ from gtransformer.plugin.scores import DocumentDictionary, DocumentScorer, score
 from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.plugin.sentences import RunDataset, SideSentences
 from gtransformer.plugin.validation import ENTROPY, BleuValidation, generator_options, log_bleu, log_entropy
-from gtransformer.search.positions import available
 from gtransformer.search.sequential import SecondPass, SequentialGenerator
 
 logger = logging.getLogger(__name__)
@@ -175,7 +174,7 @@ class TranslationDocTask(FairseqTask):
         self.sides.prefix = prefix_of(model, self.tgt_dict)
         self.numbered |= needs_of(model).numbers
         self.left_out = self.sides.unpredicted if getattr(model, "leaves_unpredicted_out", False) else []
-        sides = available(model.encoder), available(model.decoder)
+        sides = model.encoder.positions(), model.decoder.positions()
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
             self.options.check_model(model, training=True)
@@ -204,7 +203,7 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.first_pass is not None:
             return SecondPass(made, open_first_pass(self, models, args))
         if any(needs_of(model).targets for model in models):
-            return SecondPass(made, None, "a decoder that reads its batch")
+            return SecondPass(made, None)
         if self.options.by_window:
             return SequentialGenerator(made, self.options.strategy)
         if self.datasets and self.options.scheme.repeats_targets:

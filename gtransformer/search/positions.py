@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 
 
-def available(side: nn.Module) -> int:
-    """Return how many positions an encoder or decoder has.
-
-    Its ``positions()``, if there is one, returns the real number. Sinusoidal positions have no end;
-    ``--max-target-positions`` only chose training data. Otherwise fairseq's ``max_positions()`` is used.
-    """
-    positions = getattr(side, "positions", None)
-    return positions() if callable(positions) else side.max_positions()
-
-
-def sentence_position_limits(model: nn.Module) -> tuple[int, int]:
-    """Return the most tokens of a sentence, ``<s>`` and ``</s>`` counted, that encoder and decoder have positions for.
+def longest_sentence(model: nn.Module) -> int:
+    """Return the most tokens of a sentence, ``<s>`` and ``</s>`` counted, that both sides have positions for.
 
     They are fewer than a document may have if positions restart at each sentence.
     """
-    source, target = (
-        side.sentence_positions() if hasattr(side, "sentence_positions") else available(side)
-        for side in (model.encoder, model.decoder)
-    )
-    return source, target
-
-
-def longest_sentence(model: nn.Module) -> int:
-    """Return the most tokens of a sentence that both sides of a model have positions for."""
-    return min(sentence_position_limits(model))
+    return min(model.encoder.sentence_positions(), model.decoder.sentence_positions())
 
 
 def longest_source(model: nn.Module) -> int:
@@ -40,7 +22,7 @@ def longest_source(model: nn.Module) -> int:
     The source must fit the encoder's positions. The decoder reads at least ``<s>``, a word and ``</s>`` of every
     sentence, not more than the source has: so ``within_positions`` finds limits that fit.
     """
-    return min(available(model.encoder), available(model.decoder))
+    return min(model.encoder.positions(), model.decoder.positions())
 
 
 def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor, given: int = 2) -> Tensor:
@@ -59,19 +41,14 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor,
     """
     free = positions - given * sentences
     wanted = limits.sum(dim=1)
-    if bool((wanted <= free).all()):
+    if (wanted <= free).all():
         return limits
     crowded = (free < sentences).nonzero().flatten()
-    if len(crowded) and isinstance(positions, Tensor):
-        raise UserError(
-            f"{int(positions[crowded[0]])} of the model's positions are left after the translations of the "
-            f"context, too few for {int(sentences[crowded[0]])} sentences: give a smaller --window-tokens or less "
-            "context"
-        )
     if len(crowded):
+        left = int(torch.as_tensor(positions).expand(len(sentences))[crowded[0]])
         raise UserError(
-            f"a document of {int(sentences[crowded[0]])} sentences does not fit the model's {positions} positions: "
-            "prepare it with a smaller --max-instance-tokens"
+            f"{int(sentences[crowded[0]])} sentences do not fit the {left} positions that the model has for them: "
+            "prepare with a smaller --max-instance-tokens, or give a smaller --context-sentences or --window-tokens"
         )
     # One word for each, the rest in proportion: rounded down, the sum stays within the limit.
     real = limits.gt(0)

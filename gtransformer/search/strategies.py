@@ -99,44 +99,26 @@ class Strategy:
     target_context: int | None = None
 
     def __post_init__(self) -> None:
-        definition = STRATEGY_KINDS.get(self.kind)
-        if definition is None:
-            raise UserError(f"--strategy {self.kind} is unknown; choose one of {', '.join(STRATEGIES)}")
-        tokens, contexts = self.tokens, {"context": self.context, "target-context": self.target_context}
-        strategy = f"--strategy {self.kind}"
-        if tokens is not None and not definition.by_window:
-            raise UserError(f"--window-tokens {tokens} has no effect with {strategy}; leave it out")
-        if tokens is not None and tokens < 1:
-            raise UserError(f"--window-tokens {tokens}: give at least 1")
-        if tokens is None and definition.fills:
+        definition, strategy = self.definition, f"--strategy {self.kind}"
+        if self.tokens is not None and not definition.by_window:
+            raise UserError(f"--window-tokens {self.tokens} has no effect with {strategy}; leave it out")
+        if self.tokens is None and definition.fills:
             raise UserError(f"{strategy} needs --window-tokens W, the most source tokens of a window; give it")
         if self.context is not None and not definition.context:
             raise UserError(f"--context-sentences {self.context} has no effect with {strategy}; leave it out")
-        if self.context is not None and tokens is not None:
-            raise UserError(f"{strategy} takes --context-sentences or --window-tokens, not both; give one")
-        for name, value in contexts.items():
-            if value is not None and value < 1:
-                message = "needs at least 1 sentence of context; without context leave --strategy out"
-                raise UserError(f"--{name}-sentences {value}: {strategy} {message}")
 
     @property
     def definition(self) -> StrategyKind:
         """The kind's entry in ``STRATEGY_KINDS``."""
         return STRATEGY_KINDS[self.kind]
 
-    def windows(self, lengths: Sequence[int], document: int = 0) -> list[SentenceWindow]:
-        """Cut a document into windows.
+    def windows(self, lengths: Sequence[int]) -> list[SentenceWindow]:
+        """Cut a document into windows; a sentence that is longer than a window is one of its own (``check_sentence``).
 
-        Args:
-            lengths: source tokens of its sentences, ``<s>`` and ``</s>`` included.
-            document: its number, from 0, for messages.
-
-        Raises UserError for a sentence that is longer than a window.
+        ``lengths``: source tokens of its sentences, ``<s>`` and ``</s>`` included.
         """
         if not self.definition.by_window:
             return [SentenceWindow(0, 0, 0, len(lengths))]
-        for number, length in enumerate(lengths, start=1):
-            self.check_sentence(length, document + 1, number)
         found, new = [], 0
         while new < len(lengths):
             first = self._begin(lengths, new)

@@ -278,8 +278,8 @@ class GTransformer:
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
         tokens = [[window.tokens(reference) for reference in instance] for instance in window.instances]
-        positions = [window.position(instance[0]) for instance in window.instances]
-        found = self.engine.translate(tokens, options, positions)
+        first_sentences = [window.position(instance[0])[1] for instance in window.instances]
+        found = self.engine.translate(tokens, options, first_sentences)
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
         at_limit = [False] * len(window.lines)

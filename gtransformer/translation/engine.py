@@ -11,11 +11,10 @@ from torch import Tensor
 
 from gtransformer.data.instances import BOUNDARY_TOKENS
 from gtransformer.data.translations import align_sentences, split_sentences
-from gtransformer.errors import UserError
 from gtransformer.models.common.model import prefix_of
 from gtransformer.models.saved import load
-from gtransformer.search.beam import Sampling, Scoring
-from gtransformer.search.generator import LIMITS, in_batches, make_generator
+from gtransformer.search.beam import Scoring
+from gtransformer.search.generator import LIMITS, DocumentGenerator, in_batches
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import AUTO, FULL, ON, PARALLEL
@@ -91,12 +90,12 @@ class Engine:
         self,
         instances: Sequence[Instance],
         options: SearchOptions,
-        positions: Sequence[tuple[int, int]] | None = None,
+        first_sentences: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the n best translations of every instance, best first; instances may have any order.
 
-        With another ``options.strategy`` than full, an instance is a document. ``positions``: of each instance its
-        ``TEXT_POSITION``; None: all begin their documents.
+        With another ``options.strategy`` than full, an instance is a document. ``first_sentences``: the number of
+        each instance's first sentence in its document, from 1; None: not known.
 
         Raises UserError for an instance that the model does not translate.
         """
@@ -107,19 +106,9 @@ class Engine:
         strategy, generator = options.decoding_strategy(), self._generator(options)
         boundary = self.boundary_tokens
         costs = [strategy.cost([len(sentence) + boundary for sentence in instance]) for instance in instances]
-        for number, hypos in in_batches(generator, tokens, costs, options.max_tokens, positions):
+        for number, hypos in in_batches(generator, tokens, costs, options.max_tokens, first_sentences):
             results[number] = [self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]]
-        self._check_found(instances, results)
         return results
-
-    def _check_found(self, instances: Sequence[Instance], results: Sequence[list[Hypothesis]]) -> None:
-        for instance, hypotheses in zip(instances, results, strict=True):
-            if not hypotheses or not math.isfinite(hypotheses[0].score):
-                begin = " ".join(instance[0])[:60]
-                raise UserError(
-                    f"{self.directory.path}: the model gives no translation to the text that begins with '{begin}'; "
-                    "its parameters may be damaged, export the model again"
-                )
 
     def _generator(self, options: SearchOptions):
         generator = self._generators.get(options)
@@ -128,14 +117,18 @@ class Engine:
             if rule == AUTO:  # each line needs a translation; --doc-mode full alone would not guarantee that
                 trained = self.directory.sentence_rule
                 rule = ON if strategy.kind != FULL or trained == AUTO else trained
-            sampling = None
-            if options.sampling_topk is not None:
-                sampling = Sampling(options.sampling_topk, 1 if options.seed is None else options.seed)
-            unk = self.target.unk()
-            generator = make_generator(
+            scoring = Scoring(
+                options.beam,
+                self.target.unk(),
+                options.lenpen,
+                options.unkpen,
+                sampling=options.sampling_topk,
+                seed=1 if options.seed is None else options.seed,
+            )
+            generator = DocumentGenerator(
                 [self.model],
                 self.sides,
-                Scoring(options.beam, unk, options.lenpen, options.unkpen, sampling=sampling),
+                scoring,
                 keeps_sentences=rule == ON,
                 min_len=options.min_len,
                 never=self.never,

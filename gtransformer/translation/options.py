@@ -42,7 +42,7 @@ class SearchOptions:
             assigned to lines by order; auto: the rule of training if it was on or off, else on.
         sampling_topk: draw each word from this many most probable ones, 0 from all words; None: beam search. It takes a
             ``beam`` of 1.
-        seed: of sampling; None: 1. The same text, model and seed give the same translation.
+        seed: of sampling; None: 1. The same text, model, options and seed give the same translation.
 
     Raises UserError for options that contradict each other.
     """

@@ -24,6 +24,7 @@ from gtransformer.cli.translate import main as translate
 from gtransformer.modules import varlen
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
 from gtransformer.plugin.optimizers import FUSED as NAME
+from gtransformer.search.sequential import SequentialGenerator
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.api import GTransformer
 from tests import in_process
@@ -34,7 +35,6 @@ from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.core.models.test_flat_transformer import flat_model
 from tests.core.plugin.test_fused_adam import SHAPES, assert_alike, options
 from tests.core.search import test_second_pass as second_pass
-from tests.core.search import test_sequential as sequential
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
 from tests.full_passes import use_caches
@@ -171,8 +171,8 @@ def test_steps_of_adam(name):
     assert_alike(results[1][1], results[0][1], 1e-5)
 
 
-def whole(dictionary, model, sources, **more):
-    return Translator(dictionary, [model], **SEARCH, **more)(sources)
+def whole(dictionary, model, sources, beam, **task):
+    return Translator(dictionary, [model], task, **SEARCH, beam=beam)(sources)
 
 
 def uncached(dictionary, model, sources, **more):
@@ -181,10 +181,12 @@ def uncached(dictionary, model, sources, **more):
 
 
 def by_strategy(*strategy, **more):
-    chosen = Strategy(*strategy, **more)
-    return lambda dictionary, model, sources, beam: [
-        [one] for one in sequential.translated(dictionary, [model], chosen, sources, **SEARCH, beam=beam)
-    ]
+    def find(dictionary, model, sources, beam):
+        translate = Translator(dictionary, [model], {"sentence_rule": "on"}, **SEARCH, beam=beam)
+        translate.generator = SequentialGenerator(translate.generator, Strategy(*strategy, **more))
+        return translate(sources)
+
+    return find
 
 
 WAYS = {
@@ -220,7 +222,7 @@ def test_search(dictionary, name, way):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("way", ["whole", "fairseq's loop", "uncached"])
+@pytest.mark.parametrize("way", ["whole", "uncached"])
 @pytest.mark.parametrize("name", BESIDE)
 def test_search_of_a_sentence_beside_others(dictionary, name, way):
     sources = [source for source, _ in pairs(dictionary)]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import is_parametrized
 
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.errors import UserError
@@ -16,7 +15,7 @@ from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import View
 from gtransformer.modules.kernels import Linear, decoding_copy
-from gtransformer.modules.processor import has_bfloat16, has_int8
+from gtransformer.modules.processor import has_bfloat16
 from gtransformer.modules.ragged import Memory, Ragged
 
 
@@ -30,7 +29,7 @@ class DocumentDecoder(DocumentEmbedding):
     """
 
     side = "decoder"
-    copies: dict[bool, DocumentDecoder] | None = None  # for decoding, by whether they draft; None: weights may change
+    copies: list[DocumentDecoder] | None = None  # the copy for decoding, once it is made; None: weights may change
 
     def __init__(
         self,
@@ -174,19 +173,14 @@ class DocumentDecoder(DocumentEmbedding):
 
     def begin(self, memory: Memory, beam: int) -> CachedState:
         """Return the state from which hypotheses are decoded token by token; arguments as of CachedState."""
-        return CachedState(self._copy(drafts=False), memory, beam)
+        copies = [] if self.copies is None else self.copies
+        if not copies:
+            copies.append(decoding_copy(self, self._dtype()))
+        return CachedState(copies[0], memory, beam)
 
     def batch_keys(self, memory: Memory, beam: int):
         """Return the pattern of a decoder's attention to other documents of the batch at a step; None without such."""
         return None
-
-    def _copy(self, drafts: bool) -> DocumentDecoder:
-        """Return the copy for decoding, with packed weights, or with int8 for ``drafts``; kept if weights are held."""
-        copies = {} if self.copies is None else self.copies
-        if drafts not in copies:
-            copies[drafts] = decoding_copy(self, self._dtype(), int8=drafts)
-            copies[drafts].copies = None
-        return copies[drafts]
 
     def _dtype(self) -> torch.dtype | None:
         """Return the type of products in decoding with ``--autocast``, if the device has instructions for it."""
@@ -198,22 +192,7 @@ class DocumentDecoder(DocumentEmbedding):
 
     def hold_weights(self) -> None:
         """Prepare weights for decoding once; from now on they must not change."""
-        self.copies = {}
-
-    def for_drafts(self) -> DocumentDecoder:
-        """Return the decoder for drafts: in float32 on a CPU, if weights are held, a copy that multiplies in int8; else
-        itself.
-        """
-        return self if self.copies is None or not self._can_be_rounded() else self._copy(drafts=True)
-
-    def _can_be_rounded(self) -> bool:
-        weights = self.embed_tokens.weight
-        return (
-            has_int8()
-            and (weights.device.type, weights.dtype, str(self.cfg.autocast)) == ("cpu", torch.float32, "none")
-            and self.output_is_product
-            and not any(isinstance(one, Linear) and is_parametrized(one) for one in self.modules())
-        )
+        self.copies = []
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """Compute logits, (..., channels) -> (..., vocabulary)."""

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.modules.attention import open_gate
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +104,7 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     everywhere, H_G is zero and H_L is that attention divided by g (our choice). All have gradients; what is behind a
     projection of zeros has them from the second update on.
     """
-    share = open_gate(torch.tensor(bias)).item()
+    share = torch.sigmoid(torch.tensor(bias)).item()
     blocks = [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]
     if blocks:
         logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)

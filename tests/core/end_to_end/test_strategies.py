@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import Namespace
 
 import pytest
 import torch
@@ -11,13 +12,14 @@ import torch
 from gtransformer.cli.score import main as score
 from gtransformer.data.translations import split_sentences
 from gtransformer.plugin.checkpoints import load_trained
-from tests.core.search.test_sequential import slow_loop
+from gtransformer.search.strategies import SEQUENTIAL, Strategy
+from tests.core.search.test_sequential import window_by_window
 from tests.saved_model import make_checkpoint
 from tests.support import ROOT
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
 TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
-SEARCH = ["--beam=3", "--max-len-a=1.2", "--max-len-b=2", "--unnormalized"]  # as slow_loop's
+SEARCH = ["--beam=3", "--max-len-a=1.2", "--max-len-b=2", "--unnormalized"]
 HERE = ["--cpu", "--num-workers=0", "--max-tokens=200"]
 WHOLE = ["--instances=greedy", "--instance-tokens=100000"]
 COUNTS = [7, 6, 9]  # sentences of the test documents
@@ -45,14 +47,15 @@ def generate(checkpoint, tmp_path, monkeypatch):
 
 
 @torch.no_grad()
-def test_sequential_is_the_slow_loop(generate, checkpoint, tmp_path):
+def test_sequential_is_the_search_written_out(generate, checkpoint, tmp_path):
     """Behind one previous sentence, with the options that a model with as much context was trained with; scored."""
     found = generate("--instances=sliding", "--context-sentences=1", "--strategy=sequential")
     assert [len(one) for one in found] == COUNTS
     model, task = load_trained(checkpoint, data=str(PREPARED / "bin"), instances="greedy", instance_tokens=100_000)
     task.load_dataset("test")
-    ways = [(max(0, i - 1), max(0, i - 1), i, i + 1) for i in range(COUNTS[1])]
-    tokens = slow_loop(task.tgt_dict, model, task.dataset("test")[1]["source"].tolist(), ways)
+    generator = task.build_generator([model], Namespace(beam=3, max_len_a=1.2, max_len_b=2, unnormalized=True))
+    source, strategy = task.dataset("test")[1]["source"].tolist(), Strategy(SEQUENTIAL, context=1)
+    _, tokens, _ = window_by_window(generator, source, strategy)
     assert found[1] == split_sentences(tokens, task.tgt_dict, {task.tgt_dict.index(f"[{lang}]") for lang in task.langs})
     assert score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
     counts = json.loads((tmp_path / "test.scores.json").read_text())["counts"]

@@ -74,11 +74,9 @@ def test_forced_tokens(dictionary, name, within, caches):
     rows = torch.arange(4).repeat_interleave(BEAM)
     state = model.decoder.begin(memory.reorder(rows), BEAM)
     read = [torch.tensor(one, dtype=torch.int64) for one in targets]
-    if within and caches:
-        state.force(read, np.array([77, 0, 0, 5]))
-        state.begin_later(lengths - state.prefixes.lengths)
-    else:
-        state.force(read, lengths)
+    state.force(read)
+    if within:
+        state.begin_at(np.arange(4), lengths)
     read = [begun[row // BEAM] + own[row][:swap] for row in range(len(rows))]
     order = [1, 0, 3, 2, 5, 5, 6, 6]
     read += [read[old] + own[row][swap:] for row, old in enumerate(order)]

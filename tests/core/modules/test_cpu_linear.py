@@ -1,13 +1,11 @@
 """Linear layers of the CPU against float64: by oneDNN, packed for decoding, in int8."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 
 from gtransformer.modules import kernels
-from gtransformer.modules.kernels import SEARCHED, Linear, PackedLinear, decoding_copy, largest, log_probabilities
+from gtransformer.modules.kernels import Linear, PackedLinear, log_probabilities
 from gtransformer.modules.processor import has_int8, has_vnni, onednn_is_faster
 from tests.support import relative_error
 
@@ -110,31 +108,6 @@ def test_int8_by_integers(bias, vnni, monkeypatch):
     assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-6)
     for row in range(len(x)):
         assert torch.equal(layer(x[row : row + 1]), found[row : row + 1])
-
-
-@needs_int8
-def test_a_rounded_copy_shares_its_parameters():
-    """All but the weights that it has in int8; the original stays as it is."""
-    layers = nn.Sequential(Linear(8, 8), nn.LayerNorm(8), Linear(8, 4))
-    layers[2].weight = nn.Parameter(layers[0].weight[:4].detach())
-    x, exact = torch.randn(3, 8), copy.deepcopy(layers)
-    copied = decoding_copy(layers, int8=True)
-    assert torch.equal(layers(x), exact(x))
-    assert 0 < (copied(x) - exact(x)).abs().max() < 0.1
-    assert copied[1].weight is layers[1].weight and copied[2].bias is layers[2].bias
-
-
-@pytest.mark.parametrize("columns", [7, 2 * 3 * SEARCHED + 1, 40 * SEARCHED, 40 * SEARCHED + 63])
-def test_the_largest_by_blocks(columns):
-    """Against a sort of everything; rows of which almost all are excluded, too."""
-    torch.manual_seed(columns)
-    x = torch.randn(6, columns)
-    x[1, 3:] = x[2, :-2] = -torch.inf
-    x[3] = torch.arange(columns)
-    values, index = largest(x, 3)
-    assert torch.equal(values, x.sort(dim=1, descending=True)[0][:, :3])
-    assert torch.equal(x.gather(1, index), values)
-    assert all(len(set(row)) == 3 for row in index.tolist())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -1,120 +1,193 @@
-"""The packed engine against the dense one, which is Eq. 6-7 written out."""
+"""The packed engine against the dense one, which is Eq. 5-7 written out; what it costs."""
 
 from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from gtransformer.modules import alignment
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.reach import Reach, by_document, by_sentence
-from tests.core.modules.comparison import compare, run, states
-from tests.support import ENGINES, ragged
+from gtransformer.modules.reach import Reach, by_document, by_sentence, by_window
+from tests.core.modules.comparison import compare, compare_in, run, states
+from tests.support import ENGINES, ragged, relative_error
 
 pytestmark = pytest.mark.slow
 
-FAST = ["packed"]
-SEEDS = [1, 2, 4, 11]  # documents of 1 to 733 tokens; each shape of heads once
-KINDS = {
-    "group": {"local": True, "causal": False},
-    "group, causal": {"local": True, "causal": True},
-    "global": {"local": False, "causal": False},
-    "global, causal": {"local": False, "causal": True},
-}
+HALVES = [torch.bfloat16, torch.float16]
+HEADS = [(2, 8), (3, 7), (1, 5), (4, 1)]
+CENTRES = "one_to_one", "linear", "sentence_aligned", "anywhere"
+KINDS = "group", "global", *((centres, width) for centres in CENTRES for width in (0, 20, 300))
 
 
-def tags_of(lengths: list[int]) -> list[int]:
-    return [tag for tag, length in enumerate(lengths, 1) for _ in range(length)]
+def documents(draw: random.Random, number: int, recurring: bool = False) -> Ragged:
+    """Documents of 1 to 700 tokens in sentences of 1 to 80, the second of one sentence, padded on either side.
+
+    ``recurring``: tags come back, so that a sentence's tokens need not stand side by side.
+    """
+    longest, most = draw.choice([5, 20, 80]), draw.randint(1, 12)
+    rows = []
+    for document in range(number):
+        lengths = [draw.choice([1, draw.randint(1, longest)]) for _ in range(1 if document == 1 else most)]
+        rows.append([tag for tag, length in enumerate(lengths, 1) for _ in range(length)])
+    if recurring:
+        rows = [[1 + tag % 5 for tag in row] for row in rows]
+    return ragged(rows, left=draw.random() < 0.5)
 
 
-def random_tags(seed: int, documents: int = 3, side: int = 0) -> list[list[int]]:
-    """Documents of 1 to 40 sentences of 1 to 80 tokens (``<s>`` included), one of them very short."""
-    draw = random.Random(seed * 2 + side)
-    shapes = random.Random(seed)
-    batch = []
-    for number in range(documents):
-        sentences = 1 if number == 1 else shapes.randint(1, 40)
-        longest = shapes.choice([1, 5, 20, 80])
-        batch.append(tags_of([draw.choice([1, draw.randint(1, longest)]) for _ in range(sentences)]))
-    return batch
+def on_gpu(layout: Ragged) -> Ragged:
+    return Ragged(layout.pad(torch.ones(layout.total, dtype=bool)).cuda(), layout.tags.cuda())
 
 
-def reach_of(queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Reach:
-    return (by_sentence if local else by_document)(queries, keys, causal)
+def reach_of(kind, queries: Ragged, keys: Ragged, causal: bool, seed: int = 1) -> Reach:
+    if kind in ("group", "global"):
+        return (by_sentence if kind == "group" else by_document)(queries, keys, causal)
+    if kind[0] == "anywhere":  # from query to query
+        centres = np.random.default_rng(seed).integers(0, keys.doc_lengths[queries.doc])
+    else:
+        centres = getattr(alignment, kind[0])(queries, keys)
+    return by_window(queries, keys, centres, kind[1], causal)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_self_attention_on_random_documents(kind, seed):
-    layout = ragged(random_tags(seed), left=seed % 2 == 0)
-    heads, dim = [(2, 8), (3, 7), (1, 5), (4, 1)][seed % 4]
-    qkv = [states(layout, heads, dim, 3 * seed + i) for i in range(3)]
-    compare(reach_of(layout, layout, **KINDS[kind]), qkv, FAST, [torch.bfloat16])
+def inputs(reach: Reach, heads: int, dim: int, seed: int, clip: int | None) -> list[Tensor]:
+    sides = (reach.queries, reach.keys, reach.keys)
+    drawn = [states(side, heads, dim, 5 * seed + number) for number, side in enumerate(sides)]
+    if clip is not None:
+        generator = torch.Generator().manual_seed(seed)
+        drawn.append(torch.randn(2 * clip + 1, dim, dtype=torch.float64, generator=generator))
+    return drawn
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("local", [True, False])
-def test_cross_attention_on_random_documents(local, seed):
-    source, target = ragged(random_tags(seed, side=1), left=True), ragged(random_tags(seed))
-    heads, dim = [(2, 8), (3, 7), (1, 5), (4, 1)][seed % 4]
-    q = states(target, heads, dim, seed)
-    k, v = states(source, heads, dim, seed + 50), states(source, heads, dim, seed + 90)
-    compare(reach_of(target, source, local, False), [q, k, v], FAST, [torch.bfloat16])
+@pytest.mark.parametrize("clip", [None, 0, 20])
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_random_documents(kind, causal, own, clip):
+    """Self-attention and cross-attention, where no interval or an empty one may be left."""
+    draw = random.Random(f"{kind} {causal} {own} {clip}")
+    for seed in range(2):
+        queries = documents(draw, 3, recurring=clip is not None)
+        keys = queries if own else documents(draw, 3, recurring=clip is not None)
+        reach = reach_of(kind, queries, keys, causal, seed)
+        plain = clip is None and (kind == "global" or (kind == "group" and (own or not causal)))
+        halves = [torch.bfloat16] if plain else HALVES
+        compare(reach, inputs(reach, *draw.choice(HEADS), seed, clip), ["packed"], halves, cancelled=not plain)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_target_sentence_without_source_sentence_gives_exactly_zero(engine):
-    source, target = ragged([tags_of([3, 2]), tags_of([2])]), ragged([tags_of([2, 4, 3]), tags_of([1, 1])])
-    q, k, v = states(target, 2, 3, 0), states(source, 2, 3, 1), states(source, 2, 3, 2)
-    output, gradients = run(engine, by_sentence(target, source), [q, k, v])
-    surplus = torch.from_numpy((target.tag == 3) | ((target.tag == 2) & (target.doc == 1)))
-    assert surplus.sum() == 4
-    assert output[surplus].eq(0).all()
-    assert output[~surplus].ne(0).all()
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", ["group", "global", ("one_to_one", 2)], ids=str)
+def test_by_hand(engine, kind, causal):
+    """q . (k_j + r_clip(j - i)) / sqrt(dim), pair by pair with loops."""
+    tags, clip = [1, 2, 2, 3, 1, 3], 2
+    layout = ragged([tags, tags[:4]])
+    reach = reach_of(kind, layout, layout, causal)
+    q, k, v, table = inputs(reach, 1, 3, 1, clip)
+    found = ENGINES[engine](reach).attend(q, k, v, 0.0, table)
+    for i in range(10):
+        begin, end = (0, 6) if i < 6 else (6, 10)
+        seen = [j for j in range(begin, i + 1 if causal else end)]
+        if kind == "group":
+            seen = [j for j in seen if layout.tag[j] == layout.tag[i]]
+        elif kind != "global":
+            seen = [j for j in seen if abs(j - i) <= 2]
+        scores = [q[i, 0] @ (k[j, 0] + table[max(-clip, min(clip, j - i)) + clip]) / 3**0.5 for j in seen]
+        weights = torch.softmax(torch.stack(scores), dim=0)
+        assert torch.allclose(found[i], sum(w * v[j, 0] for w, j in zip(weights, seen, strict=True)), atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("clip", [None, 2])
+def test_an_empty_interval_gives_zeros(engine, clip):
+    """Some queries see nothing, in the middle and at the ends: results and gradients are zero, never NaN."""
+    layout = ragged([[1] * 50, [1] * 7])
+    reach = by_window(layout, layout, layout.position, 4)
+    nothing = np.isin(np.arange(57), [0, 20, 21, 40, 50, 56])
+    last = np.where(nothing, reach.first, reach.last)
+    reach = Reach(layout, layout, reach.order, reach.first, last)
+    output, gradients = run(engine, reach, inputs(reach, 2, 4, 1, clip))
+    blind = torch.from_numpy(nothing)
+    assert output[blind].eq(0).all() and output[~blind].ne(0).all()
+    assert gradients[0][blind].eq(0).all() and gradients[0][~blind].ne(0).any()
     assert all(gradient.isfinite().all() for gradient in gradients)
-    assert gradients[0][surplus].eq(0).all()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_hand_made_pattern(engine, kind):
-    """Tags 1 2 2 3 1 3: who sees whom, read off the gradient of each output with respect to the values."""
-    tags = [1, 2, 2, 3, 1, 3]
-    layout = ragged([tags])
-    local, causal = KINDS[kind]["local"], KINDS[kind]["causal"]
-    q, k = states(layout, 1, 2, 0), states(layout, 1, 2, 1)
-    v = torch.eye(6, dtype=torch.float64).unsqueeze(1)  # the output of a query is then its attention weights
-    weights = ENGINES[engine](reach_of(layout, layout, local, causal)).attend(
-        torch.cat([q] * 3, dim=2), torch.cat([k] * 3, dim=2), v, 0.0
-    )
-    for i in range(6):
-        for j in range(6):
-            sees = (not causal or j <= i) and (not local or tags[i] == tags[j])
-            assert (weights[i, j] > 0) == sees, (i, j)
-    assert torch.allclose(weights.sum(dim=1), torch.ones(6, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_empty_side(engine):
+@pytest.mark.parametrize("kind", ["group", "global"])
+def test_an_empty_side(engine, kind):
     empty = Ragged(torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.int64))
-    full = ragged([tags_of([2, 1]), [1, 1, 1]])
-    for local in (True, False):
-        nothing = torch.zeros(0, 2, 3)
-        some = torch.randn(full.total, 2, 3)
-        output = ENGINES[engine](reach_of(full, empty, local, False)).attend(some, nothing, nothing, 0.0)
-        assert output.shape == (full.total, 6) and output.eq(0).all()
-        assert ENGINES[engine](reach_of(empty, full, local, False)).attend(nothing, some, some, 0.0).shape == (0, 6)
+    full = ragged([[1, 1, 2], [1, 1, 1]])
+    nothing, some = torch.zeros(0, 2, 3), torch.randn(full.total, 2, 3)
+    output = ENGINES[engine](reach_of(kind, full, empty, False)).attend(some, nothing, nothing, 0.0)
+    assert output.shape == (full.total, 6) and output.eq(0).all()
+    assert ENGINES[engine](reach_of(kind, empty, full, False)).attend(nothing, some, some, 0.0).shape == (0, 6)
 
 
-def test_packed_makes_nothing_as_large_as_the_document_squared():
-    """100 sentences of 10 tokens: keys gathered for group attention are a few times the tokens, not their square."""
-    layout = ragged([tags_of([10] * 100)])
-    pattern = PackedPattern(by_sentence(layout, layout, causal=True))
-    pairs = sum(bucket.queries.size * bucket.keys.shape[1] for bucket in pattern.buckets)
-    assert pairs == 100 * 10 * 10
-    mixed = ragged([tags_of([random.Random(i).randint(1, 80) for i in range(200)])])
-    pattern = PackedPattern(by_sentence(mixed, mixed, causal=True))
-    gathered = sum(bucket.keys.size for bucket in pattern.buckets)
-    assert mixed.total <= gathered < 2 * mixed.total
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("clip", [None, 2])
+def test_dropout_drops_whole_weights(engine, clip):
+    """Each weight is either gone or twice as large, half of them each; the gradient of v is of the same weights."""
+    layout = ragged([[1] * 60, [1] * 20])
+    reach = by_window(layout, layout, layout.position, 6)
+    q, k, _, *table = inputs(reach, 1, 80, 1, clip)
+    v = torch.eye(80, dtype=torch.float64).unsqueeze(1).requires_grad_()  # outputs are then the weights
+    pattern = ENGINES[engine](reach)
+    whole = pattern.attend(q, k, v, 0.0, *table)
+    torch.manual_seed(1)
+    dropped = pattern.attend(q, k, v, 0.5, *table)
+    kept = dropped > 0
+    assert torch.allclose(dropped[kept], 2 * whole[kept]) and dropped[~kept].eq(0).all()
+    assert 0.4 < kept.sum() / (whole > 0).sum() < 0.6
+    upstream = torch.randn_like(dropped)
+    (gradient,) = torch.autograd.grad(dropped, v, upstream)
+    assert torch.allclose(gradient.squeeze(1), dropped.detach().T @ upstream)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the number of elements of the largest tensor that any operation makes."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for one in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(one, Tensor):
+                self.elements = max(self.elements, one.numel())
+        return result
+
+
+@pytest.mark.parametrize("clip", [None, 20])
+@pytest.mark.parametrize("kind", ["group", ("one_to_one", 20)], ids=str)
+def test_nothing_is_as_large_as_the_document_squared(kind, clip):
+    """4,096 tokens, in sentences of 16: what blocks against their keys have, forward and backward."""
+    layout = ragged([[1 + i // 16 for i in range(4096)]])
+    reach = reach_of(kind, layout, layout, causal=True)
+    q, k, v, *table = (x.float().requires_grad_() for x in inputs(reach, 1, 2, 1, clip))
+    with Largest() as largest:
+        PackedPattern(reach).attend(q, k, v, 0.1, *table).sum().backward()
+    assert largest.elements <= 4096 * (64 + 41 + 41)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("clip", [None, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("kind", [(name, 20) for name in CENTRES], ids=str)
+def test_on_cuda(monkeypatch, kind, dtype, clip):
+    for name in ("bf16", "fp16"):  # else cuBLAS adds up parts of a product in half precision, dense or not
+        monkeypatch.setattr(torch.backends.cuda.matmul, f"allow_{name}_reduced_precision_reduction", False)
+    draw = random.Random(1)
+    queries, keys = (on_gpu(documents(draw, 4)) for _ in range(2))
+    reach = reach_of(kind, queries, keys, causal=False)
+    drawn = [x.to("cuda", dtype) for x in inputs(reach, 2, 16, 1, clip)]
+    if dtype != torch.float32:
+        return compare_in(dtype, reach, drawn, ["packed"], cancelled=True)
+    expected, gradients = run("dense", reach, [x.double() for x in drawn])
+    found, found_gradients = run("packed", reach, drawn)
+    for one, exact in zip([found, *found_gradients], [expected, *gradients], strict=True):
+        assert relative_error(one, exact) < 1e-5

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from gtransformer.data.translations import split_sentences
-from tests.core.search.fairseqs_loop import fairseqs_loop
 from tests.support import pad_batch, random_document, tiny_dictionary, tiny_task
 
 
@@ -28,11 +27,6 @@ class Translator:
         source = pad_batch(documents, pad, left=True).to(device)
         net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1)}
         return {"id": torch.arange(len(documents)), "net_input": net_input}
-
-    def fairseqs(self, documents, prefixes=None):
-        """What fairseq's loop finds under the same rule, after prefixes."""
-        prefix_tokens = None if prefixes is None else pad_batch(prefixes, self.dictionary.pad(), left=False)
-        return fairseqs_loop(self.generator, self.sample(documents), prefix_tokens)
 
     def sentences(self, hypothesis):
         """The words of each sentence; asserts that the document is well formed."""

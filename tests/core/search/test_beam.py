@@ -1,4 +1,4 @@
-"""Our beam search against fairseq's loop, with documents that enter, leave and wait; with and without the rule."""
+"""Beam search against the one written out, with documents that enter, leave and wait; with and without the rule."""
 
 import random
 
@@ -6,15 +6,23 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.search import beam as beam_module
+from gtransformer.search.beam import BeamSearch
 from tests.core.search.conftest import Translator
-from tests.support import random_lengths, tiny_model
+from tests.core.search.written_out import assert_same, beam_search, limits_of
+from tests.support import random_document, random_lengths, tiny_model
 
 pytestmark = pytest.mark.slow
 
-MODELS = {"combined": {}, "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}}
+MODELS = {
+    "combined": {},
+    "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0},
+    "full": {"doc_mode": "full"},
+    "global context": {"context_attention": "global"},
+    "no language locality": {"no_language_locality": True},
+    "no translation locality": {"no_translation_locality": True},
+}
 OPTIONS = {
-    "greedy": {"beam": 1},
+    "greedy": {"beam": 1, "min_len": 3},
     "beam": {"beam": 4, "max_len_a": 1.5, "max_len_b": 1},
     "wide": {"beam": 9, "max_len_a": 0.5, "max_len_b": 1},
     "short": {"beam": 3, "max_len_a": 0, "max_len_b": 0},
@@ -24,87 +32,60 @@ OPTIONS = {
 }
 
 
-def assert_same(found, expected):
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
-        assert [h["tokens"].tolist() for h in a] == [h["tokens"].tolist() for h in b]
-        for x, y in zip(a, b, strict=True):
-            assert x["score"].item() == pytest.approx(y["score"].item(), abs=1e-5)
-            pairs = x["positional_scores"].double(), y["positional_scores"].double()
-            assert torch.allclose(*pairs, atol=1e-4)  # fairseq keeps sums in float32
-
-
-@torch.no_grad()
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", [*MODELS, "full"])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_finds_what_fairseqs_loop_finds(dictionary, documents, mode, name):
-    seed = [*OPTIONS].index(name) + len(OPTIONS) * [*MODELS, "full"].index(mode)  # every pair has its own documents
-    draw = random.Random(seed)
-    model = tiny_model(dictionary, seed, **MODELS.get(mode, {"doc_mode": mode})).double()
-    batch = documents(draw, [random_lengths(draw, draw.randint(1, 6), 6) for _ in range(5)])
-    options = {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]}
-    if mode == "full":
-        options["min_len"] = 1
-    both_ways(dictionary, [model], batch, options, mode)
-
-
-@torch.no_grad()
-def test_group_attention_without_the_rule(dictionary, documents):
-    """Translations may have more sentences than their source, and fewer."""
-    draw, model = random.Random(17), tiny_model(dictionary, 5).double()
-    batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
-    both_ways(dictionary, [model], batch, {"beam": 4, "sentence_rule": "off", "max_len_b": 20})
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    "switch", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}]
-)
-def test_models_of_the_ablations(dictionary, documents, switch):
-    """Some of their layers have no group attention: documents that enter and leave are followed all the same."""
-    draw = random.Random(15)
-    model = tiny_model(dictionary, 2, **switch).double()
-    batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
-    both_ways(dictionary, [model], batch, {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
-
-
-def both_ways(dictionary, models, batch, options, mode="partial"):
-    """Our search against fairseq's loop."""
-    translate = Translator(dictionary, models, {"doc_mode": mode}, **options)
+def both_ways(dictionary, models, batch, options, **task):
+    """The search, all documents together, against the one written out, one after the other."""
+    translate = Translator(dictionary, models, task, **{"max_len_a": 1.2, "max_len_b": 2, **options})
     found = translate(batch)
-    assert_same(found, translate.fairseqs(batch))
-    return found
+    for document, hypotheses in zip(batch, found, strict=True):
+        limits = limits_of(translate.generator, document)
+        assert_same(hypotheses, beam_search(translate.generator, document, limits))
+    return translate, found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rule", ["on", "off"])
+@pytest.mark.parametrize(("mode", "name"), [*((mode, "beam") for mode in MODELS), *(("combined", o) for o in OPTIONS)])
+def test_finds_what_the_search_written_out_finds(dictionary, documents, mode, name, rule):
+    draw = random.Random(f"{mode} {name}")  # every pair has its own documents
+    model = tiny_model(dictionary, draw.randrange(100), **MODELS[mode]).double()
+    batch = documents(draw, [random_lengths(draw, draw.randint(1, 5), 5) for _ in range(4)])
+    translate, found = both_ways(dictionary, [model], batch, OPTIONS[name], sentence_rule=rule)
+    if rule == "on":
+        for document, (best, *_) in zip(batch, found, strict=True):
+            assert len(translate.sentences(best)) == document.count(dictionary.bos())
 
 
 @torch.no_grad()
 def test_an_ensemble(dictionary, documents):
-    draw = random.Random(12)
-    models = [tiny_model(dictionary, seed, **options).double() for seed, options in enumerate(MODELS.values())]
-    batch = documents(draw, [[3, 2], [1], [4, 4, 1]])
-    both_ways(dictionary, models, batch, {"beam": 4, "max_len_a": 1.2, "max_len_b": 2, "unkpen": 0.5})
+    models = [tiny_model(dictionary, seed, **options).double() for seed, options in enumerate(MODELS.values())][:2]
+    both_ways(dictionary, models, documents(random.Random(12), [[3, 2], [1], [4, 4, 1]]), {"beam": 4, "unkpen": 0.5})
 
 
 @torch.no_grad()
-@pytest.mark.slow
+def test_fewer_hypotheses_than_beams(two_words):
+    """w0, w1 and <unk>, or an empty sentence alone."""
+    draw = random.Random(4)
+    batch = [random_document(draw, two_words, lengths) for lengths in ([1], [3, 3, 2], [0])]
+    _, found = both_ways(
+        two_words, [tiny_model(two_words).double()], batch, {"beam": 8, "max_len_a": 1, "max_len_b": 0}
+    )
+    assert [len(nbest) for nbest in found] == [3, 8, 1]
+
+
+@torch.no_grad()
 def test_long_documents(dictionary, documents):
     """Sentences longer than the first capacity of the caches, and hundreds of tokens behind the trunk."""
     draw = random.Random(13)
-    model = tiny_model(dictionary, 1).double()
-    shapes = [[90], random_lengths(draw, 20, 9), [3], [2, 70, 2], random_lengths(draw, 8, 20), [1], [100, 1]]
-    batch = documents(draw, shapes)
-    found = both_ways(dictionary, [model], batch, {"beam": 3, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20})
-    assert len(found[1][0]["tokens"]) == sum(shapes[1]) + 2 * 20
+    batch = documents(draw, [[90], random_lengths(draw, 20, 9), [3], [2, 70, 2], [1], [100, 1]])
+    options = {"beam": 2, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
+    both_ways(dictionary, [tiny_model(dictionary, 1).double()], batch, options)
 
 
 def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):
-    sizes = []
-    step = beam_module.BeamSearch._step
-    monkeypatch.setattr(beam_module.BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self)))
-    draw = random.Random(14)
-    batch = documents(draw, [[n] for n in (9, 1, 1, 1, 2)])
-    options = {"beam": 2, "max_len_a": 1, "max_len_b": 10}
-    Translator(dictionary, [tiny_model(dictionary)], **options)(batch)
+    sizes, step = [], BeamSearch._step
+    monkeypatch.setattr(BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self)))
+    batch = documents(random.Random(14), [[n] for n in (9, 1, 1, 1, 2)])
+    Translator(dictionary, [tiny_model(dictionary)], beam=2, max_len_a=1, max_len_b=10)(batch)
     assert sizes[0] == 5 and sizes[-1] == 1
 
 
@@ -112,6 +93,21 @@ def test_finished_documents_leave_the_batch(dictionary, documents, monkeypatch):
 def test_weights_that_are_not_numbers(dictionary, documents):
     model = tiny_model(dictionary)
     model.decoder.layers[0].fc1.weight.fill_(float("nan"))
-    translate = Translator(dictionary, [model], beam=2, max_len_b=3)
     with pytest.raises(UserError, match="not numbers"):
-        translate(documents(random.Random(1), [[2, 1]]))
+        Translator(dictionary, [model], beam=2, max_len_b=3)(documents(random.Random(1), [[2, 1]]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampling": True, "sampling_topp": 0.8},
+        {"no_repeat_ngram_size": 2},
+        {"prefix_size": 1},
+        {"print_alignment": "hard"},
+        {"sampling_topk": 3},
+        {"sampling": True, "beam": 2},
+    ],
+)
+def test_options_that_would_be_ignored(dictionary, options):
+    with pytest.raises(UserError, match=list(options)[-1].replace("_", "-")):
+        Translator(dictionary, [tiny_model(dictionary)], **options)

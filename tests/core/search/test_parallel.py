@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 import torch
 
 from gtransformer.errors import UserError
 from gtransformer.search import parallel
-from gtransformer.search.beam import BeamSearch, Beginnings, Scoring
+from gtransformer.search.beam import BeamSearch
 from gtransformer.search.strategies import PARALLEL
+from tests.core.search import written_out
 from tests.core.search.conftest import Translator
 from tests.core.search.systems import SYSTEMS
-from tests.core.search.test_beam import assert_same
-from tests.core.search.test_brute_force import greedy
-from tests.full_passes import use_caches
+from tests.core.search.written_out import beam_search, limits_of, sentences_of
 from tests.support import tiny_model
 
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3], [2] * 7]
@@ -29,6 +27,14 @@ ALONE = {
     "SSRU": {**GROUP, "decoder_unit": "ssru"},
     "no positions": {**GROUP, "positions": "document", "no_token_positional_embeddings": True},
 }
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for (one,), (other,) in zip(found, expected, strict=True):
+        assert one["tokens"].tolist() == other["tokens"].tolist()
+        assert torch.allclose(one["positional_scores"], other["positional_scores"], atol=1e-5)
+        assert one["score"].item() == pytest.approx(other["score"].item(), abs=1e-5)
 
 
 def at_once(dictionary, models, batch, **options):
@@ -72,33 +78,23 @@ def strong_model(dictionary, draw: random.Random):
 @torch.no_grad()
 @pytest.mark.parametrize("seed", range(20))
 def test_greedy_equals_the_order_where_sentences_depend_on_each_other(dictionary, documents, seed):
-    """200 documents with ``<unk>`` and empty sentences, limits that cut, a word that each sentence begins with."""
+    """200 documents with ``<unk>`` and empty sentences, limits that cut, a word that each sentence begins with; some
+    with penalties and by an ensemble.
+    """
     draw = random.Random(seed)
-    model = strong_model(dictionary, draw)
+    models = [strong_model(dictionary, draw)]
+    if seed % 4 == 0:
+        models.append(tiny_model(dictionary, seed, target_prefix=models[0].cfg.target_prefix).double())
     shapes = [[draw.randint(0, 5) for _ in range(draw.randint(2, 7))] for _ in range(10)]
     batch = documents(draw, shapes)
     words = set(batch[0]) - {dictionary.bos(), dictionary.eos()}
     unknown = set(draw.sample(sorted(words), min(2, len(words))))
     batch = [[dictionary.unk() if token in unknown else token for token in document] for document in batch]
     options = {"beam": 1, "max_len_a": draw.choice([0, 1.5]), "max_len_b": draw.randint(1, 4)}
-    options["min_len"] = draw.choice([1, 3])
-    expected = Translator(dictionary, [model], {"sentence_rule": "on"}, **options)(batch)
-    assert_same(at_once(dictionary, [model], batch, **options), expected)
-
-
-@torch.no_grad()
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_greedy_with_other_limits_and_scores(dictionary, documents, seed):
-    """Limits that cut, least lengths, penalties, an ensemble."""
-    options = [
-        {"beam": 1, "max_len_a": 0, "max_len_b": 2, "min_len": 2, "unkpen": 0.5},
-        {"beam": 1, "max_len_a": 2, "max_len_b": 3, "min_len": 4, "lenpen": 0.3, "temperature": 1.7},
-        {"beam": 1, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20, "unnormalized": True},
-    ][seed]
-    models = [tiny_model(dictionary, seed).double(), tiny_model(dictionary, seed + 5, positions="sentence").double()]
-    batch = documents(random.Random(seed), SHAPES)
-    expected = Translator(dictionary, models, {"sentence_rule": "on"}, **{**LIMITS, **options})(batch)
+    options |= draw.choice(
+        [{"min_len": 3}, {"unkpen": 0.5}, {"lenpen": 0.3, "temperature": 1.7}, {"unnormalized": True}]
+    )
+    expected = Translator(dictionary, models, {"sentence_rule": "on"}, **options)(batch)
     assert_same(at_once(dictionary, models, batch, **options), expected)
 
 
@@ -108,13 +104,13 @@ def test_greedy_with_other_limits_and_scores(dictionary, documents, seed):
 def test_independent_sentences(dictionary, documents, searches, name):
     """Greedy search, which needs no option here, against a plain loop over the full pass; one search is enough."""
     model, batch = tiny_model(dictionary, 3, **ALONE[name]).double(), documents(random.Random(43), SHAPES)
-    plain = Translator(dictionary, [model], beam=1, **LIMITS)(batch)
+    translate = Translator(dictionary, [model], beam=1, **LIMITS)
+    plain = translate(batch)
     assert len(searches) == 1 and searches[0][0] == sum(map(len, SHAPES))
     assert_same(at_once(dictionary, [model], batch, beam=1), plain)
-    for document, shape, (found,) in zip(batch, SHAPES, plain, strict=True):
-        tokens, total = greedy(model, dictionary, document, [int(1.2 * n + 2) for n in shape], 1)
-        assert found["tokens"].tolist() == tokens
-        assert found["score"].item() == pytest.approx(total / len(tokens), rel=1e-5)
+    for document, found in zip(batch, plain, strict=True):
+        limits = limits_of(translate.generator, document)
+        written_out.assert_same(found, beam_search(translate.generator, document, limits))
 
 
 @torch.no_grad()
@@ -125,26 +121,6 @@ def test_what_depends_on_other_sentences(dictionary, documents, searches):
         searches.clear()
         Translator(dictionary, [tiny_model(dictionary, **options)], beam=1, **LIMITS)(batch)
         assert len(searches) == 1 and searches[0][0] == len(SHAPES)
-
-
-def beams_after(context, model, dictionary, generator, document, shape, beam):
-    """Each sentence with a beam of its own after the context's sentences before it, without caches and alone."""
-    use_caches(model, False)
-    memory, (bos, eos) = model.encoder(torch.tensor([document]))["memory"][0], (dictionary.bos(), dictionary.eos())
-    limits, found = torch.tensor([[int(1.2 * n + 2) for n in shape]]), []
-    read = torch.tensor([bos, *context[:-1]])  # without the language symbol
-    ends, scores = [0, *(read.eq(eos).nonzero().flatten() + 1).tolist()], []
-    for sentence, end in enumerate(ends[:-1]):
-        one = np.array([end]), np.array([sentence])
-        search = BeamSearch(
-            generator.rule, Scoring(beam, dictionary.unk()), [model.decoder], [memory], limits,
-            torch.tensor([sentence + 1]), beginnings=Beginnings([read[:end]], np.zeros(1, dtype=np.int64), *one),
-        )  # fmt: skip
-        best = search.run()[0][0]
-        found += [bos, *best["tokens"].tolist()[:-1]]
-        scores += [0.0, *best["positional_scores"].tolist()[:-1]]
-    use_caches(model, True)
-    return [*found[1:], dictionary.index("[de]")], [*scores[1:], 0.0]
 
 
 @torch.no_grad()
@@ -158,11 +134,16 @@ def test_beams_after_a_greedy_translation(dictionary, documents, monkeypatch, na
     greedily = Translator(dictionary, [model], {"sentence_rule": "on"}, beam=1, **LIMITS)(batch)
     translate = Translator(dictionary, [model], {"strategy": PARALLEL}, beam=3, **LIMITS)
     found = translate(batch)
-    for document, shape, (context,), (one,) in zip(batch, shapes, greedily, found, strict=True):
-        given = context["tokens"].tolist(), model, dictionary, translate.generator
-        tokens, scores = beams_after(*given, document, shape, 3)
-        assert one["tokens"].tolist() == tokens
-        assert one["positional_scores"].tolist() == pytest.approx(scores, abs=1e-5)
+    for document, (context,), (one,) in zip(batch, greedily, found, strict=True):
+        limits, before = limits_of(translate.generator, document), []
+        tokens, scores = [], []
+        for number, sentence in enumerate(sentences_of(dictionary, [dictionary.bos(), *context["tokens"].tolist()])):
+            best = beam_search(translate.generator, document, limits[: number + 1], before)[0]
+            tokens += [dictionary.bos(), *best[1][:-1]]
+            scores += [0.0, *best[2][:-1]]
+            before += sentence
+        assert one["tokens"].tolist() == [*tokens[1:], dictionary.index("[de]")]
+        assert one["positional_scores"].tolist() == pytest.approx([*scores[1:], 0.0], abs=1e-5)
 
 
 @torch.no_grad()
@@ -175,7 +156,9 @@ def test_drafts_within_learned_positions(dictionary, documents):
     assert_same(at_once(dictionary, [model], batch, beam=1), expected)
 
 
-@pytest.mark.parametrize("options", [{"sampling": True, "beam": 1}, {"nbest": 2}, {"sentence_rule": "off"}])
+@pytest.mark.parametrize("options", [{"sampling": True, "beam": 1}, {"beam": 2, "nbest": 2}])
 def test_searches_that_cannot_be(dictionary, options):
     with pytest.raises(UserError, match="--strategy parallel"):
-        at_once(dictionary, [tiny_model(dictionary)], [], **{"beam": 2, **options})
+        at_once(dictionary, [tiny_model(dictionary)], [], **options)
+    with pytest.raises(UserError, match="--sentence-rule off: --strategy"):
+        Translator(dictionary, [], {"strategy": PARALLEL, "sentence_rule": "off"})

@@ -10,6 +10,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source, within_positions
+from gtransformer.search.rules import sentence_length_limits
 from tests.support import pad_batch, random_document, tiny_model, tiny_task
 
 LIMITS = torch.tensor([[10, 20, 30], [5, 5, 0], [1, 1, 1]])
@@ -30,7 +31,7 @@ def test_documents_that_do_not_fit_are_shrunk_in_proportion(positions):
 
 
 def test_too_many_sentences():
-    with pytest.raises(UserError, match="a document of 3 sentences does not fit the model's 8 positions"):
+    with pytest.raises(UserError, match="3 sentences do not fit the 8 positions"):
         within_positions(LIMITS, SENTENCES, 8)
 
 
@@ -46,3 +47,11 @@ def test_the_longest_source_fits_whatever_its_sentences_are(dictionary, source, 
         tokens = pad_batch([random_document(random.Random(1), dictionary, lengths)], dictionary.pad(), left=True)
         best = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": None}})[0][0]["tokens"]
         assert best.eq(dictionary.eos()).sum() == len(lengths) and len(best) <= target
+
+
+def test_limits_count_words_only():
+    """0 is <s>, 1 padding, 2 </s>."""
+    source = torch.tensor([[1, 1, 1, 0, 4, 2, 0, 4, 5, 4, 2], [0, 2, 0, 4, 4, 4, 4, 4, 2, 0, 2]])
+    limits, sentences = sentence_length_limits(source, 0, source.ge(3), 1.2, 10)
+    assert sentences.tolist() == [2, 3]
+    assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]

@@ -10,7 +10,6 @@ import pytest
 import torch
 from fairseq.utils import apply_to_sample
 
-from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.plugin.generation import task_generator
 from gtransformer.search.generator import as_read
@@ -18,7 +17,7 @@ from gtransformer.search.sequential import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis
 from tests.core.models.test_batch_decoding import contexts_of, steps_of
-from tests.support import pad_batch, tiny_model, tiny_task
+from tests.support import pad_batch, tiny_task
 
 pytestmark = pytest.mark.slow
 
@@ -126,9 +125,3 @@ def test_padding_changes_nothing(dictionary, name):
     model, batch = system(dictionary, name), document(dictionary)
     expected = tokens_of(translated(dictionary, [model], batch))
     assert tokens_of(translated(dictionary, [model], batch, left=False, extra=3)) == expected
-
-
-def test_models_that_cannot_be(dictionary):
-    alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
-    with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):
-        translated(dictionary, [alone], document(dictionary))

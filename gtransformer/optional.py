@@ -15,7 +15,9 @@ def import_transformers() -> ModuleType:
     try:
         import transformers
     except ImportError:
-        raise UserError("BERT needs the package transformers, an extra: pip install -e '.[bert]'") from None
+        raise UserError(
+            "models of Hugging Face need the package transformers, an extra: pip install -e '.[bert]'"
+        ) from None
     return transformers
 
 

@@ -12,9 +12,6 @@ from torch import Tensor
 
 # (batch,) int64, the number of each instance's first sentence in its document, from 1. In batches in document order.
 FIRST_SENTENCE = "first_sentence"
-# (batch,) int64, ascending from 0, the document of each instance, for scoring several documents at once: a model that
-# reads its batch reads the instances of each document as a batch.
-DOCUMENT_INDEX = "document_index"
 # (batch,) int64, the number of context tokens of each decoder input, which do not count in the loss; their sum, an int.
 # What the criterion reads instead where not all targets count: ``target``, ``ntokens`` and ROWS.
 COUNTED = "counted"

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from gtransformer.data.batch_fields import DOCUMENT_INDEX, FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.evaluation.accuracy import bucket_name, suite_report
 from gtransformer.evaluation.instances import Capacity, capacity_of
 from gtransformer.evaluation.sentence_scores import (
@@ -118,7 +118,6 @@ class BatchScorer(SentenceScorer):
                 FIRST_SENTENCE: torch.tensor(
                     [max(0, end - most) + 1 for end in ends], device=device
                 ),
-                DOCUMENT_INDEX: torch.zeros(len(rows), dtype=torch.long, device=device),
             },
         )
         log_probs = self.model.get_normalized_probs((states[-1:], extra), log_probs=True)[0]

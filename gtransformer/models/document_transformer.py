@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from gtransformer.data.dictionaries import Vocabulary
 from gtransformer.data.group_tags import compacted, group_tags, last_sentences
-from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
@@ -106,10 +105,7 @@ def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool
     return compacted(tokens, last, padding), compacted(context, words, padding), compacted(tags, words, 0)
 
 
-NAME = "document_transformer"
-
-
-@register(NAME, DocumentTransformerConfig)
+@register("document_transformer", DocumentTransformerConfig)
 class DocumentTransformerModel(DocumentModel):
     """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
 
@@ -121,18 +117,12 @@ class DocumentTransformerModel(DocumentModel):
         return Needs(last_sentence_only=True)
 
     @classmethod
-    def check(cls, cfg: DocumentTransformerConfig) -> None:
-        """Raise UserError for a context encoder without layers."""
-        if cfg.context_layers < 1:
-            raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
-
-    @classmethod
     def encoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
         return [(AttentionBlock("self_attn", WHOLE), *_context(cfg, DECODER))] * cfg.encoder_layers
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", WHOLE, causal=True)
+        own = AttentionBlock("self_attn", WHOLE)
         cross = AttentionBlock("encoder_attn", WHOLE, memory="source")
         return [(own, *_context(cfg, ENCODER), cross)] * cfg.decoder_layers
 

@@ -26,9 +26,6 @@ class FlatTransformerConfig(DocumentModelConfig):
     current_layers: int = option(2, "N: top encoder layers that see only the current sentence; the others see all")
 
 
-NAME = "flat_transformer"
-
-
 class FlatEncoder(DocumentEncoder):
     """Encoder of the last sentence of each source; the bottom layers also read the previous ones.
 
@@ -57,7 +54,7 @@ class FlatEncoder(DocumentEncoder):
             return self.output(layout, x if self.layer_norm is None else self.layer_norm(x))
 
 
-@register(NAME, FlatTransformerConfig)
+@register("flat_transformer", FlatTransformerConfig)
 class FlatTransformerModel(InstanceTransformerModel):
     """A Transformer with one encoder for context and current sentence."""
 

@@ -32,7 +32,7 @@ class InstanceTransformerModel(DocumentModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", cls.own_scopes, causal=True)
+        own = AttentionBlock("self_attn", cls.own_scopes)
         return [(own, AttentionBlock("encoder_attn", cls.cross_scopes(cfg), memory="source"))] * cfg.decoder_layers
 
 

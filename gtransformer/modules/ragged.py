@@ -34,13 +34,10 @@ class Ragged:
         real: (batch, length) bool, True at real tokens.
         tags: (batch, length) int64 group tags.
 
-    ``whole`` is False for prefixes in decoding: nothing may depend on their length. ``batches`` (batch,) int64,
-    ascending from 0, is the batch of each document, for models that read their batch; None: all documents form one
-    batch.
+    ``whole`` is False for prefixes in decoding: nothing may depend on their length.
     """
 
     whole = True
-    batches: np.ndarray | None = None
     batch_keys = None  # see decoding.view.NewestTokens
 
     def __init__(self, real: Tensor, tags: Tensor):
@@ -65,13 +62,6 @@ class Ragged:
         self.tag = tags[self.doc, self.column]
         self.doc_lengths = real.sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
-
-    @property
-    def last_instances(self) -> np.ndarray:
-        """(batches,) int64: the last document of each of ``batches``."""
-        if self.batches is None:
-            return np.array([self.batch - 1])
-        return np.flatnonzero(np.diff(self.batches, append=self.batches[-1] + 1))
 
     @cached_property
     def index(self) -> Tensor:

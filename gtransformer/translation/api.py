@@ -17,18 +17,7 @@ from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import SEQUENTIAL, SLIDING
 from gtransformer.translation.engine import Engine
 from gtransformer.translation.keep import USUAL, Keep
-from gtransformer.translation.lines import (
-    GAP,
-    InputLine,
-    Remarks,
-    Window,
-    documents_to_lines,
-    encoded,
-    in_equal_parts,
-    in_pieces,
-    read_text,
-    windows,
-)
+from gtransformer.translation.lines import GAP, InputLine, Remarks, Window, in_equal_parts, read_text, windows
 from gtransformer.translation.model_directory import ModelDirectory, TextChain, check_search
 from gtransformer.translation.options import SearchOptions
 
@@ -55,8 +44,7 @@ class TranslatedLine:
 
     Attributes:
         at_limit: search had to end the best one, or a part of it.
-        lost: a translation lacked a span that was to be kept (``keep``), so that the pieces between the spans
-            were translated, without context.
+        lost: a translation lacked a span that was to be kept (``keep``), which is at its end now.
     """
 
     line: InputLine
@@ -168,11 +156,10 @@ class GTransformer:
         documents = list(documents)
         if any(isinstance(document, str) for document in documents):
             raise TypeError("give a list of documents (lists of sentences)")
-        options = self._with_strategy(self.options.changed(**search))
-        lines = documents_to_lines(documents, self.chain.encode, self._longest_sentence(options), self.keep)
+        lines = [text for document in documents for text in (DOCUMENT, *document)]
         results: list[list[list[Translation]]] = []
         remarks = self.remarks()
-        for window in self._translated(lines, options):
+        for window in self.translate_lines(lines, self.options.changed(**search)):
             for translated in window:
                 remarks.add(translated.line, translated.at_limit, translated.lost)
                 if translated.line.breaks:
@@ -209,7 +196,8 @@ class GTransformer:
         options = self._with_strategy(options or self.options)
         longest, encode = self._longest_sentence(options), self.chain.encode
         text = read_text(lines, encode, split, longest, one_document, self.keep)
-        yield from self._translated(text, options)
+        for window in self._windows(text, options):
+            yield [self._restored(line) for line in self._translate(window, options)]
 
     def survives(self, text: str) -> bool:
         """Return whether the model knows all tokens of a text, and writes them as this text."""
@@ -217,31 +205,11 @@ class GTransformer:
         known = self.engine.source.indices.keys() >= set(source) and self.engine.target.indices.keys() >= set(target)
         return known and self.chain.decode([" ".join(target)]) == [text]
 
-    def _translated(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[list[TranslatedLine]]:
-        """Yield the translated lines window by window, with the spans that are kept."""
-        for window in self._windows(lines, options):
-            found = [self._restored(line) for line in self._translate(window, options)]
-            lost = [line for line, one in zip(window.lines, found, strict=True) if one is None]
-            again = self._in_pieces(lost, options)
-            yield [next(again) if one is None else one for one in found]
-
-    def _restored(self, line: TranslatedLine) -> TranslatedLine | None:
-        """Return a line with its spans for the placeholders, or None if a translation has lost one."""
-        texts = [self.keep.restore(one.text, line.line.spans) for one in line.translations]
-        if None in texts:
-            return None
-        pairs = zip(texts, line.translations, strict=True)
-        return replace(line, translations=[replace(one, text=text) for text, one in pairs])
-
-    def _in_pieces(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[TranslatedLine]:
-        """Translate lines again, each by itself, in pieces between the spans that are kept."""
-        alone = []
-        for line in lines:
-            alone += [InputLine(DOCUMENT, line.position, breaks=True), in_pieces(line, self.keep)]
-        for window in self._windows(encoded(alone, self.chain.encode, self._longest_sentence(options)), options):
-            for line in self._translate(window, options):
-                if not line.line.breaks:
-                    yield replace(line, lost=True)
+    def _restored(self, line: TranslatedLine) -> TranslatedLine:
+        """Return a line with its spans for the placeholders."""
+        found = [self.keep.restore(one.text, line.line.spans) for one in line.translations]
+        translations = [replace(one, text=text) for (text, _), one in zip(found, line.translations, strict=True)]
+        return replace(line, translations=translations, lost=any(lost for _, lost in found))
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         strategy, boundary = options.decoding_strategy(), self.engine.boundary_tokens
@@ -289,21 +257,18 @@ class GTransformer:
                 pieces[line].append([one[position] for one in ranked])
                 at_limit[line] |= nbest[0].at_limit[position]
         return [
-            TranslatedLine(line, join(parts, line.frame, self._between, ".。" if line.pieces else ""), ended)
+            TranslatedLine(line, join(parts, line.frame, self._between), ended)
             for line, parts, ended in zip(window.lines, pieces, at_limit, strict=True)
         ]
 
 
-def join(
-    parts: list[list[Translation]], frame: Sequence[str], between: str = " ", without: str = ""
-) -> list[Translation]:
+def join(parts: list[list[Translation]], frame: Sequence[str], between: str = " ") -> list[Translation]:
     """Return the n-best translations of a line, joined from those of its sentences; n is the smallest of all its
     sentences.
 
     Args:
         frame: what stands before, between and after them; a line without words is only that.
         between: for its ``GAP``.
-        without: signs that are left out at the end of each: of pieces full stops, which the frame has.
     """
     if not frame:
         return []
@@ -311,6 +276,6 @@ def join(
     joined = []
     for rank in range(min(map(len, parts), default=1)):
         own = [part[rank] for part in parts]
-        texts = [one.text.rstrip(without) + after for one, after in zip(own, frame[1:], strict=True)]
+        texts = [one.text + after for one, after in zip(own, frame[1:], strict=True)]
         joined.append(Translation("".join([frame[0], *texts]), sum(one.score for one in own)))
     return joined

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from gtransformer.data.dictionaries import Vocabulary, control_symbols
+from gtransformer.data.dictionaries import NEVER, Vocabulary, control_symbols
 from gtransformer.data.sides import Sides
 from gtransformer.models.common.config import OFF, SENTENCE
 from gtransformer.models.common.model import DocumentModel
@@ -41,7 +41,7 @@ def convert(
 
     Args:
         path, source_lang, target_lang, vocabulary: as of ``read_sentence_model``.
-        search: default options of search (``SearchOptions``); None, or left out: the model's, or beam 5.
+        search: default options of search (``SearchOptions``); None, or left out: beam 5, and no <unk>.
         origin: command, commit, versions and date, for the manifest.
 
     Raises UserError if ``output`` exists, for what ``read_sentence_model`` refuses, and if the model cannot search like
@@ -51,7 +51,7 @@ def convert(
     model = read_sentence_model(
         path, source_lang, target_lang, lambda file: SentencePieces(file).words(), list(map(Path, vocabulary))
     )
-    options = SearchOptions(**model.search).given(search)
+    options = SearchOptions(unkpen=NEVER).given(search)  # Marian itself never writes <unk>
     settings = text_settings(model, (source_lang, target_lang))
     check_search(settings, options)
     built = document_model(model, (source_lang, target_lang))
@@ -61,7 +61,7 @@ def convert(
         shutil.copyfile(model.source.pieces, folder / SENTENCEPIECE_FILE)
         if model.source.pieces.read_bytes() != model.target.pieces.read_bytes():
             shutil.copyfile(model.target.pieces, folder / TARGET_PIECES)
-        kept = {"converted_from": model.kind, "checkpoint": model.files[0].name, "dropout": model.structure["dropout"]}
+        kept = {"converted_from": model.kind, "checkpoint": model.file, "dropout": model.structure["dropout"]}
         return write_model(folder, built, settings, options, kept | origin)
 
 

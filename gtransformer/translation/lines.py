@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -12,9 +12,9 @@ import numpy as np
 from gtransformer.data.instances import BOUNDARY_TOKENS, Filling, parts
 from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
-from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
+from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.pieces import SPACE
-from gtransformer.translation.keep import NOTHING, Keep, has_letters
+from gtransformer.translation.keep import NOTHING, Keep
 
 # Blanks and a list mark at the beginning of a line, which are kept. Not ``3.``: it may belong to a date.
 LIST_MARK = re.compile(r" *(?:(?:[-*+•>]|#{1,6}|\d{1,3}\)) +)*")
@@ -24,9 +24,7 @@ MOST_LINES = 10_000  # of a window, also of blank lines
 CONTINUING = "##"  # a wordpiece that goes on with a word
 WIDE_ENDS = "。，；：！？、"  # a word ends at them without a blank, too
 CLAUSE_ENDS = frozenset(f",;:.!?…{WIDE_ENDS}")
-SIGNS = " !\"#$%&'()*+,-./:;<=>?@[]^_{|}~«»“”„‘’—–…¿¡，。！？；：、（）「」"  # at the ends of a piece
 GAP = "\0"  # in a frame: what the target language has between sentences
-MANY_UNKNOWN = 0.01  # of the tokens; fewer are names and emoji, no reason to doubt the whole text
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -64,7 +62,6 @@ class InputLine:
         frame: what stands before, between (``GAP``) and after their translations: blanks and a list mark; of
             a line without words all of it.
         spans: what placeholders stand for in the sentences (``keep``).
-        pieces: the sentences are pieces of one, without the signs at their ends (``in_pieces``).
         tokens: their subwords; a sentence longer than the model's positions is split into several parts.
     """
 
@@ -74,7 +71,6 @@ class InputLine:
     sentences: list[str] = field(default_factory=list)
     frame: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)
-    pieces: bool = False
     tokens: list[list[str]] = field(default_factory=list)
 
     @property
@@ -120,21 +116,6 @@ def read_text(
         yield from encoded(read, encode, longest)
 
 
-def documents_to_lines(
-    documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None, keep: Keep = NOTHING
-) -> Iterator[InputLine]:
-    """Yield the lines of documents that are lists: a ``<d>`` before each; a blank sentence does not end a document."""
-    position = TextPosition()
-    for document in documents:
-        position = position.after_break()
-        read = [InputLine(DOCUMENT, position, breaks=True)]
-        for text in document:
-            position = position.after_sentence()
-            blank = is_blank(clean_line(text))
-            read.append(InputLine(text, position, breaks=False) if blank else _text_line(text, position, keep))
-        yield from encoded(read, encode, longest)
-
-
 def _text_line(
     text: str, position: TextPosition, keep: Keep, split: Callable[[str], list[str]] | None = None
 ) -> InputLine:
@@ -147,25 +128,7 @@ def _text_line(
     rest, spans = keep.replace(clean[len(mark) :])
     sentences = (split(rest) if split else []) or [rest]
     frame = [blanks + mark, *[GAP] * (len(sentences) - 1), ""]
-    line = InputLine(text, position, False, sentences, frame, spans)
-    return in_pieces(line, keep) if spans and not keep.passes else line
-
-
-def in_pieces(line: InputLine, keep: Keep) -> InputLine:
-    """Return a line whose sentences end at the spans that are kept, which become part of its frame."""
-    pieces, frame = [], line.frame[:1]
-    for sentence in line.sentences:
-        frame[-1] += GAP if pieces else ""
-        for number, part in enumerate(keep.parts(sentence, line.spans)):
-            if number % 2 or not has_letters(part):
-                frame[-1] += part
-            else:
-                piece = part.strip(SIGNS)
-                before, _, after = part.partition(piece)
-                frame[-1] += before
-                pieces.append(piece)
-                frame.append(after)
-    return InputLine(line.text, line.position, False, pieces, frame, pieces=True)
+    return InputLine(text, position, False, sentences, frame, spans)
 
 
 def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:
@@ -214,57 +177,36 @@ def _end_of_words(tokens: list[str], first: int, last: int, most: int, pieces: b
     return (clauses or ends or [later])[-1]
 
 
-@dataclass
 class Remarks:
-    """What a user should know about a translated text: sentences cut in parts, translations that may be incomplete,
-    kept spans that the model lost, and words that it does not know.
+    """What a user should know about a translated text, each with the sentences that it holds for.
 
     ``known``: the words of the source's dictionary.
     """
 
-    known: Container[str]
-    cut: list[str] = field(default_factory=list)
-    at_limit: list[str] = field(default_factory=list)
-    lost: list[int] = field(default_factory=list)
-    tokens: int = 0
-    unknown: int = 0
-    lines_with_unknown: int = 0
-    first_unknown: str = ""
+    def __init__(self, known: Container[str]):
+        self.known = known
+        self.places: dict[str, list[str]] = {}
 
     def add(self, line: InputLine, at_limit: bool, lost: bool) -> None:
         """Count a line; ``at_limit``: its translation reached the length limit; ``lost``: it lacked a kept span."""
-        where = f"sentence {line.position.sentences} of document {line.position.documents}"
-        unknown = [token for part in line.tokens for token in part if token not in self.known]
-        self.cut += [where] if line.was_cut else []
-        self.at_limit += [where] if at_limit else []
-        self.lost += [line.position.lines] if lost else []
-        self.tokens += sum(map(len, line.tokens))
-        self.unknown += len(unknown)
-        if unknown:
-            self.lines_with_unknown += 1
-            self.first_unknown = self.first_unknown or f"{unknown[0]!r} in {where}"
+        remarks = {
+            "too long for the model or a window, and cut in parts": line.was_cut,
+            "ended by a length limit (max-len-a, max-len-b, or the model's positions), perhaps too early": at_limit,
+            "URLs, code or the like were lost, and are written at the end": lost,
+            "words or signs that are unknown to the model": any(
+                token not in self.known for part in line.tokens for token in part
+            ),
+        }
+        for remark, holds in remarks.items():
+            if holds:
+                where = f"sentence {line.position.sentences} of document {line.position.documents}"
+                self.places.setdefault(remark, []).append(where)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the remarks, a sentence each."""
-        if self.cut:
-            yield f"too long for the model or a window, and cut in parts: {_named('sentence', self.cut)}"
-        if self.at_limit:
-            limit = "a length limit (max-len-a, max-len-b, or the model's positions)"
-            yield f"ended by {limit}, perhaps too early: {_named('translation', self.at_limit)}"
-        if self.lost:
-            lines = ", ".join(map(str, self.lost))
-            yield f"URLs, code or the like were lost; translated again, in pieces between them: line {lines}"
-        if self.unknown:
-            advice = "; check the language and form of the text" if self.unknown > MANY_UNKNOWN * self.tokens else ""
-            yield (
-                f"{self.unknown} of {self.tokens} source tokens, in {self.lines_with_unknown} lines, are unknown to "
-                f"the model (first {self.first_unknown}){advice}"
-            )
-
-
-def _named(what: str, places: Sequence[str]) -> str:
-    number = f"1 {what}" if len(places) == 1 else f"{len(places):,} {what}s"
-    return f"{number} ({', '.join(places[:5])}{', ...' if len(places) > 5 else ''})"
+        """Yield the remarks, one a line."""
+        for remark, places in self.places.items():
+            more = ", ..." if len(places) > 5 else ""
+            yield f"{remark}: {len(places):,} in all ({', '.join(places[:5])}{more})"
 
 
 Reference = tuple[int, int]  # line of the window, sentence of the line

@@ -29,7 +29,7 @@ from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.saved import save
 from gtransformer.preprocess.chain import open_text
 from gtransformer.preprocess.settings import MODEL_KIND
-from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SEQUENTIAL, SLIDING
+from gtransformer.search.strategies import AUTO, FULL, PARALLEL, SLIDING
 from gtransformer.translation.options import SearchOptions
 
 MANIFEST = "manifest.json"
@@ -38,7 +38,7 @@ MANIFEST = "manifest.json"
 def check_search(settings: Mapping[str, Any], options: SearchOptions) -> None:
     """Raise UserError for options that do not suit a model with these settings."""
     strategy = f"--strategy {options.strategy}"
-    if options.strategy in (SEQUENTIAL, PARALLEL) and settings.get("max_sents") == 1:
+    if options.strategy != FULL and settings.get("max_sents") == 1:
         raise UserError(f"{strategy}: the model was trained on single sentences, without context; leave it out")
     if options.strategy in (FULL, PARALLEL) or options.window_tokens or options.context_sentences:
         return

@@ -28,7 +28,7 @@ ALLOWED = {
     "modules": BASE,
     "data": BASE | {"files", "modules"},
     "preprocess": TEXT | {"optional", "installation"},
-    "models": NETWORK | {"files"},
+    "models": NETWORK | {"files", "optional"},
     "search": NETWORK | {"models"},
     "evaluation": TEXT | {"installation", "preprocess", "optional", "models"},
     "translation": NETWORK | {"files", "preprocess", "models", "search"},

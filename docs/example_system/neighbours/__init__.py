@@ -57,6 +57,6 @@ class NeighboursModel(DocumentModel):
     def decoder_blocks(cls, cfg):
         top = cfg.decoder_neighbour_layers
         return [
-            (AttentionBlock("self_attn", scopes, causal=True), AttentionBlock("encoder_attn", scopes, memory="source"))
+            (AttentionBlock("self_attn", scopes), AttentionBlock("encoder_attn", scopes, memory="source"))
             for scopes in [SENTENCE] * (cfg.decoder_layers - top) + [WITH_PREVIOUS] * top
         ]

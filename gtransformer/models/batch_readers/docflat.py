@@ -4,32 +4,32 @@ Instances are pseudo-documents, ``--instances sliding --context-sentences K --co
 consecutive sentences of a document, ``--batch-order document``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.data.dictionaries import Vocabulary
-from gtransformer.errors import UserError
-from gtransformer.models.batch_readers.attention import (
-    CONTINUOUS,
-    GATES,
-    AttentionBetweenInstances,
-    BatchReader,
-    FlatBatchAttention,
-)
 from gtransformer.models.batch_readers.step import BatchKeys
 from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.modules.kernels import dropout
+from gtransformer.modules.attention import MultiheadAttention, Pattern
+from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Memory, Ragged, on_device
+from gtransformer.modules.reach import Reach, by_document
 
 ENCODER, DECODER, BOTH_SIDES, NONE = SIDES = ("encoder", "decoder", "both", "none")
-THRESHOLD = 0.5
+CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
 
 
@@ -55,7 +55,7 @@ class DocFlatConfig(BatchAttentionConfig):
         "(D); identity: as it is (I)",
         GATES,
     )
-    gate_threshold: float = option(THRESHOLD, "gamma: where discrete gates open")
+    gate_threshold: float = option(0.5, "gamma: where discrete gates open")
 
 
 @dataclass
@@ -67,6 +67,85 @@ class AbdConfig(BatchAttentionConfig):
         f"{WHERE} (Table 7); in the decoder, as printed, it reads the target that is to be predicted",
         SIDES,
     )
+
+
+class FlatBatchAttention(nn.Module):
+    """FBA and NCG: the current sentences of a batch, end to end in their order, attend to each other.
+
+    Args:
+        cfg: the model's configuration.
+        side: "encoder" or "decoder", whose sizes it has.
+    """
+
+    def __init__(self, cfg, side: str):
+        super().__init__()
+        self.attention = attention_of(cfg, side)
+        channels = self.attention.out_proj.out_features
+        self.gate = None if cfg.context_gate == IDENTITY else Linear(channels, channels)
+        self.threshold = cfg.gate_threshold if cfg.context_gate == DISCRETE else None
+
+    def forward(self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool) -> Tensor:
+        """Compute x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.
+
+        ``causal``: in the decoder no token sees later tokens in the order of the sentences.
+        """
+        if layout.batch_keys is not None:  # a step of decoding
+            return self.merged(x, self.attention(x, x, layout.batch_keys))
+        chosen = current_tokens(layout)
+        flat = Ragged.of_tags(layout.doc[None, chosen], layout.device)
+        index = on_device(chosen, layout.device)
+        own = x.index_select(0, index)
+        found = self.attention(own, own, engine(by_document(flat, flat, causal)))
+        return x.index_copy(0, index, self.merged(own, found).to(x.dtype))
+
+    def merged(self, own: Tensor, found: Tensor) -> Tensor:
+        """Return Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels)."""
+        if self.gate is None:
+            return own + found
+        g = torch.sigmoid(self.gate(found))
+        if self.threshold is not None:  # the gradient goes straight through the step (our choice)
+            g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
+        return (1 - g) * own + g * found
+
+
+class AttentionBetweenInstances(nn.Module):
+    """ABD: the means of a batch's instances attend to each other; each result is added to its instance's tokens.
+
+    Arguments are those of ``FlatBatchAttention``.
+    """
+
+    def __init__(self, cfg, side: str):
+        super().__init__()
+        self.attention = attention_of(cfg, side)
+
+    def forward(self, x: Tensor, layout: Ragged, engine: Callable[[Reach], Pattern], causal: bool) -> Tensor:
+        """Compute x (N, channels) -> (N, channels). It is never causal, whatever ``causal`` is: Eq. 11 has no mask.
+
+        A mean contains all of an instance's tokens, so in the decoder each token sees later ones.
+        """
+        means = mean_by_document(x, layout)
+        flat = Ragged.of_tags(np.arange(layout.batch)[None], layout.device)
+        found = self.attention(means, means, engine(by_document(flat, flat)))
+        return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
+
+
+def attention_of(cfg, side: str) -> MultiheadAttention:
+    """Return self-attention of the width of a side's layers."""
+    channels, heads = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_attention_heads")
+    return MultiheadAttention(channels, heads, cfg.attention_dropout)
+
+
+def current_tokens(layout: Ragged) -> np.ndarray:
+    """Return (n,) int64: the tokens of each instance's last sentence, in the order of the batch."""
+    last = np.zeros(layout.batch, dtype=layout.tag.dtype)
+    np.maximum.at(last, layout.doc, layout.tag)
+    return np.flatnonzero(layout.tag == last[layout.doc])
+
+
+def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
+    """Average x (N, channels) -> (batch, channels), over the real tokens of each document; zero without any."""
+    lengths = on_device(np.maximum(layout.doc_lengths, 1), layout.device)
+    return layout.pad(x).sum(dim=1) / lengths.to(x.dtype).unsqueeze(1)
 
 
 class BatchFront(nn.Module):
@@ -89,7 +168,7 @@ class BatchFront(nn.Module):
         self.layer_norm = nn.LayerNorm(channels)
 
 
-class FrontEmbedding(BatchReader):
+class FrontEmbedding(DocumentEmbedding):
     """A mixin for encoder and decoder; all instances that they receive form the batch."""
 
     def __init__(self, cfg: BatchAttentionConfig, dictionary: Vocabulary, embed_tokens: nn.Embedding, blocks):
@@ -123,24 +202,18 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
-        document_index: Tensor | None = None,
-        last_instances: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """Encode as ``DocumentEncoder.forward``; with ``last_instances`` only each batch's last instance after the
-        front.
+        """Encode as ``DocumentEncoder.forward``.
 
         ``first_sentence`` (batch,) int64: the number of each instance's first sentence in its document, on both sides;
-        None: all begin their documents. ``document_index`` as of ``batch_layout``, on both sides.
+        None: all begin their documents.
         """
         first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
         with self.autocast():
-            layout = self.batch_layout(src_tokens, document_index)
-            x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
-            if last_instances:
-                _, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
-            x = self.run_layers(x, self.view(layout))
-            return self.output(layout, x, {FIRST_SENTENCE: first})
+            layout, numbers = self.layout(src_tokens), {FIRST_SENTENCE: first}
+            x = self.embed_batch(src_tokens, layout, numbers)
+            return self.output(layout, self.run_layers(x, self.view(layout)), numbers)
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
@@ -150,27 +223,8 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
     a batch.
     """
 
-    def last_instances(self, tokens: Tensor, first_sentence: Tensor, document_index: Tensor, memory: Memory) -> Tensor:
-        """Return the top states of each batch's last instance, (batches, length, channels); layers see only these.
-
-        Args:
-            tokens: (instances, length) int64, decoder inputs; the instances of a batch are adjacent.
-            first_sentence: (instances,) int64, as of the encoder.
-            document_index: (instances,) int64, the batch of each instance, ascending from 0.
-            memory: of the last instances.
-        """
-        with self.autocast():
-            layout = self.batch_layout(tokens, document_index)
-            x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
-            _, layout, x = self.last_of_each(tokens, layout, x)
-            view = self.view(layout, memory.expanded().by_name())
-            return layout.pad(self.run_layers(x, view))
-
     def batch_keys(self, memory: Memory, beam: int) -> BatchKeys | None:
         return None if self.batch_front.across is None else BatchKeys(self, memory, beam)
-
-
-DOCFLAT, ABD = "docflat", "abd"
 
 
 class BatchAttentionModel(InstanceTransformerModel):
@@ -190,18 +244,12 @@ class BatchAttentionModel(InstanceTransformerModel):
         )
 
 
-@register(DOCFLAT, DocFlatConfig)
+@register("docflat", DocFlatConfig)
 class DocFlatModel(BatchAttentionModel):
     """Flat-batch attention with a gate."""
 
-    @classmethod
-    def check(cls, cfg: DocFlatConfig) -> None:
-        """Raise UserError for a threshold that is no value of a gate."""
-        if not 0 <= cfg.gate_threshold <= 1:
-            raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
 
-
-@register(ABD, AbdConfig)
+@register("abd", AbdConfig)
 class AbdModel(BatchAttentionModel):
     """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
 

@@ -5,13 +5,11 @@ Instances and batches are those of ``docflat``. The paper's classifier of batche
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gtransformer.data.dictionaries import Vocabulary
-from gtransformer.errors import UserError
-from gtransformer.models.batch_readers.attention import BatchReader, mean_by_batch, mean_by_document
+from gtransformer.models.batch_readers.docflat import mean_by_document
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
@@ -20,7 +18,7 @@ from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import Needs, register
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
-from gtransformer.modules.ragged import Memory, Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged
 
 ENCODER, DECODER, BOTH_SIDES = SIDES = ("encoder", "decoder", "both")
 
@@ -36,7 +34,6 @@ class MbeConfig(DocumentModelConfig):
     doc_decoder_layer_norm: bool = option(False, "the same over the decoder's vector and words")
 
 
-NAME = "mbe"
 VECTOR = "batch_vector"  # a memory's tensor of its documents' batch vectors
 
 
@@ -49,14 +46,13 @@ class BatchVector(LayerStack):
 
     def forward(self, x: Tensor, layout: Ragged) -> Tensor:
         """Compute the vector (batch, channels) from embeddings (N, channels) of a batch's sources."""
-        states = self.run_layers(x, self.view(layout))
-        batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
-        means = mean_by_batch(mean_by_document(states, layout), batches)
-        vectors = dropout(means, self.cfg.dropout) if self.training else means  # the same for all documents of a batch
-        return vectors.index_select(0, on_device(batches, layout.device))
+        means = mean_by_document(self.run_layers(x, self.view(layout)), layout)
+        vector = means.sum(dim=0, keepdim=True) / len(means)
+        vector = dropout(vector, self.cfg.dropout) if self.training else vector  # the same for all instances
+        return vector.expand(layout.batch, -1)
 
 
-class VectorEncoder(BatchReader, DocumentEncoder):
+class VectorEncoder(DocumentEncoder):
     """Encoder of instances, followed by the vector of their batch, which has no position.
 
     Arguments are those of ``DocumentEncoder``. The result has one more token a document, unless only the decoder sees
@@ -68,23 +64,12 @@ class VectorEncoder(BatchReader, DocumentEncoder):
         self.batch_vector = BatchVector(cfg)
         self.batch_vector_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.doc_encoder_layer_norm else None
 
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        document_index: Tensor | None = None,
-        last_instances: bool = False,
-        **unused,
-    ) -> dict[str, list]:
-        """Encode as ``DocumentEncoder.forward``; ``document_index`` and ``last_instances`` as of
-        ``FrontEncoder.forward``.
-        """
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+        """Encode as ``DocumentEncoder.forward``."""
         with self.autocast():
-            layout = self.batch_layout(src_tokens, document_index)
+            layout = self.layout(src_tokens)
             x = self.embed_batch(src_tokens, layout, {})
             vectors = self.batch_vector(x, layout)
-            if last_instances:
-                src_tokens, layout, x, vectors = self.last_of_each(src_tokens, layout, x, vectors)
             if self.cfg.batch_vector_in != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
                 layout, shorter = self.layout(src_tokens), layout
@@ -114,7 +99,7 @@ class VectorDecoder(DocumentDecoder):
         return vectors if self.batch_vector_norm is None else self.batch_vector_norm(vectors)
 
 
-@register(NAME, MbeConfig)
+@register("mbe", MbeConfig)
 class MbeModel(InstanceTransformerModel):
     """A Transformer with the vector of the batch as one more token on either side."""
 
@@ -124,17 +109,3 @@ class MbeModel(InstanceTransformerModel):
     def needs_of(cls, cfg: MbeConfig) -> Needs:
         """Require the whole batch on the source side."""
         return Needs(batch=True, sources=True, contexts=True)
-
-    @classmethod
-    def check(cls, cfg: MbeConfig) -> None:
-        """Raise UserError for sides of different width, which cannot share a vector, and a norm without a vector."""
-        given = cfg.batch_vector_in
-        if given == ENCODER and cfg.doc_decoder_layer_norm:
-            raise UserError(
-                "--doc-decoder-layer-norm: with --batch-vector-in encoder the decoder has no vector; leave it out"
-            )
-        if given != ENCODER and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
-            raise UserError(
-                f"--batch-vector-in {given} needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} "
-                f"and --decoder-embed-dim {cfg.decoder_embed_dim}"
-            )

@@ -43,17 +43,12 @@ class BatchKeys:
         self.translated: dict[int, Tensor] = {}
 
     def advance(self, newest: NewestTokens) -> None:
-        """Go to the newest token of every hypothesis.
-
-        Raises ValueError for a second sentence: those before the last of each instance must be forced.
-        """
+        """Go to the newest token of every hypothesis; sentences before the last of each instance must be forced."""
         self.queries, self.sentences = newest, newest.doc[:: self.beam]
         if self.own is None:
             self.own = OwnKeys(len(self.sentences), self.beam, newest.device)
             begins = zip(newest.position[:: self.beam].tolist(), newest.tag[:: self.beam].tolist(), strict=True)
             self.begins = dict(zip(self.sentences.tolist(), begins, strict=True))
-        elif len(newest.begins):
-            raise ValueError("a decoder that reads its batch is given all sentences but the last")
         self.own.add(newest.tag)
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:

@@ -18,7 +18,6 @@ class Scope:
     """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs."""
 
     name = ""
-    depends_on_length = False  # whether who sees whom depends on the lengths of whole documents
     pairs_sentences = True  # whether a query sees the memory's sentence with the same number
     aligns = False  # whether it aligns positions of two documents
 
@@ -49,16 +48,15 @@ class ByDocument(Scope):
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """One attention block of a layer, with residual and norm.
+    """One attention block of a layer, with residual and norm. In self-attention of a decoder no query sees later keys.
 
     Attributes:
         name: its parameters are ``{name}_local``, ``{name}_global``, ``{name}_gate``, ``{name}_layer_norm``.
         scopes: for each attention module (one, or two joined by the gate of Eq. 10) its scopes; the results of several
             scopes are concatenated before the module's output projection.
         memory: whose states are the keys: None for the layer's own (self-attention), or the name of a memory.
-        causal: whether no query sees later keys.
         relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
-        gated: a gate replaces the residual connection around the block (Zhang et al. 2018, Eq. 21).
+        gated: a gate replaces the residual connection around the block, of one module (Zhang et al. 2018, Eq. 21).
         numbered: modules that see whole documents only receive the numbers of sentences (``SentenceNumbers``).
         gate_bias: initial bias of the gate of Eq. 10.
         recurrent: an SSRU (``modules/ssru.py``) replaces the first attention module, within its scope.
@@ -67,7 +65,6 @@ class AttentionBlock:
     name: str
     scopes: tuple[tuple[Scope, ...], ...]
     memory: str | None = None
-    causal: bool = False
     relative: int | None = None
     gated: bool = False
     numbered: bool = False
@@ -81,15 +78,10 @@ class AttentionBlock:
 
     @cached_property
     def gate(self) -> str | None:
-        """Name of the gate that joins two modules."""
-        return f"{self.name}_gate" if len(self.scopes) == 2 else None
+        """Name of the gate: it joins two modules, or replaces the residual connection."""
+        return f"{self.name}_gate" if len(self.scopes) == 2 or self.gated else None
 
     @cached_property
     def norm(self) -> str:
         """Name of the layer norm."""
         return f"{self.name}_layer_norm"
-
-    @cached_property
-    def residual_gate(self) -> str | None:
-        """Name of the gate that replaces the residual connection."""
-        return f"{self.name}_gate" if self.gated else None

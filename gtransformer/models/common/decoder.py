@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.data.dictionaries import Vocabulary
-from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.config import END_MARK, DocumentModelConfig
 from gtransformer.models.common.decoding.state import CachedState
@@ -23,9 +22,8 @@ class DocumentDecoder(DocumentEmbedding):
     """Decoder of whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
     Decoding calls ``embed_batch``, the layers and ``output_layer`` with the newest token of every hypothesis. So a
-    token may depend on others by attention alone, and on what ``state_before`` returns.
-
-    Raises UserError for self-attention that is not causal, and for a ``forward`` or ``extract_ragged`` of its own.
+    token may depend on others by attention alone, and on what ``state_before`` returns. ``forward`` and
+    ``extract_ragged`` are for full passes: what a system computes otherwise must be in those three.
     """
 
     side = "decoder"
@@ -38,20 +36,7 @@ class DocumentDecoder(DocumentEmbedding):
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
-        for name in ("forward", "extract_ragged"):
-            if getattr(type(self), name) is not getattr(DocumentDecoder, name):
-                raise UserError(
-                    f"{type(self).__name__} overrides {name}, which decoding does not call; override embed_batch, "
-                    "state_before or output_layer"
-                )
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        for number, layer in enumerate(self.layers, 1):
-            for block in layer.blocks:
-                if block.memory is None and not block.causal:
-                    raise UserError(
-                        f"decoder layer {number}, {block.name}: self-attention sees the words that it is to predict; "
-                        "give causal=True, or memory if it reads one"
-                    )
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=cfg.output_bias)
         last = getattr(cfg, "output_words", None) or len(dictionary)
         self.predictable = getattr(cfg, "first_output_word", None) or 0, last  # entries of the dictionary
@@ -100,7 +85,6 @@ class DocumentDecoder(DocumentEmbedding):
         self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory, kind: Callable = View
     ) -> Tensor:
         """Return the top states of all real tokens, (N, channels); ``kind`` makes the view (see ``view``)."""
-        layout.batches = memory.layout.batches  # the encoder has read from the device which documents form a batch
         x, before = self.embed_batch(prev_output_tokens, layout, memory.per_document), self.state_before(memory)
         if before is None:
             return self.run_layers(x, self.view(layout, memory.by_name(), kind))
@@ -136,12 +120,6 @@ class DocumentDecoder(DocumentEmbedding):
         sources = all(type(scope) in (BySentence, ByDocument) for name in names for scope in self.scopes(name))
         plain = type(self).embed_batch is DocumentEmbedding.embed_batch
         return own and placed and sources and plain
-
-    @property
-    def depends_on_length(self) -> bool:
-        """Whether a prefix of a target has other states than the same tokens within the target."""
-        memories = {block.memory for layer in self.layers for block in layer.blocks}
-        return any(scope.depends_on_length for memory in memories for scope in self.scopes(memory))
 
     @property
     def output_is_product(self) -> bool:

@@ -29,19 +29,21 @@ class View:
         engine: makes the pattern of a reach.
         layout: of the queries.
         memories: further states to attend to, by name.
+        causal: whether no query of self-attention sees later keys.
     """
 
-    def __init__(self, engine: Callable[[Reach], Pattern], layout: Ragged, memories: dict[str, Memory]):
-        self.engine, self.layout, self.memories = engine, layout, memories
-        self._patterns: dict[tuple[Scope, str | None, bool], Pattern] = {}
+    def __init__(self, engine: Callable[[Reach], Pattern], layout: Ragged, memories: dict[str, Memory], causal: bool):
+        self.engine, self.layout, self.memories, self.causal = engine, layout, memories, causal
+        self._patterns: dict[tuple[Scope, str | None], Pattern] = {}
         self._recurrences: dict[Scope, Recurrence] = {}
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
         """Return the pattern of a block's scope."""
-        wanted = scope, block.memory, block.causal
+        wanted = scope, block.memory
         if wanted not in self._patterns:
-            keys = self.layout if block.memory is None else self.memories[block.memory].layout
-            self._patterns[wanted] = self.engine(scope.reach(self.layout, keys, block.causal))
+            own = block.memory is None
+            keys = self.layout if own else self.memories[block.memory].layout
+            self._patterns[wanted] = self.engine(scope.reach(self.layout, keys, self.causal and own))
         return self._patterns[wanted]
 
     def recurrence(self, scope: Scope) -> Recurrence:
@@ -94,9 +96,8 @@ class Layer(nn.Module):
                 )
                 self.add_module(name, module)
             if block.gate is not None:
-                self.add_module(block.gate, Gate(channels, block.gate_bias))
-            if block.residual_gate is not None:
-                self.add_module(block.residual_gate, ResidualGate(channels))
+                gate = ResidualGate(channels) if block.gated else Gate(channels, block.gate_bias)
+                self.add_module(block.gate, gate)
             self.add_module(block.norm, nn.LayerNorm(channels, cfg.layer_norm_eps))
 
     def forward(self, x: Tensor, view: View) -> Tensor:
@@ -105,10 +106,10 @@ class Layer(nn.Module):
             norm = getattr(self, block.norm)
             h = norm(x) if self.norm_before else x
             found = self.attend(block, h, view)
-            if block.residual_gate is None:
-                x = self.add(x, found)
+            if block.gated:
+                x = self.mix(x, found, getattr(self, block.gate)(h, found))
             else:
-                x = self.mix(x, found, getattr(self, block.residual_gate)(h, found))
+                x = self.add(x, found)
             x = x if self.norm_before else norm(x)
         h = self.final_layer_norm(x) if self.norm_before else x
         x = self.add(x, self.feed_forward(h))
@@ -124,7 +125,7 @@ class Layer(nn.Module):
                 found.append(module(h, view.recurrence(scopes[0])))
             else:
                 found.append(module(h, keys, *map(partial(view.pattern, block), scopes)))
-        if block.gate is None:
+        if len(found) == 1:
             return found[0]
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
 
@@ -159,14 +160,14 @@ class LayerStack(nn.Module):
         memory_channels: int | None = None,
     ) -> None:
         """Make the layers with these blocks each, lowest first; the other arguments are those of ``Layer``."""
-        self.cfg = cfg
+        self.cfg, self.causal = cfg, side == "decoder"
         self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
         before = getattr(cfg, f"{side}_normalize_before")
         self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim"), cfg.layer_norm_eps) if before else None
 
     def view(self, layout: Ragged, memories: dict[str, Memory] | None = None, kind: Callable = View) -> View:
         """Return the view of one pass over queries of this layout; ``kind`` makes it, with the arguments of View."""
-        return kind(self.engine, layout, memories or {})
+        return kind(self.engine, layout, memories or {}, self.causal)
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:
         """Apply all layers and the final norm, (N, channels) -> (N, channels)."""

@@ -24,9 +24,9 @@ class Needs:
     Attributes:
         last_sentence_only: it translates only the last sentence of its source; those before it are context.
         batch: the result of an instance depends on the others of its batch. So these must be consecutive sentences of a
-            document. Its encoder takes ``document_index`` and ``last_instances``.
-        sources, targets, contexts: whether it depends on the others' sources; on their targets (its decoder has
-            ``last_instances``); on their contexts, not on their current sentences alone.
+            document.
+        sources, targets, contexts: whether it depends on the others' sources; on their targets; on their contexts, not
+            on their current sentences alone.
         future: it depends on parts that do not exist yet while they are translated.
         numbers: its encoder takes the numbers that sentences have in their document (``data.batch_fields``).
     """
@@ -86,7 +86,11 @@ class DocumentModel(nn.Module):
     def build(cls, cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary) -> DocumentModel:
         """Build from a configuration and the vocabularies of both sides; UserError on a bad combination."""
         cls.check(cfg)
-        check_sharing(cfg, source, target)
+        if cfg.share_all_embeddings and source != target:
+            raise UserError(
+                "--share-all-embeddings needs one joined dictionary for both languages, but those of the data differ; "
+                "prepare the data with one, or leave the option out"
+            )
         words = make_embedding(source, cfg.encoder_embed_dim)
         target_words = words if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
         own = cls.encoder_config(cfg)
@@ -192,18 +196,3 @@ def make_embedding(dictionary: Vocabulary, channels: int) -> nn.Embedding:
     nn.init.normal_(embedding.weight, std=channels**-0.5)
     nn.init.zeros_(embedding.weight[dictionary.pad()])
     return embedding
-
-
-def check_sharing(cfg: DocumentModelConfig, source: Vocabulary, target: Vocabulary) -> None:
-    """Raise UserError if ``--share-all-embeddings`` is impossible."""
-    if cfg.share_all_embeddings:
-        if source != target:
-            raise UserError(
-                "--share-all-embeddings needs one joined dictionary for both languages, but those of the data differ; "
-                "prepare the data with one, or leave the option out"
-            )
-        if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
-            raise UserError(
-                f"--share-all-embeddings needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} and "
-                f"--decoder-embed-dim {cfg.decoder_embed_dim}"
-            )

@@ -70,20 +70,19 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     for name, first in tied.items():
         if name not in given and first in given:  # older fairseq stores a shared output layer only once
             given[name] = given[first]
-    _check_names(given, own, model.is_pretrained)
     added = len(own[f"{OUTPUT}.weight"]) - model.decoder.predictable[1]
     grown: dict[tuple[int, int], Tensor] = {}  # a table that is shared grows once
     for name in TABLES:
-        if name in given:
+        if name in given and name in own:
             table, ours = given[name], own[name]
             key = id(table), ours.data_ptr()
             if key not in grown:
                 grown[key] = _with_own_symbols(table, ours, added)
             given[name] = grown[key]
-    given |= {
-        name: _widen_output(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")
-    }
-    _check_shapes(given, own)
+    for name in given.keys() & own.keys():
+        if name.endswith(".out_proj.weight"):
+            given[name] = _widen_output(given[name], own[name])
+    _check_structure(given, own, model.is_pretrained)
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
@@ -92,8 +91,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         given[name] = given[local] if copied else own[name]
     new = sum(not model.is_pretrained(name) for name in fresh)
     if new:
-        kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
-        logger.info("initialised from a Transformer: %d new parameters (%s)", new, kind)
+        logger.info("initialised from a Transformer: %d new parameters", new)
     return given
 
 
@@ -105,10 +103,7 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     projection of zeros has them from the second update on.
     """
     share = torch.sigmoid(torch.tensor(bias)).item()
-    blocks = [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]
-    if blocks:
-        logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)
-    for block in blocks:
+    for block in [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]:
         gate, ours, other = (f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj"))
         if f"{block}_local.input_proj.weight" in state:  # an SSRU's output is linear in what its input projection gives
             ours = f"{block}_local.input_proj"
@@ -159,35 +154,20 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
     }
 
 
-def _check_names(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]) -> None:
-    missing = [name for name in own if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)]
-    lists = {"it lacks": missing, "this model has no": [name for name in given if name not in own]}
-    reasons = [f"{what} {first_of(names)}" for what, names in lists.items() if names]
+def _check_structure(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]) -> None:
+    """Raise UserError, which names the first difference, unless the checkpoint has the model's structure and sizes."""
+    reasons = [
+        f"it lacks {name}" for name in own if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)
+    ]
+    for name in given:
+        shapes = [tuple(one[name].shape) if name in one else None for one in (given, own)]
+        if shapes[0] != shapes[1]:
+            reasons.append(f"its {name} is {shapes[0]}, this model's {shapes[1]}")
     if reasons:
         raise UserError(
-            f"the pretrained checkpoint is of another structure: {'; '.join(reasons)} (layers, layer norms and kinds "
-            "of positions must be the same)"
+            f"the pretrained checkpoint is of another structure: {reasons[0]} (differences: {len(reasons)}). Layers, "
+            "layer norms, kinds of positions and dictionaries (prepare the data with the model's) must be the same"
         )
-
-
-def _check_shapes(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
-    shapes = {name: (tuple(given[name].shape), tuple(own[name].shape)) for name in given}
-    different = {name: sizes for name, sizes in shapes.items() if sizes[0] != sizes[1]}
-    for name, ((rows, *rest), (wanted, *others)) in different.items():
-        if name.endswith("embed_tokens.weight") and rest == others:
-            raise UserError(
-                f"the pretrained checkpoint's dictionary has {rows} entries, this data's {wanted} ({name}): "
-                "fine-tuning needs the same dictionary, so prepare the data with that of the pretrained model"
-            )
-    if different:
-        sizes = ((name, *(" x ".join(map(str, shape)) for shape in both)) for name, both in different.items())
-        listed = [f"{name} is {theirs}, not {ours}" for name, theirs, ours in sizes]
-        raise UserError(f"the pretrained checkpoint is of another size: {first_of(listed)}")
-
-
-def first_of(names: list[str]) -> str:
-    """Return the first of them, and how many there are besides."""
-    return names[0] + (f" and {len(names) - 1} more" if names[1:] else "")
 
 
 def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.hugging_face import read_hugging_face
 from gtransformer.models.from_sentence_model.marian import find_marian, read_marian
 from gtransformer.models.from_sentence_model.sentence_model import SentenceModel
 
 __all__ = ["SentenceModel", "read_sentence_model"]
 
+OTHER_FORMS = {
+    "adapter_config.json": "a LoRA adapter; merge it into its model (peft's merge_and_unload), save that, and give it",
+    "*_vocabulary.*": "a model in CTranslate2's form; give the model that it was converted from",
+}
 PiecesOf = Callable[[Path], list[str]]  # of a SentencePiece model, in the order of their numbers
 
 
@@ -29,6 +34,9 @@ def read_sentence_model(
     Raises UserError for another kind of model, for layers that this package lacks, for a vocabulary that does not fit,
     and for languages that the model does not translate.
     """
+    for pattern, what in OTHER_FORMS.items():
+        if any(path.glob(pattern)):
+            raise UserError(f"{path}: {what}")
     if path.is_dir() and (path / "config.json").is_file():
         return read_hugging_face(path, source_lang, target_lang, pieces_of)
     return read_marian(find_marian(path), target_lang, pieces_of, vocabulary)

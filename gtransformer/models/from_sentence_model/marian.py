@@ -18,7 +18,6 @@ import torch
 import yaml
 from torch import Tensor
 
-from gtransformer.data.dictionaries import NEVER
 from gtransformer.errors import UserError
 from gtransformer.models.from_sentence_model.sentence_model import ZERO, ModelVocabulary, SentenceModel
 
@@ -29,19 +28,16 @@ EOS, UNK = "</s>", "<unk>"
 FIRST_WORD = 2  # that is predicted, of a dictionary: Marian has neither <s> nor <pad>
 EPSILON = 1e-6  # of Marian's layer norms
 LAYOUTS = {("", "dan", ""): False, ("n", "da", "n"): True}  # preprocess, postprocess, postprocess-top: norms first?
-# Switches of the configuration that change what a model computes, and that no layer of this package has.
-OTHERWISE = (
-    "transformer-train-position-embeddings", "transformer-no-projection", "transformer-pool", "transformer-tied-layers",
-    "lemma-dim-emb", "layer-normalization", "right-left", "input-types", "ulr", "transformer-rnn-projection",
-    "transformer-depth-scaling-output",
-)  # fmt: skip
-# Values that these may have, the first where nothing is said.
+# Values that these may have, the first where nothing is said. Others change what a model computes.
 CHOICES = {
     "type": ("transformer",),
     "transformer-postprocess-emb": ("", "d"),
     "transformer-ffn-activation": ("swish", "relu"),
     "transformer-ffn-depth": (2,),
     "transformer-decoder-ffn-depth": (2,),
+    "right-left": (False,),
+    "input-types": ([],),
+    "transformer-depth-scaling-output": (False,),
 }
 # Attention blocks by their names here, and in Marian.
 ATTENTION = {"self_attn_local": "self", "encoder_attn_local": "context"}
@@ -52,24 +48,13 @@ def find_marian(path: Path) -> Path:
 
     Raises UserError if there is none, or several.
     """
-    if path.is_file():
-        return path
-    found = sorted(one for one in (*path.glob("*.npz"), *path.glob("*.bin")) if _is_model(one))
-    if not found:
+    found = [path] if path.is_file() else sorted([*path.glob("*.npz"), *path.glob("model*.bin")])
+    if len(found) != 1:
         raise UserError(
-            f"{path}: holds neither config.json, as a model of Hugging Face's form does, nor a model of Marian (.npz, "
-            ".bin); give the folder of a sentence model"
+            f"{path}: holds neither config.json, as a model of Hugging Face does, nor one model of Marian (*.npz, "
+            f"model*.bin), but {len(found)}; give the folder or file of a sentence model"
         )
-    if len(found) > 1:
-        raise UserError(f"{path}: holds several models ({', '.join(one.name for one in found)}); give one of the files")
     return found[0]
-
-
-def _is_model(path: Path) -> bool:
-    """Return whether a file begins like a model, not like a lexical shortlist (``lex.*.bin``)."""
-    with open(path, "rb") as stream:
-        begin = stream.read(8)
-    return begin[:4] == b"PK\x03\x04" or begin == struct.pack("<Q", VERSION)
 
 
 def read_marian(
@@ -78,7 +63,7 @@ def read_marian(
     """Read a model file and its vocabulary; arguments and errors as of ``read_sentence_model``."""
     parameters, config = read_file(path)
     structure = read_structure(path, config)
-    names = Names(path, parameters, biases=not config.get("transformer-no-bias"))
+    names = Names(parameters, biases=not config.get("transformer-no-bias"))
     layers = names.layers(structure)
     shared, both_inputs = config.get("tied-embeddings-all"), config.get("tied-embeddings-src")
     encoder = names.take("Wemb" if "Wemb" in parameters else "encoder_Wemb")
@@ -88,7 +73,8 @@ def read_marian(
         straight = "decoder_ff_logit_out_Wt"
         output = names.take(straight) if straight in parameters else names.take("decoder_ff_logit_out_W").t()
     bias = None if config.get("output-omit-bias") else names.take("decoder_ff_logit_out_b")[0]
-    names.check_all_taken()
+    if names.left:
+        raise UserError(f"{path}: has a parameter {min(names.left)} that no layer of this package has")
     structure |= {
         "share_all_embeddings": bool(shared),
         "share_decoder_input_output_embed": bool(not shared and output is None),
@@ -97,10 +83,7 @@ def read_marian(
     sides = read_vocabularies(path, pieces_of, vocabulary, (len(encoder), len(decoder)), target_lang)
     if (shared or both_inputs) and sides[0].words != sides[1].words:
         raise UserError(f"{path}: shares its embeddings, but its two vocabularies differ; give one with --vocab")
-    files = [path, *{side.pieces for side in sides}]
-    return SentenceModel(
-        "Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, files, {"unkpen": NEVER}
-    )
+    return SentenceModel("Marian", structure, layers, *sides, (encoder, decoder, output), bias, FIRST_WORD, path.name)
 
 
 def read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -163,7 +146,6 @@ def read_structure(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the structure as options of this package. Raises UserError for what no layer here computes."""
     values = {name: config.get(name) or allowed[0] for name, allowed in CHOICES.items()}
     found = {name: value for name, value in values.items() if value not in CHOICES[name]}
-    found |= {name: config[name] for name in OTHERWISE if config.get(name)}
     layout = tuple(config.get(f"transformer-{name}") or "" for name in ("preprocess", "postprocess", "postprocess-top"))
     if layout not in LAYOUTS:
         found["preprocess, postprocess, postprocess-top"] = layout
@@ -200,8 +182,8 @@ class Names:
     ``biases``: layers have them; of a model without (transformer-no-bias), those that are not there are zero.
     """
 
-    def __init__(self, path: Path, parameters: Mapping[str, np.ndarray], biases: bool = True):
-        self.path, self.left, self.biases = path, dict(parameters), biases
+    def __init__(self, parameters: Mapping[str, np.ndarray], biases: bool = True):
+        self.left, self.biases = dict(parameters), biases
 
     def take(self, name: str) -> Tensor:
         """Return a parameter as it is."""
@@ -250,11 +232,6 @@ class Names:
             if before:
                 found |= self.norm(f"{side}.layer_norm", f"{side}_top")
         return found
-
-    def check_all_taken(self) -> None:
-        """Raise UserError where the file holds more than the layers that its configuration says."""
-        if self.left:
-            raise UserError(f"{self.path}: has a parameter {min(self.left)} that no layer of this package has")
 
 
 def read_vocabularies(
@@ -308,18 +285,11 @@ def _find_vocabularies(path: Path) -> list[Path]:
 
     Raises UserError where their names do not tell source from target.
     """
-    folder = path.parent
-    found = sorted(folder.glob("*vocab*.yml")) or sorted(folder.glob("*vocab*.spm"))
-    if len(found) == 1 and found[0].suffix == ".spm":
-        found = sorted(folder.glob("*.spm"))
-    if len(found) != 2:
-        return found
-    sides = [[file for file in found if re.search(side, file.name)] for side in ("src|source", "trg|tgt|target")]
-    if len(sides[0]) != 1 and len(sides[1]) != 1:
-        names = " and ".join(file.name for file in found)
-        raise UserError(f"{folder}: which of {names} is the source's? Name both: --vocab SOURCE TARGET")
-    source = sides[0][0] if len(sides[0]) == 1 else next(file for file in found if file not in sides[1])
-    return sorted(found, key=lambda file: file != source)
+    found = sorted(path.parent.glob("*vocab*.yml")) or sorted(path.parent.glob("*vocab*.spm"))
+    names = " ".join(file.name for file in found)  # in the alphabet src precedes trg and tgt
+    if len(found) == 2 and not re.search(r"(src|source).* .*(trg|tgt|target)", names):
+        raise UserError(f"{path.parent}: which of {names} is the source's? Name both: --vocab SOURCE TARGET")
+    return found
 
 
 def _read_yaml_words(file: Path) -> list[str]:

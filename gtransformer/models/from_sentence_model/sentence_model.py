@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,7 @@ class SentenceModel:
             where it is the decoder's.
         bias: (words,) of the output layer; None: it has none.
         first_output: how many of ``SPECIAL``, from the first on, are not among the words that it predicts.
-        files: those that were read.
-        search: options of search that go with the model.
+        file: name of the main file that was read.
     """
 
     kind: str
@@ -82,8 +81,7 @@ class SentenceModel:
     tables: tuple[Tensor, Tensor, Tensor | None]
     bias: Tensor | None
     first_output: int
-    files: list[Path] = field(default_factory=list)
-    search: dict[str, float] = field(default_factory=dict)
+    file: str
 
     def state(self) -> dict[str, Tensor]:
         """Return all parameters, the tables in this package's order, without the symbols that it appends."""

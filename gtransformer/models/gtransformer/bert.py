@@ -8,13 +8,11 @@ The decoder is the usual one.
 
 from dataclasses import dataclass, replace
 
-from gtransformer.data.dictionaries import Vocabulary
-from gtransformer.errors import UserError
 from gtransformer.models.common.config import option
 from gtransformer.models.common.model import register
 from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
 
-BERT_POSITIONS = 512  # of BERT; the limit of --max-source-positions
+BERT_POSITIONS = 512
 LAYER_NORM_EPS = 1e-12  # of all published BERT models
 STRUCTURE = {
     "activation_fn": "gelu",
@@ -50,20 +48,9 @@ class GTransformerBertModel(GTransformerModel):
     has_sizes = False
 
     @classmethod
-    def build(cls, cfg: GTransformerBertConfig, source: Vocabulary, target: Vocabulary) -> GTransformerModel:
-        """Build; raise UserError for a dictionary shared by both sides, or for more positions than BERT has."""
-        if cfg.share_all_embeddings:
-            raise UserError("--share-all-embeddings: BERT's wordpieces are the source's alone; leave it out")
-        if cfg.max_source_positions > BERT_POSITIONS:
-            raise UserError(
-                f"--arch gtransformer_bert needs --max-source-positions {BERT_POSITIONS} or less, as BERT has"
-            )
-        return super().build(cfg, source, target)
-
-    @classmethod
     def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:
-        """Return BERT's structure; the decoder keeps the given options."""
-        return replace(cfg, **STRUCTURE)
+        """Return BERT's structure, with at most as many positions; the decoder keeps the given options."""
+        return replace(cfg, **STRUCTURE, max_source_positions=min(cfg.max_source_positions, BERT_POSITIONS))
 
     def is_pretrained(self, name: str) -> bool:
         """Return True for the encoder's parameters except global attention and gates; the decoder starts from random

@@ -37,55 +37,61 @@ class GTransformerConfig(DocumentModelConfig):
     cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
     context_attention: str = option(
         "combined",
-        "attention of the top layers: group and global, mixed by a gate, or global alone (Table 6)",
+        "on the top layers that --*-ctxlayers count: group and global attention, or global alone (Table 6)",
         CONTEXT_ATTENTION,
     )
-    no_language_locality: bool = option(False, "self-attention of every layer sees the whole document (Table 5)")
+    no_language_locality: bool = option(
+        False, "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)"
+    )
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
     positions: str = option(
         DOCUMENT,
-        "document: positions run through the instance; sentence: they restart, and global "
-        "attention learns the sentences' numbers",
+        "document: as in the paper; sentence: they restart there, and global attention receives sentence numbers",
         POSITION_KINDS,
     )
-    gate_bias: float | None = option(None, "initial bias of gates towards group attention (default: 0)")
+    gate_bias: float | None = option(
+        None, "initial bias of gates; the larger, the less of global attention passes (default: 0)"
+    )
     neutral_gates: bool = option(
         False,
-        "with --load-partial: global attention starts at zero, and group attention is scaled so "
-        "that gates change nothing at first",
+        "with --load-partial, identity-initialised gates, which change nothing at first",
     )
     sentence_model: str | None = option(
         None,
-        "start exactly from this sentence Transformer: a checkpoint of fairseq or of this "
-        "package, or a model directory",
+        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, with "
+        "equal outputs at first (not with --doc-mode full); the data must have its dictionary",
     )
     sentence_marks: str = option(
         BOTH_MARKS,
-        "boundary tokens that layers see around a sentence: <s> and </s>, or one of them (set by "
-        "--sentence-model)",
+        "boundary tokens that layers see. both: <s> and </s>; end: </s> behind a source and around a target sentence, "
+        "as in fairseq's task translation; start: no <s> on the source side, as in Marian (set by --sentence-model)",
         SENTENCE_MARKS,
     )
     output_words: int | None = option(
-        None, "only the first N entries of the dictionary can be predicted (set by --sentence-model)"
+        None,
+        "only the first N entries of the dictionary can be predicted, the sentence model's (set by --sentence-model)",
     )
     first_output_word: int | None = option(
-        None, "entries before this one cannot be predicted (set by --sentence-model)"
+        None, "what is in front of this entry of the dictionary cannot be predicted (set by --sentence-model)"
     )
     decoder_unit: str = option(
-        ATTENTION, "decoder layers' self-attention, or Marian's recurrent unit (set by --sentence-model)", DECODER_UNITS
+        ATTENTION,
+        "attention, or ssru, the recurrent unit of Marian's small models (set by --sentence-model)",
+        DECODER_UNITS,
     )
     target_prefix: str | None = option(
-        None, "word that every target sentence begins with, a language (set by --sentence-model)"
+        None,
+        "the given word that every target sentence begins with, a language's (set by --sentence-model)",
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
     trained_parameters: str = option(
         ALL_PARAMETERS,
-        "parameters that are trained; new: those that the pretrained model lacks; top: those of "
-        "the layers with new ones",
+        "what fine-tuning trains. new: what the pretrained model does not have; top: all of the layers with new "
+        "parameters",
         TRAINED_PARAMETERS,
     )
 
@@ -129,9 +135,7 @@ class GTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
-        """Raise UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
-        if cfg.doc_mode not in DOC_MODES:
-            raise UserError(f"--doc-mode {cfg.doc_mode} is unknown; choose one of {', '.join(DOC_MODES)}")
+        """Raise UserError for more combined layers than there are layers."""
         depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")
@@ -146,9 +150,9 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
         """Return self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
-        of_self = {"causal": True, "recurrent": cfg.decoder_unit == SSRU}
+        recurrent = cfg.decoder_unit == SSRU
         return [
-            (_block(cfg, "self_attn", own, **of_self), _block(cfg, "encoder_attn", cross, memory="source"))
+            (_block(cfg, "self_attn", own, recurrent=recurrent), _block(cfg, "encoder_attn", cross, memory="source"))
             for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
         ]
 

@@ -8,30 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 
-from tests.core.models.numpy_oracle import Oracle
+from tests.core.models.numpy_oracle import Oracle, sigmoid, waves
 from tests.core.models.oracle_checks import arrays
 
 Rows = list[np.ndarray]  # of each instance (tokens, channels)
 FLAT = "batch_front.across.attention"
-
-
-def waves(number: float, channels: int) -> np.ndarray:
-    """Sines, then cosines; fairseq computes them in float32."""
-    half = channels // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
-    angles = float(number) * rates
-    return torch.cat([torch.sin(angles), torch.cos(angles)]).double().numpy()
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 class BatchOracle(Oracle):
@@ -47,8 +29,9 @@ class BatchOracle(Oracle):
             x = self.embed(side, tokens)
             for place, token in enumerate(tokens):
                 if numbered and token == self.bos:
-                    x[place] -= math.sqrt(x.shape[1]) * self.p[f"{side}.embed_tokens.weight"][token]
-                    x[place] += self.linear(f"{side}.batch_front.numbers.map", waves(number, x.shape[1]))
+                    mapped = self.linear(f"{side}.batch_front.numbers.map", waves(number, x.shape[1]))
+                    word = math.sqrt(x.shape[1]) * self.p[f"{side}.embed_tokens.weight"][token]
+                    x = x + np.outer(np.arange(len(x)) == place, mapped - word)
                     number += 1
             found.append(x)
         return found
@@ -63,7 +46,8 @@ class BatchOracle(Oracle):
         """Eq. 7 to 10 over the current sentences."""
         begins = [max(place for place, token in enumerate(tokens) if token == self.bos) for tokens in rows]
         own = np.concatenate([one[begin:] for one, begin in zip(x, begins, strict=True)])
-        mixed = self.mixed(side, own, self.attention(f"{side}.{FLAT}", side, own, own, side == "decoder"))
+        causal = [np.tri(len(own), dtype=bool)] if side == "decoder" else []
+        mixed = self.mixed(side, own, self.attention(f"{side}.{FLAT}", side, own, own, *causal))
         result, used = [], 0
         for one, begin in zip(x, begins, strict=True):
             length = len(one) - begin

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tests.core.models.batch_documents import Batch
 from tests.core.models.batch_oracle import FLAT, BatchOracle
 
 
@@ -59,3 +60,12 @@ class BatchSteps:
         states = oracle.stack("decoder", "decoder", self.model.cfg.decoder_layers, x, None, self.memories[sentence])
         logits = states[-1] @ oracle.p["decoder.output_projection.weight"].T
         return replace(hypothesis, tokens=tokens, inputs=inputs), logits
+
+
+def contexts_of(batch: Batch) -> list[list[int]]:
+    """First translations of what stands before each sentence: those of the document's target."""
+    return [row[: len(row) - len(own)] for row, own in zip(batch.rows(batch.target), batch.target, strict=True)]
+
+
+def steps_of(model, batch: Batch) -> BatchSteps:
+    return BatchSteps(model, batch.rows(batch.source), contexts_of(batch), batch.first)

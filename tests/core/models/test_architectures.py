@@ -1,14 +1,13 @@
 """Named sizes, on the command line and in fairseq-hydra-train's configuration."""
 
 import pytest
-from fairseq import models, options
+from fairseq import options
 from fairseq.dataclass.initialize import add_defaults
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from gtransformer.plugin.models import SIZES
-from tests.support import tiny_model, tiny_task
 
 # Dimension, feed-forward dimension, layers, heads; dropout. Those of the release, and of mBART.
 RELEASE = {
@@ -51,20 +50,3 @@ def test_on_the_command_line_and_in_a_configuration(name):
         cfg = OmegaConf.create({"model": {"_name": name, **given}, "task": {"_name": "translation_doc"}})
         add_defaults(cfg)
         assert (sizes(cfg.model), cfg.model.dropout) == (RELEASE[name][0], dropout)
-
-
-def test_build_by_name_with_options_of_its_own(dictionary):
-    options = ("--share-all-embeddings", "--encoder-layers=5", "--doc-mode=full", "--max-source-positions=77")
-    cfg = command_line("--arch", "gtransformer_mini", *options)
-    model = models.build_model(cfg.model, tiny_task(dictionary))
-    assert len(model.encoder.layers) == 5 and model.encoder.embed_tokens.embedding_dim == 128
-    assert (model.cfg.doc_mode, *model.max_positions()) == ("full", 77, 1_000_000)
-
-
-@pytest.mark.parametrize("name", ["share_all_embeddings", "share_decoder_input_output_embed", None])
-def test_sharing_of_embeddings(dictionary, name):
-    shared = {"share_all_embeddings": False, **({name: True} if name else {})}
-    model = tiny_model(dictionary, **shared)
-    encoder, decoder = model.encoder.embed_tokens.weight, model.decoder.embed_tokens.weight
-    assert (encoder is decoder) is (name == "share_all_embeddings")
-    assert (model.decoder.output_projection.weight is decoder) is (name is not None)

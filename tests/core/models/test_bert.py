@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.optional import import_transformers
 from gtransformer.plugin.bert import load_bert
@@ -88,46 +85,3 @@ def test_encoder_of_one_sentence_is_berts(folder, source):
     expected, found = encode_both(folder, source, model, documents)
     assert relative_error(found, expected) < 1e-5
     assert torch.equal(model.decoder.state_dict()["layers.0.fc1.weight"], before)
-
-
-def test_document_in_full_mode_is_berts(folder, source):
-    """Nothing is local there: several sentences agree with BERT over all of them; fewer positions will do."""
-    model = build(source, doc_mode="full", max_source_positions=20)
-    load_bert(model, folder)
-    expected, found = encode_both(folder, source, model, [["the dog sees .", "a cat hears"], ["dog ##s"]])
-    assert relative_error(found, expected) < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"encoder_layers": 3}, "--encoder-layers 2"),
-        ({"max_source_positions": 1000}, "--max-source-positions 512"),
-        ({"share_all_embeddings": True}, "--share-all-embeddings"),
-    ],
-)
-def test_options_that_do_not_fit(folder, source, options, message):
-    with pytest.raises(UserError, match=message):
-        load_bert(build(source, **options), folder)
-
-
-def test_another_dictionary(folder):
-    with pytest.raises(UserError, match=r"has 12 words that BERT's vocabulary lacks \(w0, w1, w2, w3, w4, ...\)"):
-        load_bert(build(tiny_dictionary()), folder)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"model_type": "albert"}, "model_type"),
-        ({"num_hidden_layers": 3}, "encoder.layer.2.output.dense.weight"),
-        ({"num_hidden_layers": 1}, "encoder.layer.1.attention"),
-    ],
-)
-def test_other_models(folder, source, tmp_path, options, message):
-    for file in folder.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | options))
-    with pytest.raises(UserError, match=message):
-        load_bert(build(source), tmp_path)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import random
 
-import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.search.rules import FreeText
 from tests.core.search.conftest import Translator
-from tests.support import encoded, pad_batch, random_document, random_lengths, relative_error, tiny_config, tiny_model
+from tests.support import pad_batch, random_document, random_lengths, tiny_config, tiny_model
 
 SHUT, NEARLY = 1e3, 6.0  # biases of gates; the former's sigmoid is exactly 1
 PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-LAYOUTS = {
-    "joined, sinusoidal, post-norm": {},
-    "pre-norm": PRENORM,
-    "separate dictionaries' tables": {"share_all_embeddings": False},
-    "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True, "max_source_positions": 40},
-    "mBART's": {**PRENORM, "layernorm_embedding": True, "no_scale_embedding": True, "activation_fn": "gelu"},
-}
 WHOLE = {"positions": "sentence", "load_partial": True, "doc_mode": "partial"}
 
 
@@ -66,31 +57,6 @@ def losses(model, dictionary, documents) -> list[torch.Tensor]:
     return found
 
 
-def alone(documents):
-    """Each pair as a document of its own."""
-    return [[pair] for document in documents for pair in document]
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_token_of_a_sentence_costs_what_it_costs_alone(dictionary, layout):
-    """With gates that are shut, and with neutral ones however open; a sentence model of this package."""
-    options = LAYOUTS[layout]
-    teacher = tiny_model(dictionary, doc_mode="full", **options).double()
-    documents = random_pairs(dictionary)
-    expected = torch.cat(losses(teacher, dictionary, alone(documents)))
-    found = torch.cat(losses(started(dictionary, teacher, gate_bias=SHUT, **options), dictionary, documents))
-    assert relative_error(found, expected) < 1e-12
-    for bias in (None, -1.0, 3.0):
-        model = started(dictionary, teacher, gate_bias=bias, **options, neutral_gates=True)
-        assert relative_error(torch.cat(losses(model, dictionary, documents)), expected) < 1e-6  # sigmoids are float32
-        assert {p[0].item() for name, p in model.named_parameters() if name.endswith("gate.0.bias")} == {bias or 0.0}
-    # The paper's positions are another model, and so are open gates: the test can fail.
-    for change in ({"positions": "document"}, {"gate_bias": None}):
-        other = started(dictionary, teacher, **{**options, "gate_bias": SHUT, **change})
-        assert relative_error(torch.cat(losses(other, dictionary, documents)), expected) > 1e-4
-
-
 def test_behind_neutral_gates_all_learns_from_the_second_update(dictionary):
     """And resumed, or loaded, it is as it was: only what begins at random is made neutral."""
     teacher = tiny_model(dictionary, doc_mode="full")
@@ -109,43 +75,6 @@ def test_behind_neutral_gates_all_learns_from_the_second_update(dictionary):
 
 
 @torch.no_grad()
-def test_numbers_tell_global_attention_where_a_sentence_stands(dictionary):
-    """Without them the sentences of a document are a set: in another order each is encoded as before."""
-    draw = random.Random(4)
-    sentences = [random_document(draw, dictionary, [length]) for length in (3, 5, 2)]
-    orders = (0, 1, 2), (2, 0, 1)
-    model = tiny_model(dictionary, positions="sentence").double()
-
-    def first_and_turned():
-        rows = []
-        for order in orders:
-            states = encoded(model, torch.tensor([sum((sentences[i] for i in order), [])]))[0]
-            parts = dict(zip(order, states.split([len(sentences[i]) for i in order]), strict=True))
-            rows.append(torch.cat([parts[i] for i in range(3)]))
-        return rows
-
-    one, other = first_and_turned()
-    assert relative_error(other, one) > 1e-3
-    for name, parameter in model.named_parameters():
-        if "numbers" in name:
-            parameter.zero_()
-    one, other = first_and_turned()
-    assert relative_error(other, one) < 1e-12
-
-
-@torch.no_grad()
-def test_translations_keep_to_the_positions_of_a_sentence(dictionary):
-    """Whatever --max-len-b says; the document may be longer than the table."""
-    learned = {"decoder_learned_pos": True, "max_target_positions": 6}
-    model = tiny_model(dictionary, positions="sentence", **learned)
-    model.decoder.output_projection.weight[dictionary.eos()] -= 5.0  # it would run on
-    documents = [random_document(random.Random(3), dictionary, [2, 3, 1])]
-    translate = Translator(dictionary, [model], beam=2, max_len_a=0, max_len_b=20)
-    lengths = [len(sentence) for sentence in translate.sentences(translate(documents)[0][0])]
-    assert len(lengths) == 3 and max(lengths) == 4 and sum(lengths) + 2 * 3 > 6
-
-
-@torch.no_grad()
 def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dictionary):
     """Also a Transformer over documents, whose sentences would else be its own; asked for that, it refuses."""
     documents = [random_document(random.Random(1), dictionary, [2, 1, 3])]
@@ -155,9 +84,3 @@ def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dicti
         translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2)
         assert isinstance(translate.generator.rule, FreeText) is not kept
     assert len(translate.sentences(translate(documents)[0][0])) == 3
-    for options, more, word in (
-        ({"sentence_rule": "off"}, {}, "--sentence-rule off"),
-        ({}, {"score_reference": True}, "--score-reference"),
-    ):
-        with pytest.raises(UserError, match=f"{word}: the model has not learned to predict the <s>"):
-            Translator(dictionary, [model], {"doc_mode": "full", **options}, beam=2, **more)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import random
 import re
 
 import pytest
@@ -13,7 +12,7 @@ from gtransformer.lab.analysis.dense import DensePattern
 from gtransformer.run.recipe import load_recipe
 from tests.core.models.test_incremental import check_every_step
 from tests.core.run.locations import parse_training
-from tests.support import ROOT, drawn, ragged, random_document
+from tests.support import ROOT, drawn, ragged
 
 pytestmark = pytest.mark.slow
 
@@ -41,20 +40,6 @@ def test_who_sees_whom(neighbours, causal):
         for i, own in enumerate(row):
             seen = [j for j, tag in enumerate(row) if own - tag in (0, 1) and (j <= i or not causal)]
             assert found[document, i].nonzero().flatten().tolist() == seen
-
-
-@torch.no_grad()
-def test_only_the_top_layers_see_the_sentence_before(neighbours, dictionary):
-    """A word reaches as many sentences further as there are such layers."""
-    draw = random.Random(4)
-    source, target = (torch.tensor([random_document(draw, dictionary, [2, 3, 2, 2])]) for _ in range(2))
-    other = target.clone()
-    other[0, 1] = next(word for word in range(4, 9) if word != target[0, 1])
-    tags = (target == dictionary.bos()).cumsum(1)[0]
-    for layers in (0, 1, 2):
-        model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
-        change = (model(source, None, target)[0] - model(source, None, other)[0]).abs().amax(dim=2)[0]
-        assert set(tags[change > 1e-9].tolist()) == set(range(1, 2 + layers))
 
 
 @torch.no_grad()

@@ -7,8 +7,6 @@ import torch
 from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtransformer.errors import UserError
-from gtransformer.models.common.pretrained import is_transformers
 from tests.core.models import fairseq_models
 from tests.support import relative_error, tiny_dictionary, tiny_task
 
@@ -51,34 +49,3 @@ def test_logits_are_mbarts(dictionary, mbart, make_pairs):
         found = model(pairs.source, None, pairs.previous)[0]
     real = pairs.previous.ne(dictionary.pad())
     assert relative_error(found[real], expected[real]) < 1e-5
-
-
-def test_names_and_shapes_are_mbarts(dictionary, mbart):
-    """Nothing of mBART is left over, and only global attention and gates are not in it."""
-    model = build(dictionary)
-    own, theirs = model.state_dict(), mbart.state_dict()
-    renamed = {name.replace("_attn.", "_attn_local."): value.shape for name, value in theirs.items()}
-    assert {name: value.shape for name, value in own.items() if is_transformers(name)} == renamed
-    assert own["encoder.embed_positions.weight"].shape == (1024 + 2, 16)
-
-
-def test_flags_of_the_usual_command_do_no_harm(dictionary, mbart):
-    """A flag that is on by default would be turned off by naming it."""
-    flags = [f"--{key.replace('_', '-')}" for key in MBART]
-    model = build(dictionary, *flags, "--encoder-learned-pos", "--decoder-learned-pos", "--share-all-embeddings")
-    model.load_state_dict(dict(mbart.state_dict()))
-
-
-@pytest.mark.parametrize(
-    ("teacher", "words"),
-    [
-        ({**MBART, "encoder_normalize_before": False}, "lacks encoder.layer_norm.weight and 1 more"),
-        ({**MBART, "max_source_positions": 512}, "encoder.embed_positions.weight is 514 x 16, not 1026 x 16"),
-        ({**MBART, "decoder_layers": 4}, "this model has no decoder.layers.3.self_attn_local.k_proj.weight"),
-    ],
-)
-def test_another_structure_is_refused(dictionary, teacher, words):
-    state = fairseq_models.build(dictionary, "mbart_large", **teacher).state_dict()
-    with pytest.raises(UserError) as error:
-        build(dictionary).load_state_dict(dict(state))
-    assert words in str(error.value)

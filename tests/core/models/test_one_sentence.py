@@ -56,18 +56,3 @@ def test_loss_and_gradient_are_the_sentence_models(dictionary, name):
     two = [tuple(random_document(draw, dictionary, [4, 12]) for _ in range(2))]
     # Beyond one sentence, or one window, they differ: the equality above is not one of all documents.
     assert abs(loss_and_gradient(sentences, dictionary, two)[0] - loss_and_gradient(system, dictionary, two)[0]) > 1e-3
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("locality", [True, False])
-def test_lst_by_sentence_starts_as_the_sentence_model_in_documents(dictionary, locality):
-    """Without positions every sentence of a document has the logits that the Transformer gives it alone."""
-    options = {"no_token_positional_embeddings": True}
-    sentences = drawn(dictionary, InstanceTransformerModel, **options)
-    system = lst(dictionary, translation_locality=locality, **options)
-    system.load_state_dict(from_transformer(sentences.state_dict(), system))
-    draw = random.Random(3)
-    pairs = [tuple(random_document(draw, dictionary, [words]) for _ in range(2)) for words in (3, 1, 6)]
-    alone = torch.cat([sentences(torch.tensor([one]), None, torch.tensor([two]))[0][0] for one, two in pairs])
-    source, target = (torch.tensor([sum(side, [])]) for side in zip(*pairs, strict=True))
-    assert torch.allclose(system(source, None, target)[0][0], alone, atol=1e-10) is locality

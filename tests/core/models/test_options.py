@@ -8,31 +8,18 @@ from gtransformer.errors import UserError
 from gtransformer.models.flat_transformer import FlatTransformerConfig, FlatTransformerModel
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
-from tests.core.models.batch_documents import made
-from tests.core.models.test_docflat import MBE
-from tests.support import tiny_config, tiny_dictionary, tiny_model
+from tests.support import drawn, tiny_config, tiny_dictionary, tiny_model
 
-WINDOW = WindowTransformerModel, WindowTransformerConfig
-FLAT = FlatTransformerModel, FlatTransformerConfig
-GTRANSFORMER = None
+WINDOW, FLAT = (WindowTransformerModel, WindowTransformerConfig), (FlatTransformerModel, FlatTransformerConfig)
+REFUSED = {
+    "--encoder-ctxlayers 4": lambda dictionary: tiny_model(dictionary, encoder_ctxlayers=4),
+    "--length-ratio": lambda dictionary: drawn(dictionary, *WINDOW, decode_alignment="linear"),
+    "--current-layers 4": lambda dictionary: drawn(dictionary, *FLAT, current_layers=4),
+    "--share-all-embeddings": lambda dictionary: GTransformerModel.build(tiny_config(), dictionary, tiny_dictionary(5)),
+}
 
 
-@pytest.mark.parametrize(
-    ("kinds", "options", "named"),
-    [
-        (GTRANSFORMER, {"doc_mode": "half"}, "--doc-mode half"),
-        (GTRANSFORMER, {"encoder_ctxlayers": 4}, "--encoder-ctxlayers 4"),
-        (GTRANSFORMER, {"decoder_embed_dim": 20}, "--encoder-embed-dim 16 .*--decoder-embed-dim 20"),
-        (WINDOW, {"decode_alignment": "linear"}, "--length-ratio"),
-        (FLAT, {"current_layers": 3}, "--current-layers 3"),
-        (MBE, {"batch_vector_in": "encoder", "doc_decoder_layer_norm": True}, "--doc-decoder-layer-norm"),
-    ],
-)
-def test_what_cannot_be(dictionary, kinds, options, named):
+@pytest.mark.parametrize("named", REFUSED)
+def test_what_cannot_be(dictionary, named):
     with pytest.raises(UserError, match=named):
-        tiny_model(dictionary, **options) if kinds is GTRANSFORMER else made(dictionary, *kinds, **options)
-
-
-def test_shared_embeddings_need_a_joined_dictionary(dictionary):
-    with pytest.raises(UserError, match="--share-all-embeddings"):
-        GTransformerModel.build(tiny_config(), dictionary, tiny_dictionary(5))
+        REFUSED[named](dictionary)

@@ -30,7 +30,7 @@ class TopicModel(InstanceTransformerModel):
 
     @classmethod
     def decoder_blocks(cls, cfg):
-        own = AttentionBlock("self_attn", ((BySentence(),),), causal=True)
+        own = AttentionBlock("self_attn", ((BySentence(),),))
         return [(own, AttentionBlock("encoder_attn", ((LastSentences(1),),), memory="source"))] * cfg.decoder_layers
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 import torch
 
@@ -70,23 +68,6 @@ def test_full_mode_takes_fairseqs_transformer_whole(dictionary, sentence_model, 
     assert relative_error(found[real], expected[real]) < 1e-5
 
 
-def test_own_checkpoint_is_taken_whole(dictionary, caplog):
-    """Resuming a fine-tuning, whose checkpoint has everything: nothing is fresh."""
-    trained = tiny_model(dictionary, seed=7)
-    with caplog.at_level(logging.INFO):
-        model = loaded(dictionary, trained.state_dict())
-    assert all(torch.equal(value, model.state_dict()[name]) for name, value in trained.state_dict().items())
-    assert "initialised" not in caplog.text
-
-
-def test_output_layer_that_is_stored_once(dictionary, sentence_model):
-    """fairseq before 0.10 did not store a shared output layer."""
-    state = dict(sentence_model.state_dict())
-    del state["decoder.output_projection.weight"]
-    model = loaded(dictionary, state)
-    assert torch.equal(model.decoder.output_projection.weight, state["encoder.embed_tokens.weight"])
-
-
 def bad(state: dict, change: str) -> dict:
     state = {name: value.clone() for name, value in state.items()}
     if change == "missing":
@@ -103,19 +84,16 @@ def bad(state: dict, change: str) -> dict:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("missing", ["lacks encoder.layers.1.fc1.bias and 1 more"]),
-        ("unexpected", ["no encoder.layer_norm.weight and 1 more"]),
-        ("shape", ["encoder.layers.1.fc1.weight", "30 x 16", "24 x 16"]),
-        ("untied", ["decoder.embed_tokens.weight", "encoder.embed_tokens.weight"]),
+        ("missing", "it lacks encoder.layers.1.fc1.bias"),
+        ("unexpected", "its encoder.layer_norm.weight is (16,), this model's None (differences: 2)"),
+        ("shape", "its encoder.layers.1.fc1.weight is (30, 16), this model's (24, 16)"),
+        ("dictionary", "its encoder.embed_tokens.weight is (16, 16), this model's (19, 16)"),
+        ("untied", "decoder.embed_tokens.weight"),
     ],
 )
 def test_what_does_not_fit_is_named(dictionary, sentence_model, change, words):
+    if change == "dictionary":
+        sentence_model = fairseq_models.build(tiny_dictionary(9), **SHARED)
     with pytest.raises(UserError) as error:
         loaded(dictionary, bad(sentence_model.state_dict(), change))
-    assert all(word in str(error.value) for word in words), error.value
-
-
-def test_another_dictionary_is_named(dictionary):
-    other = fairseq_models.build(tiny_dictionary(9), **SHARED)
-    with pytest.raises(UserError, match="dictionary has 16 entries, this data's 19 .*needs the same dictionary"):
-        loaded(dictionary, other.state_dict())
+    assert words in str(error.value)

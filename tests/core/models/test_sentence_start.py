@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from types import SimpleNamespace
 
@@ -12,8 +11,6 @@ from fairseq.data import Dictionary
 
 from gtransformer.data.batch_fields import counted, with_counted_targets
 from gtransformer.errors import UserError
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
-from gtransformer.lab.attention import inspect
 from gtransformer.models.common.config import BOTH_MARKS
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.plugin.criterion import FusedLabelSmoothedCrossEntropy
@@ -21,7 +18,6 @@ from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.plugin.task import TranslationDocTask
 from tests.core.models import fairseq_models
 from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
-from tests.full_passes import step_by_step, use_caches
 from tests.support import pad_batch, relative_error, task_config, tiny_model
 
 pytestmark = pytest.mark.slow
@@ -132,25 +128,6 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
     assert (torch.cat(losses(nearly, target, documents)) - expected).abs().mean() > 0.05
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("layout", ["joined", "pre-norm"])
-def test_concatenation_starts_from_it_too(tmp_path, layout):
-    """Then fairseq's model computes the same from the concatenated sentences, each with its </s>."""
-    path, teacher, source, target = save(tmp_path, layout)
-    documents, eos = pairs_of(source, target, sentences=(1, 3)), target.eos()
-    model = start(path, task_of(source, target), doc_mode="full")
-    expected = []
-    for document in documents:
-        tokens = torch.tensor([[word for one, _ in document for word in (*one, eos)]])
-        previous = torch.tensor([[word for _, one in document for word in (eos, *one, eos)]])
-        lprobs = torch.log_softmax(teacher(tokens, torch.tensor([tokens.shape[1]]), previous)[0][0], dim=-1)
-        begin = 0
-        for _, one in document:
-            expected.append(-lprobs[begin : begin + len(one) + 1].gather(1, torch.tensor([[*one, eos]]).T).squeeze(1))
-            begin += len(one) + 2
-    assert relative_error(torch.cat(losses(model, target, documents)), torch.cat(expected)) < 1e-6
-
-
 def test_a_sentence_model_of_this_package(tmp_path, dictionary):
     teacher = tiny_model(dictionary, doc_mode="full", encoder_normalize_before=True).double()
     task = TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary)
@@ -177,43 +154,6 @@ def spread(model, dictionary, documents):
     return pad_batch(sides[0], dictionary.pad(), True), pad_batch(sides[1], dictionary.pad(), False)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("caches", [True, False])
-@pytest.mark.parametrize("layout", ["separate", "learned positions"])
-def test_every_step_is_the_full_pass(tmp_path, layout, caches):
-    path, _, source, target = save(tmp_path, layout)
-    model = start(path, task_of(source, target), gate_bias=0.5)
-    for name, parameter in model.named_parameters():  # what is new has learned something
-        if "numbers" in name:
-            torch.nn.init.normal_(parameter, std=0.5)
-    use_caches(model, caches)
-    tokens, targets = spread(model, target, pairs_of(source, target, sentences=(5,)))
-    full, state = model(tokens, None, targets)[0][0], {}
-    memory = model.encoder(tokens)["memory"][0]
-    for step in range(targets.shape[1]):
-        logits = step_by_step(model.decoder, targets[:, : step + 1], memory, state)[0]
-        assert torch.isneginf(logits[len(target) :]).all() and len(logits) == len(target) + 3
-        assert relative_error(logits[: len(target)], full[step, : len(target)]) < 1e-11
-
-
-@torch.no_grad()
-def test_scores_of_sentences_and_what_they_looked_at(tmp_path):
-    """Contrastive scoring, and inspection: no token of ``<s>`` among the source's, none lost of the target's."""
-    path, teacher, source, target = save(tmp_path, "separate")
-    task, documents = task_of(source, target), pairs_of(source, target)
-    model = start(path, task, gate_bias=SHUT)
-    requests = [Request(*map(list, zip(*document, strict=True))) for document in documents]
-    scores = SentenceScorer(model, task.source_dictionary, task.target_dictionary).score(requests)
-    expected = [-float(one.sum()) for one in losses_alone(teacher, target, documents)]
-    assert [one for own in scores for one in own] == pytest.approx(expected, rel=1e-6)
-    tokens, targets = (side[0].tolist() for side in spread(model, target, documents[:1]))
-    found = inspect(model, tokens, targets)
-    queries = {one.part: len(one.query_tags) for one in found}
-    assert queries["encoder"] == len(tokens) - len(documents[0]) and queries["cross"] == len(targets)
-    assert all(one.by_sentence().sum(dim=1).allclose(torch.ones(1, dtype=torch.float64)) for one in found)
-    assert min(float(one.gate.min()) for one in found if one.gate is not None) == 1.0
-
-
 def test_what_counts_in_the_loss(tmp_path):
     """Words and ``</s>`` alone, smoothed over the words of the sentence model; new symbols are never predicted."""
     path, teacher, source, target = save(tmp_path, "separate")
@@ -235,31 +175,6 @@ def test_what_counts_in_the_loss(tmp_path):
     loss.backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
     assert model.decoder.output_projection.weight.grad[len(target) :].eq(0).all()
-
-
-@torch.no_grad()
-def test_a_sentence_longer_than_learned_positions(tmp_path):
-    path, _, source, target = save(tmp_path, "learned positions")
-    model = start(path, task_of(source, target))
-    draw = random.Random(1)
-    words = [draw.randrange(4, 16) for _ in range(10)]
-    with pytest.raises(UserError, match="a text of 11 tokens does not fit the 10 learned positions"):
-        model.encoder(torch.tensor([[0, *words, 2]]))
-    assert model.encoder(torch.tensor([[0, *words[:9], 2] * 3]))["memory"][0].layout.total == 30
-    whole = start(path, task_of(source, target), doc_mode="full", positions="document")  # its encoder reads no <s>
-    assert whole.encoder(torch.tensor([[0, *words[:4], 2, 0, *words[4:8], 2]]))["memory"][0].layout.total == 10
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    "option", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}, {}]
-)
-def test_which_attention_starts_exactly(tmp_path, option):
-    path, teacher, source, target = save(tmp_path)
-    task, documents = task_of(source, target), pairs_of(source, target)
-    model = start(path, task, **option)
-    exact = torch.cat(losses_alone(teacher, target, documents))
-    assert (relative_error(torch.cat(losses(model, target, documents)), exact) > 1e-3) == bool(option)
 
 
 @pytest.mark.parametrize(

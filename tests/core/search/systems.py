@@ -35,7 +35,7 @@ class LastSentencesModel(InstanceTransformerModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", ((LastSentences(1), LastSentences(2)),), causal=True)
+        own = AttentionBlock("self_attn", ((LastSentences(1), LastSentences(2)),))
         return [(own, AttentionBlock("encoder_attn", ((ByDocument(),),), memory="source"))] * cfg.decoder_layers
 
 

@@ -15,8 +15,7 @@ from gtransformer.plugin.generation import task_generator
 from gtransformer.search.generator import as_read
 from gtransformer.search.sequential import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
-from tests.core.models.batch_steps import BatchSteps, Hypothesis
-from tests.core.models.test_batch_decoding import contexts_of, steps_of
+from tests.core.models.batch_steps import BatchSteps, Hypothesis, contexts_of, steps_of
 from tests.support import pad_batch, tiny_task
 
 pytestmark = pytest.mark.slow
@@ -25,6 +24,7 @@ SEARCH = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "lenpen": 0.7}
 SYSTEMS = {
     "C": (DocFlatModel, DocFlatConfig, {}),
     "I": (DocFlatModel, DocFlatConfig, {"context_gate": "identity", "batch_attention_in": "decoder"}),
+    "D": (DocFlatModel, DocFlatConfig, {"context_gate": "discrete", "encoder_normalize_before": True}),
     "none": (DocFlatModel, DocFlatConfig, {"batch_attention_in": "none"}),
     "MBE": (MbeModel, MbeConfig, {}),
 }

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.ragged import on_device
+from gtransformer.modules.ragged import ABSENT, Ragged, on_device
 from gtransformer.modules.reach import Reach
 
 FIRST_CAPACITY = 32  # own tokens that a new cache has room for
@@ -193,8 +193,7 @@ class OwnKeys:
             if sides is not None:
                 wide[:, :, :, : n - 1] = sides[:, :, :, : n - 1]
             sides = self.sides[module] = wide
-        sides[0, :, :, n - 1] = k.view(-1, self.beam, heads, dim).transpose(1, 2)
-        sides[1, :, :, n - 1] = v.view(-1, self.beam, heads, dim).transpose(1, 2)
+        sides[0, :, :, n - 1], sides[1, :, :, n - 1] = by_group(k, self.beam), by_group(v, self.beam)
         return sides[:, :, :, :n]
 
     def visible(self, first: int, seen: np.ndarray) -> np.ndarray:
@@ -247,6 +246,13 @@ class OwnKeys:
         self.sides = {module: sides[:, :, :, number:].clone() for module, sides in self.sides.items()}
         self.tags, self.writers = self.tags[:, number:], self.writers[:, number:]
         return tags, taken
+
+
+def tags_by_document(layout: Ragged) -> np.ndarray:
+    """Return the tags of documents, (documents, longest) int64, with ``ABSENT`` at padding."""
+    tags = np.full((layout.batch, int(layout.doc_lengths.max(initial=0))), ABSENT)
+    tags[layout.doc, layout.position] = layout.tag
+    return tags
 
 
 def seen_by_newest(reach: Reach, column: np.ndarray, width: int) -> np.ndarray:

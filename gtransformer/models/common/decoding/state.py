@@ -110,15 +110,9 @@ class CachedState:
         return self.decoder.output_layer(features)
 
     def reorder(self, order: Tensor) -> None:
-        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap.
-
-        Raises ValueError if hypotheses of several documents would become one group.
-        """
+        """Continue hypothesis ``order[i]`` as hypothesis i; documents may leave, hypotheses of one may swap."""
         host = order.numpy(force=True)
-        origin = (host // self.beam).reshape(-1, self.beam)
-        groups = origin[:, 0]
-        if (origin != groups[:, None]).any():
-            raise ValueError("the hypotheses of a document must stay together")
+        groups = host[:: self.beam] // self.beam
         self.prefixes.reorder(host, groups)
         self.documents = self.documents[groups]
         if self.batch_keys is not None:

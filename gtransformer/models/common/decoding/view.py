@@ -18,9 +18,12 @@ from gtransformer.models.common.decoding.caches import (
     SharedKeys,
     SharedReading,
     attention_weights,
+    by_group,
+    by_hypothesis,
     scaled,
     scores_of,
     seen_by_newest,
+    tags_by_document,
 )
 from gtransformer.models.common.layer import View
 from gtransformer.modules.attention import MultiheadAttention
@@ -151,10 +154,10 @@ class StepView:
         if batch_keys is not None:
             batch_keys.advance(self.newest)
         # Hypotheses whose tokens are in the same sentences see the same: a scope is asked once for all of these.
-        numbers: dict[tuple[int, bytes], int] = {}
-        rows = zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True)
-        self.inverse = np.array([numbers.setdefault(row, len(numbers)) for row in rows])
-        chosen = np.unique(self.inverse, return_index=True)[1]
+        firsts: dict[tuple[int, bytes], int] = {}
+        rows = enumerate(zip(doc.tolist(), map(np.ndarray.tobytes, tags), strict=True))
+        places = [firsts.setdefault(row, place) for place, row in rows]
+        chosen, self.inverse = np.unique(places, return_inverse=True)
         self.layout = Ragged.of_tags(tags[chosen], prefixes.device)
         self.shifted = copy(self.layout)  # by what is skipped: positions in the document
         skipped = prefixes.skipped.repeat(prefixes.beam)[chosen]
@@ -167,21 +170,18 @@ class StepView:
     def layout_of(self, name: str) -> Ragged:
         """Return the layout of a memory's documents, one for each prefix that scopes are asked for."""
         if name not in self._layouts:
-            layout = self.memories[name].layout
-            tags = np.full((layout.batch, int(layout.doc_lengths.max(initial=0))), ABSENT)
-            tags[layout.doc, layout.position] = layout.tag
-            self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], layout.device)
+            tags = tags_by_document(self.memories[name].layout)
+            self._layouts[name] = Ragged.of_tags(tags[self.chosen_documents], self.prefixes.device)
         return self._layouts[name]
 
     def pattern(self, block: AttentionBlock, scope: Scope) -> PrefixPattern | MemoryPattern:
         """See ``View.pattern``."""
-        key = block.memory, scope, block.causal
+        key = block.memory, scope
         if key not in self.patterns:
             if block.memory is None:
                 self.patterns[key] = PrefixPattern(self.prefixes, scope)
             else:
-                shared = self.shared[block.memory]
-                self.patterns[key] = MemoryPattern(self.prefixes, scope, block.memory, shared, block.causal)
+                self.patterns[key] = MemoryPattern(self.prefixes, scope, block.memory, self.shared[block.memory])
             self.patterns[key].advance(self)
         return self.patterns[key]
 
@@ -204,8 +204,8 @@ class StepView:
 class MemoryPattern:
     """A scope's pattern of the newest tokens over a memory (``modules.attention.Pattern``)."""
 
-    def __init__(self, prefixes: Prefixes, scope: Scope, name: str, shared: SharedKeys, causal: bool):
-        self.scope, self.name, self.shared, self.causal = scope, name, shared, causal
+    def __init__(self, prefixes: Prefixes, scope: Scope, name: str, shared: SharedKeys):
+        self.scope, self.name, self.shared = scope, name, shared
         self.dtype = prefixes.dtype
         self.reading = SharedReading(prefixes.beam, prefixes.device, prefixes.dtype)
 
@@ -213,7 +213,7 @@ class MemoryPattern:
         """Ask the scope what the newest tokens see."""
         self.queries, self.memory = view.newest, view.memories[self.name]
         keys = view.layout_of(self.name)
-        seen = seen_by_newest(self.scope.reach(view.shifted, keys, self.causal), keys.position, keys.length)
+        seen = seen_by_newest(self.scope.reach(view.shifted, keys, False), keys.position, keys.length)
         self.reading.look(self.shared, self.shared.starts[view.documents], seen[view.inverse])
 
     def keys_and_values(self, module: MultiheadAttention, states: Tensor) -> tuple:
@@ -225,10 +225,7 @@ class MemoryPattern:
 
     def attend(self, q: Tensor, k: MultiheadAttention, v: None, dropout: float, relative: Tensor | None = None):
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
-        if relative is not None:
-            raise NotImplementedError("relative positions are defined within one text: in self-attention")
-        q = q.view(-1, self.reading.beam, *q.shape[1:]).transpose(1, 2)
-        return self.reading.attend(k, q).transpose(1, 2).flatten(2).flatten(0, 1)
+        return by_hypothesis(self.reading.attend(k, by_group(q, self.reading.beam))).flatten(1)
 
 
 class PrefixPattern:
@@ -269,7 +266,7 @@ class PrefixPattern:
     def attend(self, q: Tensor, k: MultiheadAttention, v: Tensor, dropout: float, relative: Tensor | None = None):
         """See ``Pattern.attend``; k and v are those of ``keys_and_values``."""
         keys, values = v[:, :, :, self.first :].flatten(3, 4)
-        q, mask = q.view(-1, self.prefixes.beam, *q.shape[1:]).transpose(1, 2), self.mask
+        q, mask = by_group(q, self.prefixes.beam), self.mask
         if relative is not None:
             scores = self._relative_scores(q, relative)
             mine = scores[..., scores.shape[-1] - keys.shape[2] :]
@@ -286,7 +283,7 @@ class PrefixPattern:
             found = torch.matmul(inner, values) + self.reading.sums(k, outer)
         else:
             found = functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        found = found.transpose(1, 2).flatten(2).flatten(0, 1)
+        found = by_hypothesis(found).flatten(1)
         return found if self.blind is None else found.masked_fill(self.blind, 0.0)
 
     def _relative_scores(self, q: Tensor, table: Tensor) -> Tensor:
@@ -332,10 +329,8 @@ class FillingView(View):
 
     def __init__(self, prefixes: Prefixes, document: np.ndarray, *given):
         super().__init__(*given)
-        self.prefixes, layout = prefixes, self.layout
-        tags = np.full((layout.batch, layout.length), ABSENT)
-        tags[layout.doc, layout.position] = layout.tag
-        prefixes.begin(SharedKeys(layout.doc_starts), tags, document)
+        self.prefixes = prefixes
+        prefixes.begin(SharedKeys(self.layout.doc_starts), tags_by_document(self.layout), document)
 
     def pattern(self, block: AttentionBlock, scope: Scope):
         found = super().pattern(block, scope)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.models.from_sentence_model.hf_folders import skip_without_transformers, train_pieces
+from tests.bert import skip_without_transformers
+from tests.core.models.from_sentence_model.hf_folders import train_pieces
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import importlib.util
 import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from torch import Tensor
@@ -37,11 +34,6 @@ SHAPE = {
     "decoder_attention_heads": 4, "encoder_ffn_dim": 24, "decoder_ffn_dim": 20, "dropout": 0.0,
     "attention_dropout": 0.0, "activation_dropout": 0.0, "max_position_embeddings": 512,
 }  # fmt: skip
-
-
-def skip_without_transformers() -> None:
-    if importlib.util.find_spec("transformers") is None:
-        pytest.skip("transformers, of the optional extra [bert], is not installed")
 
 
 @dataclass
@@ -103,22 +95,6 @@ def numbered(words: list[str]) -> dict[str, int]:
     return {word: row for row, word in enumerate(words)}
 
 
-def save(model: Any, folder: Path, form: str) -> None:
-    """As ``safetensors``, in shards (``sharded``), in float16 (``half``), or as version 4 wrote it (``bin``)."""
-    if form == "half":
-        for name, value in model.state_dict().items():
-            if "embed_positions" not in name:  # computed anew
-                value.copy_(value.half())
-        copy.deepcopy(model).half().save_pretrained(folder)
-        return
-    model.save_pretrained(folder, max_shard_size="8KB" if form == "sharded" else "5GB")
-    if form == "bin":
-        (folder / "model.safetensors").unlink()
-        torch.save(model.state_dict(), folder / "pytorch_model.bin")
-    elif form == "sharded":
-        assert len(list(folder.glob("model-*.safetensors"))) > 2
-
-
 def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
     """Its own initialisation is narrow; and ``</s>`` gets likelier by its bias, or by that of the layer norm below."""
     draw = torch.Generator().manual_seed(seed)
@@ -136,7 +112,7 @@ def randomise(model: Any, seed: int, end: int, ends: float) -> Any:
 
 
 def marian(
-    pieces: Path, path: Path, form: str = "safetensors", bias: float = 2.0, languages: list[str] | None = None,
+    pieces: Path, path: Path, bias: float = 2.0, languages: list[str] | None = None,
     two: bool = False, tied: bool = True, seed: int = 1, **options,
 ) -> Folder:  # fmt: skip
     """An OPUS-MT model; with ``two`` vocabularies and embeddings; with ``languages`` (``>>deu<<``) to choose from."""
@@ -165,14 +141,12 @@ def marian(
     )  # fmt: skip
     torch.manual_seed(seed)
     model = randomise(transformers.MarianMTModel(config), seed, 0, bias)
-    save(model, path, form)
+    model.save_pretrained(path)
     given = ([f">>{languages[0]}<<"] if languages else [], [])
     return Folder(path, ("en", languages[0] if languages else "de"), words, given, start, model)
 
 
-def many_languages(
-    pieces: Path, path: Path, kind: str, form: str = "safetensors", seed: int = 1, ends: float = 0.0, **options
-) -> Folder:
+def many_languages(pieces: Path, path: Path, kind: str, seed: int = 1, ends: float = 0.0, **options) -> Folder:
     """M2M-100 (``m2m``), NLLB-200 (``nllb``) or mBART-50 (``mbart``), with the files of their tokenisers."""
     transformers = import_transformers()
     path.mkdir()
@@ -202,7 +176,7 @@ def many_languages(
         transformers.MBartForConditionalGeneration if kind == "mbart" else transformers.M2M100ForConditionalGeneration
     )
     model = randomise(built(config), seed, 2, ends)
-    save(model, path, form)
+    model.save_pretrained(path)
     return Folder(path, pair, (words, words), tuple([token(lang)] for lang in pair), 2, model)
 
 

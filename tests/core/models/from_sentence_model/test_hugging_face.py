@@ -16,10 +16,8 @@ from torch import Tensor
 
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
-from gtransformer.lab.start import measure
 from gtransformer.optional import import_transformers
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.options import SearchOptions
 from tests.commands import GENERATION, run
 from tests.core.models.from_sentence_model.hf_folders import (
     TEXT,
@@ -33,18 +31,16 @@ pytestmark = pytest.mark.slow
 
 MAKERS = {
     "marian-swish": marian,
-    "marian-relu-without-bias": partial(marian, form="bin", activation_function="relu", bias=0.0),
-    "marian-gelu-unscaled": partial(marian, form="sharded", activation_function="gelu", scale_embedding=False),
+    "marian-relu-without-bias": partial(marian, activation_function="relu", bias=0.0),
+    "marian-gelu-unscaled": partial(marian, activation_function="gelu", scale_embedding=False),
     "marian-two-vocabularies": partial(marian, two=True),
-    "marian-three-tables": partial(marian, two=True, tied=False, form="sharded"),
+    "marian-three-tables": partial(marian, two=True, tied=False),
     "marian-languages": partial(marian, languages=["deu", "nld"]),
-    "marian-half": partial(marian, form="half"),
     "m2m-norms": partial(many_languages, kind="m2m", normalize_before=False, normalize_embedding=True),
     "m2m": partial(many_languages, kind="m2m"),
-    "m2m-bin": partial(many_languages, kind="m2m", form="bin", scale_embedding=False, activation_function="gelu"),
-    "nllb": partial(many_languages, kind="nllb", form="sharded"),
+    "m2m-bin": partial(many_languages, kind="m2m", scale_embedding=False, activation_function="gelu"),
+    "nllb": partial(many_languages, kind="nllb"),
     "mbart": partial(many_languages, kind="mbart"),
-    "mbart-sharded": partial(many_languages, kind="mbart", form="sharded"),
 }
 
 
@@ -94,90 +90,6 @@ def test_logits(kind: str, pieces: Path, tmp_path: Path):
             assert mine[:, rest].eq(-torch.inf).all()
 
 
-class DocumentEnd:
-    """A logits processor of transformers that ends a document as here: one token more, which costs nothing.
-
-    Behind ``given`` words a sentence has ``least`` to ``longest``. A limit does not make ``</s>`` free, as
-    ``forced_eos_token_id`` does.
-    """
-
-    def __init__(self, eos: int, end: int, longest: int, banned: list[int], least: int, given: int):
-        self.eos, self.end, self.longest, self.banned, self.least = eos, end, longest, banned, least
-        self.given = given
-
-    def __call__(self, read: Tensor, scores: Tensor) -> Tensor:
-        """read (rows, length), scores (rows, words): log probabilities."""
-        words, last = read.shape[1] - 1 - self.given, read[:, -1].tolist()
-        if words < 0:
-            return scores
-        scores[:, self.banned] = -torch.inf
-        if words < self.least:
-            scores[:, self.eos] = -torch.inf
-        for row, word in enumerate(last):
-            if words and word == self.eos:
-                scores[row] = -torch.inf
-                scores[row, self.end] = 0.0
-            elif words >= self.longest:
-                kept = scores[row, self.eos].clone()
-                scores[row] = -torch.inf
-                scores[row, self.eos] = kept
-        return scores
-
-
-def theirs(folder: Folder, source: list[str], **search) -> list[str]:
-    """What ``generate`` finds, without what is given and ends it."""
-    words, given = folder.words[1], folder.given[1]
-    forced = {"forced_bos_token_id": words.index(given[0])} if given else {}
-    found = folder.model.generate(folder.source(source), do_sample=False, **forced, **search)
-    return [words[row] for row in found[0].tolist()[1 + len(given) :]]
-
-
-# What makes random models end now and then.
-ENDING = {"marian": partial(marian, bias=3.3), "m2m": partial(many_languages, kind="m2m", ends=4.5)}
-
-
-@pytest.mark.parametrize("kind", ENDING)
-def test_beam_search(kind: str, pieces: Path, tmp_path: Path):
-    """Of 25 sentences each the translation that ``generate`` finds, word by word, and what it costs.
-
-    ``generate`` has to end a document as search here does: ``</s>`` stays in the beam for one step, and the end counts
-    as one token more where scores are divided by length. Without a beam that makes no difference.
-    """
-    folder = ENDING[kind](pieces, tmp_path / "folder")
-    loaded, words, given = load(folder, tmp_path / "model"), folder.words[1], len(folder.given[1])
-    eos, end, spoken = words.index("</s>"), len(words) - 1, {*folder.texts(1), "</s>", "<unk>"}
-    banned = [row for row, word in enumerate(words) if word not in spoken]
-    bad = [[row] for row in banned if words[row] not in folder.given[1]]
-    lengths: list[int] = []
-    source = sentences(folder, 0, 25, random.Random(2))
-    limits = [int(1.5 * (len(line) + len(folder.given[0]))) + 4 for line in source]
-    for beam in (1, 3):
-        options = SearchOptions(beam=beam, lenpen=0.7, max_len_a=1.5, max_len_b=4, min_len=2)
-        mine = loaded.engine.translate([[line] for line in source], options)
-        for line, limit, (hypothesis, *_) in zip(source, limits, mine, strict=True):
-            if beam == 1:
-                found = theirs(
-                    folder, line, num_beams=1, min_new_tokens=2 + given, max_new_tokens=limit + 1 + given,
-                    forced_eos_token_id=eos, bad_words_ids=bad,
-                )  # fmt: skip
-            else:
-                *found, last = theirs(
-                    folder, line, num_beams=beam, length_penalty=0.7, early_stopping=True, eos_token_id=end,
-                    pad_token_id=end, max_new_tokens=limit + 2 + given,
-                    logits_processor=[DocumentEnd(eos, end, limit, banned, 2, given)],
-                )  # fmt: skip
-                assert last == words[end]
-            assert found.pop() == "</s>"
-            assert hypothesis.sentences == [" ".join(found)]
-            costs = -folder.logits(line, found).log_softmax(dim=1)[given:]
-            rows = [words.index(word) for word in (*found, "</s>")]
-            total = costs[range(len(rows)), rows].sum().item()
-            assert hypothesis.scores[0] == pytest.approx(-total, abs=1e-4)  # what is given costs nothing
-            lengths.append(len(found))
-    assert len({*lengths}) > 6 and sum(length < limit for length, limit in zip(lengths[25:], limits, strict=True)) > 3
-
-
-TINY = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
 NO_TEXT = re.compile(r"<unused|</?s>|<pad>|<mask>|__[a-z]+__|[a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2}|>>|<<")
 
 
@@ -194,7 +106,7 @@ def test_plain_text_is_cut_and_joined_as_by_transformers(kind: str, pieces: Path
     else:
         made = transformers.MarianTokenizer.from_pretrained(folder.path)
     words = folder.words[1]
-    spoken = {*folder.texts(1), "</s>", "<unk>"}
+    spoken = {*folder.texts(1), "</s>"}  # <unk> is never written
     banned = [[row] for row, word in enumerate(words) if word not in (*spoken, *folder.given[1])]
     forced = {"forced_bos_token_id": words.index(folder.given[1][0])} if folder.given[1] else {}
     text = [*TEXT["en"], "Anna sees the garden.", "Is it old?"]
@@ -273,32 +185,3 @@ def test_from_a_directory_to_a_document_model(pieces: Path, tmp_path: Path):
     (found,) = model.nbest([text], max_len_b=5)
     assert [bool(one) for one in found] == [bool(one) for one in text]
     assert not [one for line in found for one in line if NO_TEXT.search(one.text) or one.score > 0]
-
-
-STARTS = {
-    "marian": partial(marian, two=True),
-    "m2m": partial(many_languages, kind="m2m"),
-}
-
-
-@pytest.mark.parametrize("kind", STARTS)
-def test_exact_start(kind: str, pieces: Path, tmp_path: Path):
-    """A word of a document costs the document model what it costs transformers, sentence by sentence."""
-    folder = STARTS[kind](pieces, tmp_path / "folder")
-    model, raw, prepared = tmp_path / "model", tmp_path / "raw", tmp_path / "prepared"
-    load(folder, model)
-    dev = write_raw(raw)
-    pair = [f"--source-lang={folder.pair[0]}", f"--target-lang={folder.pair[1]}"]
-    assert prepare([str(raw), str(prepared), f"--vocabulary={model}", "--workers=1", *pair]) == 0
-    found = measure(prepared, model, "valid", ["neutral"], context_layers=1)
-    assert found["starts"]["neutral"]["largest"] < 1e-5
-    costs = []
-    names = ("source.spm", "target.spm") if kind.startswith("marian") else ("sentencepiece.bpe.model",) * 2
-    cutters = [SentencePieceProcessor(model_file=str(folder.path / name)) for name in names]
-    for lines in zip(dev["en"], dev["de"], strict=True):
-        source, target = (cutter.encode(line, out_type=str) for cutter, line in zip(cutters, lines, strict=True))
-        rows = [folder.words[1].index(word) for word in (*target, "</s>")]
-        logits = folder.logits(source, target)[len(folder.given[1]) :]
-        costs += (-logits.log_softmax(dim=1))[range(len(rows)), rows].tolist()
-    assert found["tokens"] == len(costs)
-    assert found["sentence_model"] == pytest.approx(sum(costs) / len(costs), abs=1e-5)

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.modules.ssru import linear_recurrence
 from gtransformer.plugin.checkpoints import read_state
 from gtransformer.plugin.sentence_start import start_from_sentence_model
 from gtransformer.search.strategies import Strategy
@@ -79,16 +78,6 @@ def test_log_probabilities(tmp_path, kind, form):
     assert largest_error(converted.scores(documents), saved, documents) < 1e-8
 
 
-def test_after_translating_in_float32(tmp_path):
-    """Positions are exact in float64, whatever the model did before it was converted to that."""
-    saved = save(tmp_path)
-    converted, documents = Converted(saved), random_documents(saved, (2,))
-    converted.model.float()
-    converted.scores(documents)
-    converted.model.double()
-    assert largest_error(converted.scores(documents), saved, documents) < 1e-8
-
-
 def save_searchable(tmp_path, decoder: str, norm: str, form: str = "npz"):
     return save(tmp_path, form, decoder=decoder, norm=norm, layers=(1, 2), seed=SEEDS[decoder, norm])
 
@@ -112,28 +101,6 @@ def test_greedy_search_is_the_references(tmp_path, decoder, norm):
     assert [converted.search([document])[0][0] for document in documents] == expected
     use_caches(converted.model, False)
     assert [found for found, _ in converted.search(documents)] == expected
-
-
-@pytest.mark.parametrize(("norm", "beam"), [("post", 2), ("pre", 3), ("post", 4)])
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_beam_search_with_caches_and_without(tmp_path, decoder, norm, beam):
-    """And what a document costs is what its sentences cost the reference."""
-    saved = save_searchable(tmp_path, decoder, norm)
-    converted, found = Converted(saved), []
-    documents = [[source for source, _ in one] for one in random_documents(saved, range(1, 7), seed=2)]
-    for caches in (True, False):
-        use_caches(converted.model, caches)
-        found.append(converted.search(documents, beam=beam, lenpen=0.0))
-    greedy = [sentences for sentences, _ in converted.search(documents)]
-    assert [one for one, _ in found[0]] != greedy
-    for document, (sentences, score) in zip(documents, found[0], strict=True):
-        costs = [
-            reference_scores(saved.reference, (source, target[:-1])).sum()
-            for source, target in zip(document, sentences, strict=True)
-        ]
-        assert score == pytest.approx(sum(costs), abs=1e-5)  # of hypotheses scores are float32
-    for other in found[1:]:
-        assert [one for one, _ in other] == [one for one, _ in found[0]]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -194,32 +161,3 @@ def test_a_document_model_starts_exactly_there(tmp_path, decoder, norm):
         use_caches(model, caches)
         found.append(converted.search(sources, model, strategy, beam=2))
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("documents", [(1,), (2, 1), (5, 64, 1, 33)])
-def test_gradients_of_the_scan(documents):
-    """Those of a plain loop over the tokens."""
-    rows = sum(documents)
-    first = torch.zeros(rows, dtype=torch.bool)
-    first[np.cumsum([0, *documents[:-1]])] = True
-    draw = torch.Generator().manual_seed(1)
-    forget, new, weight = (torch.randn(rows, 3, dtype=torch.float64, generator=draw) for _ in range(3))
-    forget[3::7] = 20.0  # what is not forgotten
-
-    def gradients(recurrence):
-        leaves = [one.clone().requires_grad_() for one in (forget, new)]
-        kept = torch.sigmoid(leaves[0]).masked_fill(first[:, None], 0.0)
-        states = recurrence(kept, leaves[1])
-        (states * weight).sum().backward()
-        return [states.detach(), *(leaf.grad for leaf in leaves)]
-
-    def loop(kept, new):
-        states = []
-        for number in range(rows):
-            states.append(new[number] if first[number] else kept[number] * states[-1] + new[number])
-        return torch.stack(states)
-
-    found, expected = gradients(lambda *both: linear_recurrence(*both, max(documents))), gradients(loop)
-    for one, other in zip(found, expected, strict=True):
-        one, other = (torch.zeros_like(new) if part is None else part for part in (one, other))
-        assert (one - other).abs().max() < 1e-12
